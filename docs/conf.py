@@ -1,0 +1,65 @@
+"""Sphinx configuration. The build needs no network: ``sphinx-build -W -b html docs docs/_build/html``."""
+
+import os
+
+import mercer
+
+project = "mercer"
+author = "The mercer developers"
+copyright = author
+release = mercer.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3  # so that pages can link to one another's sections
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say more than the annotations
+autodoc_default_options = {
+    "members": True,
+    # Made by scikit-learn for metadata routing; their text links into scikit-learn's own guide.
+    "exclude-members": ", ".join(
+        f"set_{method}_request" for method in ("fit", "partial_fit", "predict", "score", "transform")
+    ),
+}
+numpydoc_show_class_members = False  # autodoc lists them already
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # every example runs, whatever its name
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+}
+
+# Links into NumPy, SciPy and scikit-learn need their inventories from the network, hence on request only.
+if os.environ.get("MERCER_DOCS_LINKS"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+
+html_theme = "alabaster"
+html_static_path = ["_static"]
+html_theme_options = {
+    "description": "Kernels from generative models, for scikit-learn",
+    "fixed_sidebar": True,
+    "page_width": "1100px",
+    "sidebar_width": "240px",
+}
+html_copy_source = False

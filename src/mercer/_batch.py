@@ -1,0 +1,310 @@
+"""The base of every plural: an immutable struct of arrays with a leading batch shape."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer import _files
+from mercer._array import Array, frozen, namespace, to_numpy
+
+_registry: dict[str, type[Batch]] = {}
+
+
+class Batch:
+    """A batch of distributions: arrays that share their leading axes, the batch shape.
+
+    A subclass names its arrays in ``_arrays`` (field: number of trailing axes that belong to one
+    distribution), the batches it is made of in ``_parts`` (field: number of batch axes that belong to one
+    distribution) and its plain values, shared by all members, in ``_shared``. Its ``__init__`` checks the
+    values and ends with ``self._freeze(...)``. Indexing, reshaping, joining, digests and files come from here.
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {}
+    _parts: ClassVar[dict[str, int]] = {}
+    _shared: ClassVar[tuple[str, ...]] = ()
+
+    shape: tuple[int, ...]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _registry[cls.__name__] = cls
+
+    # -- construction --------------------------------------------------------------------------------
+
+    def _freeze(self, **fields: Any) -> None:
+        """Store checked fields, copying arrays and making the copies read-only."""
+        owned = {
+            name: frozen(value) if name in self._arrays and not hasattr(value, "indptr") else value
+            for name, value in fields.items()
+        }
+        self.__dict__.update(owned)
+        self.__dict__["shape"] = self._batch_shape()
+
+    @classmethod
+    def _make(cls, **fields: Any) -> Self:
+        """Build from fields that are known to be valid: no checks and no copies."""
+        self = object.__new__(cls)
+        self.__dict__.update(fields)
+        self.__dict__["shape"] = self._batch_shape()
+        return self
+
+    def _event_axes(self, name: str) -> int:
+        return self._arrays[name]
+
+    def _batch_shape(self) -> tuple[int, ...]:
+        for name in self._arrays:
+            value = getattr(self, name)
+            return tuple(value.shape[: len(value.shape) - self._event_axes(name)])
+        for name, inner in self._parts.items():
+            shape = getattr(self, name).shape
+            return tuple(shape[: len(shape) - inner])
+        raise TypeError(f"{type(self).__name__} names no arrays")
+
+    def _map(self, array: Callable[[str, Array], Any], part: Callable[[str, Batch], Batch]) -> Self:
+        fields = {name: array(name, getattr(self, name)) for name in self._arrays}
+        fields |= {name: part(name, getattr(self, name)) for name in self._parts}
+        return self._make(**fields, **{name: getattr(self, name) for name in self._shared})
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}")
+
+    # -- shape and indexing ---------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of batch axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"this {type(self).__name__} is a single distribution (shape ()), it has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Self:
+        full = self._batch_key(key)
+        return self._map(lambda _, x: _index(x, full), lambda _, p: p[full])
+
+    def _batch_key(self, key: Any) -> tuple[Any, ...]:
+        keys = key if isinstance(key, tuple) else (key,)
+        keys = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
+        if Ellipsis in [k for k in keys if k is Ellipsis]:
+            at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+            missing = self.ndim - (len(keys) - 1)
+            keys = keys[:at] + (slice(None),) * missing + keys[at + 1 :]
+            while keys and isinstance(keys[-1], slice) and keys[-1] == slice(None) and len(keys) > 1:
+                keys = keys[:-1]
+        if len(keys) > self.ndim:
+            raise IndexError(f"{len(keys)} indices for a batch of shape {self.shape}")
+        return keys
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the same distributions in another batch shape; one entry may be -1."""
+        count = int(np.prod(self.shape))
+        known = int(np.prod([n for n in shape if n != -1]))
+        shape = tuple(count // max(known, 1) if n == -1 else n for n in shape)
+
+        def array(name: str, x: Array) -> Array:
+            if hasattr(x, "indptr"):
+                if shape != self.shape:
+                    raise ValueError("a batch of sparse probabilities has one batch axis: make it dense to reshape it")
+                return x
+            event = tuple(x.shape[len(x.shape) - self._event_axes(name) :]) if self._event_axes(name) else ()
+            return namespace(x).reshape(x, shape + event)
+
+        return self._map(array, lambda name, p: p.reshape(*shape, *p.shape[p.ndim - self._parts[name] :]))
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Join batches along their first axis."""
+        if not batches:
+            raise ValueError(f"{cls.__name__}.concat needs at least one batch")
+        first = batches[0]
+        for other in batches[1:]:
+            first._check_alike(other)
+        fields: dict[str, Any] = {name: _concat([getattr(b, name) for b in batches]) for name in first._arrays}
+        fields |= {
+            name: type(getattr(first, name)).concat([getattr(b, name) for b in batches]) for name in first._parts
+        }
+        return first._make(**fields, **{name: getattr(first, name) for name in first._shared})
+
+    def _check_alike(self, other: Batch) -> None:
+        """Raise where two batches cannot be compared: another family, alphabet or dimension."""
+        if type(self) is not type(other):
+            raise TypeError(
+                f"cannot pair {type(self).__name__} with {type(other).__name__}: both sides must be of the same family"
+            )
+        for name in self._shared:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not theirs and mine != theirs:
+                raise ValueError(
+                    f"two batches of {type(self).__name__} differ in {name}: {mine} and {theirs}; "
+                    f"make both with the same {name}"
+                )
+        for name in self._arrays:
+            axes = self._event_axes(name)
+            mine, theirs = getattr(self, name).shape, getattr(other, name).shape
+            if tuple(mine[len(mine) - axes :]) != tuple(theirs[len(theirs) - axes :]):
+                raise ValueError(
+                    f"two batches of {type(self).__name__} differ in dimension: {name} has "
+                    f"{tuple(mine[len(mine) - axes :])} and {tuple(theirs[len(theirs) - axes :])} "
+                    "entries per distribution"
+                )
+        for name in self._parts:
+            getattr(self, name)._check_alike(getattr(other, name))
+
+    # -- borders ---------------------------------------------------------------------------------------
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix "
+            "with a kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))"
+        )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable, so that clone(kernel) shares it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in self._arrays:
+            if is_numpy_array(state[name]):
+                state[name].setflags(write=False)
+
+    def __repr__(self) -> str:
+        parts = [f"shape={self.shape}"]
+        parts += [f"{name}={getattr(self, name)!r}" for name in self._shared if getattr(self, name) is not None]
+        parts += [f"{name}={type(getattr(self, name)).__name__}" for name in self._parts]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        own = sum(_nbytes(getattr(self, name)) for name in self._arrays)
+        return own + sum(getattr(self, name).nbytes for name in self._parts)
+
+    def digests(self) -> list[bytes]:
+        """Return one digest per member of the first axis, a function of its content alone."""
+        columns = [row_digests(getattr(self, name)) for name in self._arrays]
+        columns += [getattr(self, name).digests() for name in self._parts]
+        shared = repr((type(self).__name__, [getattr(self, name) for name in self._shared])).encode()
+        return [
+            blake2b(b"".join(row), key=blake2b(shared, digest_size=16).digest(), digest_size=16).digest()
+            for row in zip(*columns, strict=True)
+        ]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the batch to a file of format 1 (npz with a JSON header, no pickle)."""
+        header, arrays = self._pack()
+        _files.write(path, {"kind": "batch", "batch": header}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a batch that `save` wrote."""
+        header, arrays = _files.read(path, "batch")
+        batch = _unpack(header["batch"], arrays)
+        if not isinstance(batch, cls):
+            raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
+        return batch
+
+    def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+        header: dict[str, Any] = {"class": type(self).__name__, "shared": {}, "parts": {}}
+        arrays: dict[str, Any] = {}
+        for name in self._arrays:
+            arrays |= self._pack_array(prefix + name, getattr(self, name))
+        for name in self._shared:
+            value = getattr(self, name)
+            header["shared"][name] = value.to_header() if hasattr(value, "to_header") else value
+        for name in self._parts:
+            header["parts"][name], inner = getattr(self, name)._pack(f"{prefix}{name}.")
+            arrays |= inner
+        return header, arrays
+
+    @staticmethod
+    def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        return {name: to_numpy(value)}
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        return {name: arrays[prefix + name] for name in cls._arrays} | shared
+
+
+def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:
+    name = header["class"]
+    if name not in _registry:
+        raise ValueError(f"the file holds {name}, a class that is not imported here: import it first")
+    cls = _registry[name]
+    fields = cls._unpack_fields(arrays, header["shared"], prefix)
+    for part, inner in header["parts"].items():
+        fields[part] = _unpack(inner, arrays, f"{prefix}{part}.")
+    batch = cls._make(**fields)
+    batch.__setstate__(dict(batch.__dict__))
+    return batch
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read any batch from a file that its ``save`` wrote.
+
+    Examples
+    --------
+    >>> import mercer as mc, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> mc.Poissons(rate=[[1.0], [2.0]]).save(folder / "rates.npz")
+    >>> mc.load(folder / "rates.npz")
+    Poissons(shape=(2,))
+    """
+    return Batch.load(path)
+
+
+def _nbytes(x: Any) -> int:
+    if hasattr(x, "indptr"):
+        return int(x.data.nbytes + x.indices.nbytes + x.indptr.nbytes)
+    return int(to_numpy(x).nbytes)
+
+
+def _index(x: Any, key: tuple[Any, ...]) -> Any:
+    if hasattr(x, "indptr"):  # compressed rows have one batch axis
+        return x[key[0]]
+    if is_numpy_array(x):
+        taken = x[key]
+        if taken.base is None and isinstance(taken, np.ndarray):
+            taken.setflags(write=False)
+        return taken
+    xp = namespace(x)
+    if len(key) == 1 and isinstance(key[0], np.ndarray):
+        index = np.flatnonzero(key[0]) if key[0].dtype == bool else key[0]
+        return xp.take(x, xp.asarray(index), axis=0)
+    return x[(*key, ...)]
+
+
+def _concat(values: list[Any]) -> Any:
+    first = values[0]
+    if hasattr(first, "indptr"):
+        return first.joined(values)
+    joined = namespace(*values).concat(values, axis=0)
+    if is_numpy_array(joined):
+        joined.setflags(write=False)
+    return joined
+
+
+def row_digests(x: Any) -> list[bytes]:
+    """Digest every row of an array: equal bytes, dtype and row shape give equal digests."""
+    if hasattr(x, "row_digests"):
+        return list(x.row_digests())
+    rows = np.ascontiguousarray(to_numpy(x))
+    salt = blake2b(f"{rows.dtype.str}{rows.shape[1:]}".encode(), digest_size=16).digest()
+    flat = rows.reshape(len(rows), -1) if len(rows) else rows
+    return [blake2b(row.tobytes(), key=salt, digest_size=16).digest() for row in flat]

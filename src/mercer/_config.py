@@ -1,0 +1,133 @@
+"""Settings of the process, with defaults from ``MERCER_*`` environment variables.
+
+They are process-wide rather than context variables, because worker threads and joblib workers must
+see them: a kernel that is pickled into a child process brings the settings along (`snapshot`, `adopt`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be set for the whole process.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads that fill a Gram matrix; None means every core where the work is worth it, -1 always every core.
+    progress : bool or None
+        Progress bars on work that lasts over a second; None shows them on a terminal only.
+    cache_bytes : int
+        Memory for models fitted to single data, shared by all estimators; 0 turns the cache off.
+    memo_bytes : int
+        Memory for kernel values of pairs seen by ``fit_transform`` and ``transform``; 0 turns the memo off.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> with mc.config(n_jobs=1):
+    ...     mc.settings().n_jobs
+    1
+    """
+
+    n_jobs: int | None = None
+    progress: bool | None = None
+    cache_bytes: int = 256 * 2**20
+    memo_bytes: int = 256 * 2**20
+
+
+def _parse(name: str, text: str) -> Any:
+    lowered = text.strip().lower()
+    if name in ("n_jobs", "progress") and lowered in ("", "none", "auto"):
+        return None
+    if name == "progress" and lowered in ("true", "false", "1", "0"):
+        return lowered in ("true", "1")
+    if name != "progress":
+        try:
+            return int(text)
+        except ValueError:
+            pass
+    raise ValueError(f"environment variable MERCER_{name.upper()}={text!r} is not a valid value of {name}")
+
+
+def _check(settings: Settings) -> Settings:
+    if settings.n_jobs is not None and (not isinstance(settings.n_jobs, int) or settings.n_jobs == 0):
+        raise ValueError(f"n_jobs={settings.n_jobs!r}: give a number of threads, -1 for every core, or None")
+    if settings.progress not in (None, True, False):
+        raise ValueError(f"progress={settings.progress!r}: give True, False or None")
+    for name in ("cache_bytes", "memo_bytes"):
+        if getattr(settings, name) < 0:
+            raise ValueError(f"{name}={getattr(settings, name)!r}: give a number of bytes, 0 to turn it off")
+    return settings
+
+
+def _from_environment(environment: Mapping[str, str]) -> Settings:
+    known = {
+        field.name: _parse(field.name, environment[key])
+        for field in fields(Settings)
+        if (key := f"MERCER_{field.name.upper()}") in environment
+    }
+    return _check(Settings(**known))
+
+
+_current = _from_environment(os.environ)
+
+
+def settings() -> Settings:
+    """Return the settings in force.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.settings().progress is None
+    True
+    """
+    return _current
+
+
+@contextmanager
+def config(**changes: Any) -> Iterator[Settings]:
+    """Change settings for the length of a ``with`` block, for every thread and joblib worker.
+
+    Parameters
+    ----------
+    **changes
+        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> with mc.config(n_jobs=2, progress=False) as settings:
+    ...     settings.n_jobs
+    2
+    """
+    global _current
+    unknown = set(changes) - {field.name for field in fields(Settings)}
+    if unknown:
+        names = ", ".join(field.name for field in fields(Settings))
+        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}: the settings are {names}")
+    before = _current
+    _current = _check(replace(before, **changes))
+    try:
+        yield _current
+    finally:
+        _current = before
+
+
+def snapshot() -> dict[str, Any]:
+    """Return the settings and this process's number, to travel inside a pickled kernel."""
+    return {"pid": os.getpid(), **asdict(_current)}
+
+
+def adopt(sent: dict[str, Any]) -> None:
+    """Take over the settings of the parent process; a file read years later changes nothing."""
+    global _current
+    sent = dict(sent)
+    if sent.pop("pid") == os.getppid():
+        _current = Settings(**sent)

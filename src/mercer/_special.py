@@ -1,0 +1,37 @@
+"""Special functions on arrays of any library.
+
+NumPy goes to SciPy and torch to its own functions, with gradients; any other library makes a round trip through NumPy,
+which is right everywhere and fast nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+
+from mercer._array import Array, namespace, to_numpy
+
+
+def _call(name: str, torch_name: str, x: Array) -> Array:
+    if is_torch_array(x):
+        import torch
+
+        return getattr(torch.special, torch_name)(x)
+    from scipy import special
+
+    function: Any = getattr(special, name)
+    if isinstance(x, np.ndarray | np.generic | float):
+        return function(x)
+    return namespace(x).asarray(function(to_numpy(x)))
+
+
+def gammaln(x: Array) -> Array:
+    """Logarithm of the gamma function."""
+    return _call("gammaln", "gammaln", x)
+
+
+def i0e(x: Array) -> Array:
+    """Bessel function I_0(x) exp(-|x|)."""
+    return _call("i0e", "i0e", x)

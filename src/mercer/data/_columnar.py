@@ -1,0 +1,222 @@
+"""Columnar input: Arrow and awkward arrays, read through their offsets without a loop over items.
+
+Both libraries nest lists as offsets over one flat buffer. `_Column` takes that apart level by level: which
+entries are null, how long the lists are, and the leaf, which is numbers or text. `_assemble` does the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data._forms import Flat, Problem, as_floats, as_integers, code_points, offsets_of
+
+_NULL = "leave it out, or fill it first"
+
+
+@dataclass
+class _Column:
+    """Nested lists: ``nulls[j]`` marks the null entries of level j, ``lengths[j]`` are their lengths."""
+
+    nulls: list[NDArray[np.bool_]] = field(default_factory=list)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    leaf: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    text: NDArray[np.int64] | None = None
+    """For text: byte lengths of the strings; ``leaf`` is then their UTF-8."""
+
+    def level(self, null: NDArray[np.bool_], lengths: Any) -> None:
+        """Add a level of lists; ``lengths`` are those of the entries that are not null."""
+        self.nulls.append(null)
+        self.lengths.append(_spread(null, np.asarray(lengths, dtype=np.int64)))
+
+    def finish(self, null: NDArray[np.bool_], leaf: NDArray[Any], text: NDArray[np.int64] | None = None) -> _Column:
+        """Add the leaf; without its nulls, like ``text``."""
+        self.nulls.append(null)
+        self.text = None if text is None else _spread(null, text)
+        self.leaf = leaf if text is not None else _spread(null, leaf)
+        return self
+
+
+def _spread(null: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
+    """Put zeros where the nulls were taken out."""
+    if not null.any():
+        return values
+    out = np.zeros(len(null), dtype=values.dtype)
+    out[~null] = values
+    return out
+
+
+def from_arrow_stream(data: Any) -> Flat:
+    """Read an object that exports itself as an Arrow stream."""
+    import pyarrow as pa
+
+    return from_arrow(pa.chunked_array(data))
+
+
+def from_arrow(data: Any) -> Flat:
+    """Read a pyarrow Array or ChunkedArray of strings, of lists of numbers, strings or points."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if not isinstance(data, pa.Array | pa.ChunkedArray):
+        raise TypeError(f"the data are a pyarrow {type(data).__name__}; pass one of its columns")
+    if isinstance(data, pa.ChunkedArray):
+        if types.is_string(data.type) or types.is_binary(data.type):  # 32-bit offsets may not hold all chunks
+            data = data.cast(pa.large_string() if types.is_string(data.type) else pa.large_binary())
+        data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], type=data.type)
+    try:
+        column = _arrow_column(data)
+    except pa.ArrowNotImplementedError as e:  # older versions cannot compute with views
+        raise TypeError(
+            f"this version of pyarrow cannot read the type {data.type}; cast it to lists or strings first"
+        ) from e
+    return _assemble(column)
+
+
+def _arrow_column(x: Any) -> _Column:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    column = _Column()
+    while True:
+        if isinstance(x, pa.ExtensionArray):
+            x = x.storage
+        if types.is_dictionary(x.type):
+            x = x.dictionary_decode()
+        null = x.is_null().to_numpy(zero_copy_only=False)
+        if x.null_count:
+            x = x.drop_null()
+        t, name = x.type, str(x.type)
+        if types.is_null(t):
+            return column.finish(null, np.empty(0))
+        if types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t) or "list_view" in name:
+            column.level(null, pc.list_value_length(x).to_numpy(zero_copy_only=False))
+            x = x.flatten()
+            continue
+        if "string" in name or "binary" in name:
+            x = x.cast(pa.large_string() if "string" in name else pa.large_binary())
+            return column.finish(null, *_arrow_bytes(x))
+        if types.is_integer(t) or types.is_floating(t) or types.is_boolean(t):
+            return column.finish(null, x.to_numpy(zero_copy_only=False))
+        raise TypeError(f"the data hold values of the Arrow type {t}; pass strings, integers or real numbers")
+
+
+def _arrow_bytes(x: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes and byte lengths of a large string array, which may be a slice."""
+    if len(x) == 0:
+        return np.empty(0, np.uint8), np.empty(0, np.int64)
+    _, starts, data = x.buffers()
+    offsets = np.frombuffer(starts, dtype=np.int64)[x.offset : x.offset + len(x) + 1]
+    raw = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, np.uint8)
+    return raw[offsets[0] : offsets[-1]], np.diff(offsets)
+
+
+def from_awkward(data: Any) -> Flat:
+    """Read an awkward array of strings, of lists of numbers, strings or points."""
+    import awkward as ak
+
+    layout = ak.to_layout(data)
+    column = _Column()
+    while True:
+        null = np.zeros(len(layout), dtype=bool)
+        while layout.is_option or layout.is_indexed:
+            if layout.is_option:
+                null = np.asarray(layout.mask_as_bool(valid_when=False), dtype=bool)
+            layout = layout.project()
+        if layout.is_numpy and layout.purelist_depth > 1:
+            layout = layout.to_RegularArray()
+        if layout.is_unknown:
+            return _assemble(column.finish(null, np.empty(0)))
+        if layout.is_numpy:
+            leaf = np.asarray(layout.data)
+            if leaf.dtype.kind not in "biuf":
+                raise TypeError(f"the data have dtype {leaf.dtype}; pass strings, integers or real numbers")
+            return _assemble(column.finish(null, leaf))
+        if not layout.is_list:
+            kind = type(layout).__name__
+            raise TypeError(f"the data hold an awkward {kind}; pass lists of numbers, or strings")
+        text = layout.parameter("__array__") in ("string", "bytestring")
+        layout = layout.to_ListOffsetArray64(True)
+        offsets = np.asarray(layout.offsets.data)
+        content = layout.content[offsets[0] : offsets[-1]]
+        if text:
+            raw = np.asarray(ak.to_numpy(ak.without_parameters(content)), dtype=np.uint8)
+            return _assemble(column.finish(null, raw, np.diff(offsets)))
+        column.level(null, np.diff(offsets))
+        layout = content
+
+
+def _assemble(column: _Column) -> Flat:
+    """Turn levels into values and offsets, with a problem for each datum with a null or uneven points."""
+    depth = len(column.lengths)
+    if depth == 0 and column.text is None:
+        if len(column.leaf) == 0:
+            return Flat("empty", np.empty(0), np.zeros(1, np.int64))
+        raise ValueError("a flat array of numbers is one sequence, not many; pass lists of numbers")
+    if depth > 2 or (depth == 2 and column.text is not None):
+        raise ValueError("the data are nested too deeply; pass lists of symbols, or lists of points")
+    problems = _nulls(column)
+    if column.text is not None:
+        return _assemble_text(column, column.text, problems)
+    lengths, leaf = column.lengths[0], column.leaf
+    if depth == 2:
+        lengths, leaf = _points(lengths, column.lengths[1], leaf, problems)
+    if len(leaf) == 0:
+        return Flat("empty", np.empty(0), offsets_of(np.zeros_like(lengths)), problems)
+    if depth == 1 and leaf.dtype.kind in "biu":
+        return Flat("integers", as_integers(leaf), offsets_of(lengths), problems)
+    return Flat("vectors", as_floats(leaf.reshape(len(leaf), -1)), offsets_of(lengths), problems)
+
+
+def _nulls(column: _Column) -> dict[int, Problem]:
+    """Name every datum that is null or holds a null, with the position of the first one."""
+    problems = {int(i): Problem(TypeError, f"is null; {_NULL}") for i in np.flatnonzero(column.nulls[0])}
+    for j in range(1, len(column.nulls)):
+        entries = np.flatnonzero(column.nulls[j])
+        for lengths in reversed(column.lengths[1:j]):
+            entries = np.searchsorted(offsets_of(lengths), entries, side="right") - 1
+        offsets = offsets_of(column.lengths[0])
+        owners = np.searchsorted(offsets, entries, side="right") - 1
+        for i, first in zip(*np.unique(owners, return_index=True), strict=True):
+            position = entries[first] - offsets[i]
+            problems.setdefault(int(i), Problem(TypeError, f"has a null at position {position}; {_NULL}"))
+    return problems
+
+
+def _points(
+    lengths: NDArray[np.int64], dims: NDArray[np.int64], leaf: NDArray[Any], problems: dict[int, Problem]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Read lists of points; a datum with a problem loses its points, so that the rest has one dimension."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    good = ~np.isin(owners, list(problems))
+    d = int(dims[good][0]) if good.any() else 0
+    starts = offsets_of(lengths)
+    uneven = np.flatnonzero(good & (dims != d))
+    for i, first in zip(*np.unique(owners[uneven], return_index=True), strict=True):
+        row = uneven[first]
+        text = f"has a point of dimension {dims[row]} at position {row - starts[i]}, not {d}"
+        problems[int(i)] = Problem(ValueError, f"{text}; give all points the same dimension")
+    good = ~np.isin(owners, list(problems))
+    leaf = leaf[np.repeat(good, dims)]
+    lengths = lengths.copy()
+    lengths[list(problems)] = 0
+    return lengths, leaf.reshape(int(lengths.sum()), d) if d else leaf[:0]
+
+
+def _assemble_text(column: _Column, text: NDArray[np.int64], problems: dict[int, Problem]) -> Flat:
+    """Read strings, or lists of strings."""
+    starts = offsets_of(text)
+    raw = column.leaf.tobytes()
+    if column.lengths:
+        tokens = np.empty(len(text), dtype=object)
+        tokens[:] = [raw[a:b].decode() for a, b in pairwise(starts.tolist())]
+        return Flat("tokens", tokens, offsets_of(column.lengths[0]), problems)
+    if raw.isascii():
+        return Flat("characters", column.leaf.copy(), starts, problems)
+    begins = offsets_of((column.leaf & 0xC0) != 0x80)  # bytes that begin a character
+    return Flat("characters", code_points(raw.decode()), begins[starts], problems)

@@ -1,0 +1,139 @@
+"""The container under `Sequences`: storage, NumPy's indexing, pickling; nothing about what the data mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data import _ragged
+from mercer.data._immutable import Immutable
+from mercer.data.alphabet import Alphabet
+
+
+def naming(ids: tuple[str, ...] | None, i: int) -> str:
+    """Name a datum for messages."""
+    return f"sequence {int(i)}" if ids is None else f"sequence {ids[int(i)]!r}"
+
+
+class Container(Immutable):
+    """Flat values, offsets, alphabet and ids; the arrays are read-only and belong to nobody else."""
+
+    __slots__ = ("alphabet", "ids", "kept", "offsets", "problems", "values")
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+    alphabet: Alphabet | None
+    ids: tuple[str, ...] | None
+    kept: NDArray[np.bool_]
+    problems: dict[str | int, str]
+
+    def _hold(
+        self,
+        values: NDArray[Any],
+        offsets: NDArray[np.int64],
+        alphabet: Alphabet | None,
+        ids: tuple[str, ...] | None,
+        kept: NDArray[np.bool_] | None = None,
+        problems: dict[str | int, str] | None = None,
+    ) -> None:
+        """Keep checked arrays that nobody else can write into."""
+        kept = np.ones(len(offsets) - 1, dtype=bool) if kept is None else kept
+        for x in (values, offsets, kept):
+            x.setflags(write=False)
+        self._fill(values=values, offsets=offsets, alphabet=alphabet, ids=ids, kept=kept, problems=problems or {})
+
+    @classmethod
+    def _make(cls, *content: Any) -> Self:
+        """Make one from checked arrays that nobody else can write into."""
+        out = cls.__new__(cls)
+        out._hold(*content)
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content = (self.values, self.offsets, self.alphabet, self.ids, self.kept, self.problems)
+        return type(self)._make, content
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(N,)``: with it, scikit-learn indexes the data like an array."""
+        return (len(self),)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes: 1."""
+        return 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of every sequence."""
+        return np.diff(self.offsets)
+
+    @property
+    def is_symbols(self) -> bool:
+        """Whether the values are codes of an alphabet."""
+        return self.alphabet is not None
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension of the vectors; None for symbols."""
+        return None if self.is_symbols else int(self.values.shape[1])
+
+    def name(self, i: int) -> str:
+        """Name datum ``i`` for messages: "sequence 'seq7'", or "sequence 3"."""
+        return naming(self.ids, i)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            n = len(self)
+            index = np.arange(*key.indices(n)) if isinstance(key, slice) else np.arange(n)[key]
+            if np.ndim(index) == 1:
+                return self._take(index)
+            if np.ndim(index) > 1:
+                raise IndexError("Sequences have one axis; index them with a number, a slice or a 1-D array")
+            key = index
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"there is no sequence {key}; there are {len(self)}")
+        i = int(key) % len(self)
+        return self._datum(self.values[self.offsets[i] : self.offsets[i + 1]])
+
+    def _take(self, index: NDArray[np.intp]) -> Self:
+        values, offsets = _ragged.gather(self.values, self.offsets, index)
+        ids = None
+        if self.ids is not None:
+            names = np.empty(len(self), dtype=object)
+            names[:] = self.ids
+            ids = tuple(names[index].tolist())
+        return self._make(values, offsets, self.alphabet, ids)
+
+    def _datum(self, values: NDArray[Any]) -> Any:
+        return values if self.alphabet is None else self.alphabet.decode(values)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.alphabet is not None and not self.alphabet.is_characters:  # None makes one datum's dtype object
+            return (self[i] for i in range(len(self)))
+        whole = self._datum(self.values)
+        return (whole[a:b] for a, b in pairwise(self.offsets.tolist()))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        raise TypeError(
+            "Sequences have different lengths and are no matrix; put a kernel in front, such as "
+            "make_pipeline(kernel, SVC(kernel='precomputed')), or use X.values and X.offsets"
+        )
+
+    def _what(self) -> str:
+        if self.alphabet is not None:
+            return f"symbols from {self.alphabet.describe()}"
+        return f"{self.dimension}-dimensional vectors"
+
+    def __repr__(self) -> str:
+        what = self._what() + ("" if self.is_symbols else f" ({self.values.dtype})")
+        few, many = (self.lengths.min(), self.lengths.max()) if len(self) else (0, 0)
+        spread = f"{few}" if few == many else f"{few} to {many}"
+        left = f", {len(self.problems)} left out" if self.problems else ""
+        return f"{type(self).__name__}({len(self)} sequences of {what}, lengths {spread}{left})"

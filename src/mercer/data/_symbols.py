@@ -1,0 +1,122 @@
+"""Symbols: the named alphabets' content, the checks of an alphabet, and the tables that look symbols up."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Symbol: TypeAlias = str | int
+Ambiguous: TypeAlias = tuple[tuple[Symbol, frozenset[Symbol]], ...]
+
+UNREAD = "\ufffd"
+"""Prints a missing character in an alphabet that has no letter for it; Unicode's replacement character."""
+
+_PAIRS = {"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"}
+_NUCLEOTIDES = _PAIRS | {"B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG", "N": "ACGT"}
+_AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+NAMED: dict[str, tuple[str, dict[str, str]]] = {
+    "dna": ("ACGT", _NUCLEOTIDES),
+    "rna": ("ACGU", {code: set_.replace("T", "U") for code, set_ in _NUCLEOTIDES.items()}),
+    "protein": (_AMINO_ACIDS, {"B": "DN", "Z": "EQ", "J": "IL", "X": _AMINO_ACIDS, "U": "C", "O": "K"}),
+}
+
+
+class Points(NamedTuple):
+    """Codes of single characters: by byte, and by sorted code point."""
+
+    table: NDArray[np.int32]
+    points: NDArray[np.uint32]
+    codes: NDArray[np.int32]
+
+
+class Codes(NamedTuple):
+    """Codes of an alphabet: what each prints as and stands for, and how a symbol finds its own."""
+
+    printed: tuple[Symbol | None, ...]
+    sets: tuple[frozenset[Symbol], ...]
+    by_symbol: dict[Symbol | None, int]
+    points: Points | None
+
+
+def as_symbol(s: Any) -> Symbol:
+    """Check one symbol, and make it a plain str or int."""
+    if isinstance(s, str):
+        return str(s)
+    if isinstance(s, int | np.integer | np.bool_):
+        if not -(2**63) <= int(s) < 2**63:
+            raise ValueError(f"the symbol {s} does not fit into 64 bits; number the symbols from 0")
+        return int(s)
+    raise TypeError(f"the symbol {s!r} is a {type(s).__name__}; pass strings or integers")
+
+
+def check_symbols(symbols: tuple[Symbol, ...], ambiguous: Ambiguous) -> None:
+    """Raise if symbols and ambiguity codes do not make an alphabet."""
+    if not symbols:
+        raise ValueError("an alphabet needs at least one symbol; pass some")
+    codes = dict(ambiguous)
+    if len({isinstance(s, str) for s in (*symbols, *codes)}) > 1:
+        raise TypeError("the alphabet mixes strings and integers; pass symbols of one sort")
+    seen = set[Symbol]()
+    for s in symbols:
+        if s in seen:
+            raise ValueError(f"the symbol {s!r} occurs twice in the alphabet; pass each symbol once")
+        if s == UNREAD or s in codes:
+            why = "is kept for missing characters" if s == UNREAD else "is an ambiguity code too"
+            raise ValueError(f"the symbol {s!r} {why}; use another")
+        seen.add(s)
+    for code, set_ in ambiguous:
+        if code == UNREAD or not set_ or not set_ <= seen:
+            raise ValueError(
+                f"the ambiguity code {code!r} stands for {sorted(map(str, set_))}; give it symbols of the alphabet"
+            )
+
+
+def tabulate(symbols: tuple[Symbol, ...], ambiguous: Ambiguous, fold_case: bool) -> Codes:
+    """Give numbers to the codes: symbols, then true ambiguity codes, then the full set."""
+    full = frozenset(symbols)
+    synonyms = [(code, next(iter(set_))) for code, set_ in ambiguous if len(set_) == 1]
+    wild = [code for code, set_ in ambiguous if set_ == full and len(set_) > 1]
+    own = [(code, set_) for code, set_ in ambiguous if 1 < len(set_) < len(full)]
+    characters = all(isinstance(s, str) and len(s) == 1 for s in (*symbols, *dict(ambiguous)))
+    last = wild[0] if wild else UNREAD if characters else None
+    printed = (*symbols, *(code for code, _ in own), last)
+    by_symbol: dict[Symbol | None, int] = {s: i for i, s in enumerate(printed)}
+    by_symbol |= {code: by_symbol[symbol] for code, symbol in synonyms}
+    by_symbol |= dict.fromkeys([*wild, None], len(printed) - 1)
+    if fold_case:
+        for s in [s for s in by_symbol if isinstance(s, str)]:
+            by_symbol.setdefault(s.upper(), by_symbol[s])
+            by_symbol.setdefault(s.lower(), by_symbol[s])
+    sets = (*(frozenset([s]) for s in symbols), *(set_ for _, set_ in own), full)
+    return Codes(printed, sets, by_symbol, _point_tables(by_symbol) if characters else None)
+
+
+def _point_tables(by_symbol: dict[Symbol | None, int]) -> Points:
+    pairs = sorted((ord(s), code) for s, code in by_symbol.items() if isinstance(s, str) and len(s) == 1)
+    points = np.array([p for p, _ in pairs], dtype=np.uint32)
+    codes = np.array([c for _, c in pairs], dtype=np.int32)
+    table = np.full(256, -1, dtype=np.int32)
+    table[points[points < 256]] = codes[points < 256]
+    return Points(table, points, codes)
+
+
+def find_points(tables: Points, values: NDArray[Any]) -> NDArray[np.int32]:
+    """Look code points up; -1 where there is none."""
+    if values.dtype == np.uint8:
+        return tables.table[values]
+    at = np.minimum(np.searchsorted(tables.points, values), len(tables.points) - 1)
+    return np.where(tables.points[at] == values, tables.codes[at], np.int32(-1))
+
+
+def find_integers(by_symbol: dict[Symbol | None, int], values: NDArray[Any]) -> NDArray[np.int32]:
+    """Look integers up, by position if the symbols are consecutive, else by bisection; -1 if unknown."""
+    pairs = sorted((int(s), c) for s, c in by_symbol.items() if s is not None)
+    keys = np.array([s for s, _ in pairs], dtype=np.int64)
+    codes = np.array([c for _, c in pairs], dtype=np.int32)
+    if pairs[-1][0] - pairs[0][0] == len(keys) - 1:
+        at = np.clip(values, keys[0], keys[-1]) - keys[0]
+    else:
+        at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return np.where(keys[at] == values, codes[at], np.int32(-1))

@@ -1,0 +1,361 @@
+"""Alphabets: what symbols there are, which codes stand for several of them, and how text becomes integers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
+from mercer.data._immutable import Immutable
+from mercer.data._symbols import (
+    NAMED,
+    UNREAD,
+    Ambiguous,
+    Codes,
+    Symbol,
+    as_symbol,
+    check_symbols,
+    find_integers,
+    find_points,
+    tabulate,
+)
+
+
+class Alphabet(Immutable):
+    """A finite, ordered set of symbols, with codes for symbols that were not read exactly.
+
+    Immutable and hashable; equal if the content is equal. Codes ``0 .. k-1`` are the symbols in the order
+    given, then come the ambiguity codes, sorted, and the last code, `missing`, is the full set.
+
+    Parameters
+    ----------
+    symbols : iterable of str or iterable of int
+        Single characters, tokens or integers, all different.
+    ambiguous : mapping, optional
+        Code to the set of symbols that it may stand for. A code for one symbol is a synonym of it; a code for
+        all symbols is read as `missing`.
+    fold_case : bool, optional
+        Whether a string that is no symbol is tried in upper and in lower case. The named alphabets fold,
+        others do not unless asked.
+
+    Attributes
+    ----------
+    symbols : tuple
+        The symbols, in the order of their codes.
+    ambiguous : tuple of pairs
+        Ambiguity codes with their sets, sorted.
+    fold_case : bool
+        Whether case is folded.
+
+    Notes
+    -----
+    `Alphabet.of` knows "dna", "rna" and "protein" with the IUPAC codes. In DNA, U is unknown; in RNA, T is.
+    In proteins, U (selenocysteine) is read as C and O (pyrrolysine) as K, as HMMER does. Gaps (``-`` and
+    ``.``) and stops (``*``) are no residues and unknown in all three: take them out, or read them as not
+    observed with ``unknown="missing"``.
+
+    Examples
+    --------
+    >>> from mercer.data import Alphabet
+    >>> dna = Alphabet.of("dna")
+    >>> dna
+    Alphabet.of('dna')
+    >>> dna.encode("ACgtN")
+    array([ 0,  1,  2,  3, 14], dtype=int32)
+    >>> dna.membership[dna.encode("R")]
+    array([[1., 0., 1., 0.]])
+    >>> Alphabet(["up", "down"]).encode(["down", "up"])
+    array([1, 0], dtype=int32)
+    """
+
+    __slots__ = ("_codes", "_membership", "ambiguous", "fold_case", "symbols")
+    symbols: tuple[Symbol, ...]
+    ambiguous: Ambiguous
+    fold_case: bool
+    _codes: Codes
+    _membership: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        symbols: Iterable[Symbol],
+        ambiguous: Mapping[Any, Iterable[Symbol]] | None = None,
+        fold_case: bool | None = None,
+    ) -> None:
+        known = tuple(as_symbol(s) for s in symbols)
+        sets = {as_symbol(c): frozenset(as_symbol(s) for s in set_) for c, set_ in (ambiguous or {}).items()}
+        check_symbols(known, tuple(sets.items()))
+        pairs = tuple((c, sets[c]) for c in sorted(sets, key=lambda c: (str(type(c)), c)))
+        codes = tabulate(known, pairs, bool(fold_case))
+        self._fill(symbols=known, ambiguous=pairs, fold_case=bool(fold_case), _codes=codes, _membership=None)
+
+    @classmethod
+    def of(cls, spec: Any) -> Alphabet:
+        """Return what ``spec`` means: an Alphabet, "dna", "rna", "protein", or an iterable of symbols."""
+        if isinstance(spec, Alphabet):
+            return spec
+        if isinstance(spec, str) and spec.lower() in NAMED:
+            return _named(spec.lower())
+        if not isinstance(spec, Iterable):
+            raise TypeError(
+                f"alphabet={spec!r} is no alphabet; pass 'dna', 'rna', 'protein', or an iterable of symbols"
+            )
+        return cls(spec)
+
+    @classmethod
+    def find(cls, data: Any) -> Alphabet:
+        """Return the smallest sorted alphabet of ``data``, in any form that `Sequences` takes.
+
+        Examples
+        --------
+        >>> from mercer.data import Alphabet
+        >>> Alphabet.find(["GATTA", "CC"])
+        Alphabet('ACGT')
+        """
+        if isinstance(getattr(data, "alphabet", None), Alphabet):
+            used = {data.alphabet.symbols[c] for c in np.unique(data.values) if c < len(data.alphabet)}
+            return cls(sorted(used))
+        flat = flatten(data)
+        if flat.problems:
+            i = min(flat.problems)
+            raise flat.problems[i].error(f"sequence {i} {flat.problems[i].text}")
+        return cls._found(flat.kind, flat.values)
+
+    @classmethod
+    def _found(cls, kind: Kind, values: NDArray[Any]) -> Alphabet:
+        """Find the alphabet of flat values."""
+        symbols: list[Any]
+        if kind == "vectors":
+            raise TypeError("the data are real numbers, which have no alphabet; pass strings or integers")
+        if kind == "characters":
+            found = np.flatnonzero(np.bincount(values)) if values.dtype == np.uint8 else np.unique(values)
+            symbols = [s for s in map(chr, found.tolist()) if s != UNREAD]
+        elif kind == "integers":
+            symbols = np.unique(values).tolist()
+        else:
+            symbols = sorted(set(values.tolist()) - {None, UNREAD})
+        if not symbols:
+            raise ValueError("the data hold no symbol, so that no alphabet can be found; pass alphabet=")
+        return cls(symbols)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def sets(self) -> tuple[frozenset[Symbol], ...]:
+        """The set of symbols that every code stands for."""
+        return self._codes.sets
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes: symbols, ambiguity codes, and `missing`."""
+        return len(self.sets)
+
+    @property
+    def missing(self) -> int:
+        """Code of a symbol that was not observed: the last one, the full set."""
+        return len(self.sets) - 1
+
+    @property
+    def is_characters(self) -> bool:
+        """Whether all symbols and codes are single characters, so that a sequence prints as a str."""
+        return self._codes.points is not None
+
+    @property
+    def membership(self) -> NDArray[np.float64]:
+        """0/1 matrix ``(n_codes, k)``; ``membership @ probability`` is the likelihood of every code."""
+        if self._membership is None:
+            position = {s: i for i, s in enumerate(self.symbols)}
+            out = np.zeros((self.n_codes, len(self)))
+            for row, set_ in zip(out, self.sets, strict=True):
+                row[[position[s] for s in set_]] = 1.0
+            out.setflags(write=False)
+            self._fill(_membership=out)
+            return out
+        return self._membership
+
+    def encode(self, data: Any, unknown: str = "raise") -> NDArray[np.int32]:
+        """Turn one sequence (a str, or a 1-D array of symbols) into codes.
+
+        Parameters
+        ----------
+        data : str, bytes or 1-D array-like of symbols
+            None in it means "not observed".
+        unknown : {"raise", "missing"}
+            What to do with a symbol that is not in the alphabet.
+
+        Examples
+        --------
+        >>> from mercer.data import Alphabet
+        >>> Alphabet("ab").encode("abc", unknown="missing")
+        array([0, 1, 2], dtype=int32)
+        """
+        if unknown not in ("raise", "missing"):
+            raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
+        got = read_item(data)
+        if isinstance(got, Problem):
+            raise got.error(f"the sequence {got.text}")
+        kind, piece = got
+        values = code_points(piece) if isinstance(piece, str) else piece
+        codes = self._lookup(kind, values, "the sequence")
+        bad = np.flatnonzero(codes < 0)
+        if len(bad) and unknown == "raise":
+            raise ValueError(f"the sequence {self._unknown(kind, values[bad[0]], int(bad[0]))}")
+        codes[bad] = self.missing
+        return codes
+
+    def decode(self, codes: Any) -> str | NDArray[Any]:
+        """Turn codes into one sequence: a str if all symbols are characters, an array of symbols otherwise.
+
+        A missing symbol is printed as the letter that means it (N, X), else as U+FFFD in a str and None in an
+        array; `encode` reads all of these back.
+
+        Examples
+        --------
+        >>> from mercer.data import Alphabet
+        >>> Alphabet.of("protein").decode([0, 1, 23])
+        'ACX'
+        >>> Alphabet(range(3)).decode([2, 0])
+        array([2, 0])
+        """
+        codes = np.asarray(codes, dtype=np.int64)
+        if self.is_characters:
+            points = np.array([ord(str(s)) for s in self._codes.printed], dtype="<u4")
+            return points[codes].tobytes().decode("utf-32-le", "surrogatepass")
+        symbols = np.empty(self.n_codes, dtype=object)
+        symbols[:] = self._codes.printed
+        out: NDArray[Any] = symbols[codes]
+        if self._codes.printed[-1] is None and (codes == self.missing).any():
+            return out
+        return out.astype(np.int64 if isinstance(self.symbols[0], int) else np.str_)
+
+    def union(self, other: Alphabet) -> Alphabet:
+        """Return the sorted alphabet of both, with the ambiguity codes of both.
+
+        Examples
+        --------
+        >>> from mercer.data import Alphabet
+        >>> Alphabet("ac").union(Alphabet("ab"))
+        Alphabet('abc')
+        """
+        if self == other:
+            return self
+        mine, theirs = dict(self.ambiguous), dict(other.ambiguous)
+        symbols: set[Any] = {*self.symbols, *other.symbols}
+        clash = any(mine[c] != theirs[c] for c in mine.keys() & theirs.keys()) or symbols & {*mine, *theirs}
+        if clash or len({type(s) for s in symbols}) > 1:
+            raise ValueError(
+                f"the alphabets {self.describe()} and {other.describe()} do not fit together; "
+                "make all data with one alphabet"
+            )
+        return Alphabet(sorted(symbols), mine | theirs, self.fold_case or other.fold_case)
+
+    def to_header(self) -> dict[str, Any]:
+        """Return the content as a dictionary that JSON can hold."""
+        pairs: list[Any] = [[code, [s for s in self.symbols if s in set_]] for code, set_ in self.ambiguous]
+        return {"symbols": list(self.symbols), "ambiguous": pairs, "fold_case": self.fold_case}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> Alphabet:
+        """Return the alphabet that `to_header` wrote.
+
+        Examples
+        --------
+        >>> from mercer.data import Alphabet
+        >>> Alphabet.from_header(Alphabet.of("rna").to_header()) == Alphabet.of("rna")
+        True
+        """
+        return cls(header["symbols"], dict(header["ambiguous"]), header["fold_case"])
+
+    def digest(self) -> bytes:
+        """Return 16 bytes that identify the content."""
+        return blake2b(json.dumps(self.to_header()).encode(), digest_size=16).digest()
+
+    def describe(self) -> str:
+        """Name the symbols, shortly, for messages."""
+        if self.is_characters and len(self) <= 30:
+            text = "".join(map(str, self.symbols))
+        elif len(self) <= 8:
+            text = "{" + ", ".join(map(repr, self.symbols)) + "}"
+        else:
+            text = "{" + ", ".join(map(repr, self.symbols[:4])) + f", ... {len(self)} symbols" + "}"
+        name = self._name()
+        return f"{text} ({name})" if name else text
+
+    def _name(self) -> str | None:
+        return next((name for name in NAMED if self == _named(name)), None)
+
+    def _lookup(self, kind: Kind, values: NDArray[Any], name: str) -> NDArray[np.int32]:
+        """Turn flat values into codes, -1 where a symbol is unknown; ``name`` is the datum, for messages."""
+        if len(values) == 0:
+            return np.empty(0, dtype=np.int32)
+        if kind == "vectors":
+            raise TypeError(f"{name} holds real numbers, which have no alphabet; pass symbols, or leave out alphabet=")
+        first = values[0] if kind != "tokens" else next((s for s in values if s is not None), None)
+        text = kind == "characters" or isinstance(first, str)
+        if first is not None and text != isinstance(self.symbols[0], str):
+            held = "text" if text else "integers"
+            raise TypeError(f"{name} holds {held}, but the alphabet {self.describe()} does not; pass one that fits")
+        if kind == "integers":
+            return find_integers(self._codes.by_symbol, values)
+        if kind == "characters" and self._codes.points is not None:
+            return find_points(self._codes.points, values)
+        if kind == "characters":
+            raise TypeError(
+                f"{name} is a str, which is read as single characters, but the alphabet {self.describe()} "
+                "has longer symbols; pass lists of symbols, such as text.split()"
+            )
+        return np.fromiter(map(self._codes.by_symbol.get, values.tolist(), repeat(-1)), np.int32, len(values))
+
+    def _unknown(self, kind: Kind, value: Any, position: int) -> str:
+        """Say that a symbol is unknown, and the cure."""
+        symbol: Any = chr(value) if kind == "characters" else value if isinstance(value, str) else int(value)
+        missing = "unknown='missing' to treat it as not observed"
+        cure = f"pass {missing}, or alphabet=..."
+        other = {("dna", "U"): "rna", ("rna", "T"): "dna"}.get((self._name() or "", str(symbol).upper()))
+        if other:
+            cure = f"pass alphabet='{other}', or {missing}"
+        elif symbol in ("-", ".", "*"):
+            cure = f"take it out, or pass {missing}"
+        elif isinstance(symbol, str) and {symbol.upper(), symbol.lower()} & self._codes.by_symbol.keys():
+            cure = f"pass an Alphabet with fold_case=True, or {missing}"
+        where = f"at position {position}, which is not in the alphabet {self.describe()}"
+        return f"has the symbol {symbol!r} {where}; {cure}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Alphabet):
+            return NotImplemented
+        return self is other or self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[Any, ...]:
+        return self.symbols, self.ambiguous, self.fold_case
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Alphabet, (self.symbols, dict(self.ambiguous), self.fold_case)
+
+    def __repr__(self) -> str:
+        name = self._name()
+        if name:
+            return f"Alphabet.of({name!r})"
+        plain = self.is_characters and len(self) <= 30
+        symbols = repr("".join(map(str, self.symbols))) if plain else self.describe()
+        more = f", ambiguous={list(dict(self.ambiguous))}" if self.ambiguous else ""
+        return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
+
+
+_CACHE: dict[str, Alphabet] = {}
+
+
+def _named(name: str) -> Alphabet:
+    if name not in _CACHE:
+        symbols, ambiguous = NAMED[name]
+        _CACHE[name] = Alphabet(symbols, ambiguous, fold_case=True)
+    return _CACHE[name]

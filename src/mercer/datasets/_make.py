@@ -1,0 +1,284 @@
+"""Random data whose classes are generative models: documents, sets of points, DNA."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mercer.families._family import random_generator
+
+_Labels = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def make_documents(
+    n_samples: int = 100,
+    n_words: int = 100,
+    *,
+    length: int = 20,
+    n_classes: int = 2,
+    noise: float = 0.0,
+    concentration: float = 1.0,
+    random_state: Any = None,
+) -> tuple[Any, _Labels]:
+    """Make documents from one random multinomial per class (agarwal2011, section 5.1).
+
+    A document is ``length`` draws from its class's distribution over ``n_words`` words. The ratio
+    ``n_words / length`` says how hard the task is: the paper has 20 draws and a ratio of 5 (dense) or 100
+    (sparse). With ``noise``, every draw copies the draw before it with that probability, so that the
+    documents are no longer multinomial.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of documents.
+    n_words : int, default=100
+        Size of the vocabulary; 2000 is the paper's sparse setting.
+    length : int, default=20
+        Words in every document.
+    n_classes : int, default=2
+        Number of classes.
+    noise : float, default=0.0
+        Probability that a draw copies the one before it, from 0 to 1.
+    concentration : float, default=1.0
+        Parameter of the symmetric Dirichlet from which the classes' distributions are drawn. The paper says
+        only that they are random; 1 is uniform on the simplex, smaller values give classes that are easier to
+        tell apart.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    X : scipy.sparse.csr_array of shape (n_samples, n_words)
+        Word counts, float64; every row sums to ``length``.
+    y : array of shape (n_samples,)
+        Classes, going round: 0, 1, ..., 0, 1, ...
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_documents
+    >>> X, y = make_documents(6, n_words=50, length=20, random_state=0)
+    >>> X.shape, X.sum(axis=1).tolist()
+    ((6, 50), [20.0, 20.0, 20.0, 20.0, 20.0, 20.0])
+    >>> y.tolist()
+    [0, 1, 0, 1, 0, 1]
+    """
+    _check_integers(n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
+    _check_positive(concentration=concentration)
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise={noise!r} is not a probability: give a number from 0 to 1")
+    rng = random_generator(random_state)
+    y = _labels(n_samples, n_classes)
+    cumulated = np.cumsum(rng.dirichlet(np.full(n_words, concentration), size=n_classes), axis=1)
+    words = _inverse_cdf(cumulated, y, rng.random((n_samples, length)))
+    fresh = rng.random((n_samples, length)) >= noise
+    fresh[:, 0] = True
+    # A draw that copies is the last fresh one to its left.
+    last = np.maximum.accumulate(np.where(fresh, np.arange(length), 0), axis=1)
+    words = np.take_along_axis(words, last, axis=1)
+    rows = np.repeat(np.arange(n_samples), length)
+    counts = csr_array((np.ones(words.size), (rows, words.ravel())), shape=(n_samples, n_words))
+    counts.sum_duplicates()
+    return counts, y
+
+
+def make_point_sets(
+    n_samples: int = 60,
+    n_features: int = 2,
+    *,
+    size: int | tuple[int, int] = (10, 40),
+    n_classes: int = 2,
+    n_components: int = 1,
+    elongation: float = 6.0,
+    random_state: Any = None,
+) -> tuple[list[np.ndarray[Any, Any]], _Labels]:
+    """Make sets of points whose classes have the same mean and differ in their covariance.
+
+    The points of class c come from a Gaussian, or a mixture of Gaussians, with mean zero, variance
+    ``elongation`` along one direction and 1 across it. The direction is turned by ``pi c / n_classes`` in a
+    plane that all classes share, so the classes differ in their direction alone.
+
+    Parameters
+    ----------
+    n_samples : int, default=60
+        Number of sets.
+    n_features : int, default=2
+        Dimension of the points, at least 2.
+    size : int or (int, int), default=(10, 40)
+        Points in every set, or the smallest and largest number of points, each number between them equally
+        probable.
+    n_classes : int, default=2
+        Number of classes.
+    n_components : int, default=1
+        1 for Gaussians; for more, unit Gaussians in a row along the class's direction, with the same mean and
+        covariance as the Gaussian has.
+    elongation : float, default=6.0
+        Variance along the class's direction, at least 1; at 1 the classes are equal.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    X : list of arrays of shape (n_points, n_features)
+        The sets.
+    y : array of shape (n_samples,)
+        Classes, going round: 0, 1, ..., 0, 1, ...
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_point_sets
+    >>> X, y = make_point_sets(4, size=(5, 9), random_state=0)
+    >>> all(5 <= len(points) <= 9 and points.shape[1] == 2 for points in X)
+    True
+    >>> y.tolist()
+    [0, 1, 0, 1]
+    """
+    _check_integers(n_samples=n_samples, n_classes=n_classes, n_components=n_components)
+    _check_integers(at_least=2, n_features=n_features)
+    low, high = _check_range("size", size)
+    if not (_is_real(elongation) and 1 <= elongation < np.inf):
+        raise ValueError(f"elongation={elongation!r} is not possible: give a variance of at least 1")
+    rng = random_generator(random_state)
+    y = _labels(n_samples, n_classes)
+    sizes = rng.integers(low, high, size=n_samples, endpoint=True)
+    directions = _directions(n_classes, n_features, rng)[np.repeat(y, sizes)]
+    points = rng.standard_normal((int(sizes.sum()), n_features))
+    along = _along(points, directions, n_components, elongation, rng)
+    points += (along - np.sum(points * directions, axis=1))[:, None] * directions
+    return np.split(points, np.cumsum(sizes)[:-1]), y
+
+
+def make_dna(
+    n_samples: int = 60,
+    *,
+    length: int | tuple[int, int] = (30, 90),
+    n_classes: int = 2,
+    concentration: float = 2.0,
+    random_state: Any = None,
+) -> tuple[list[str], _Labels]:
+    """Make DNA strings of different lengths from one random Markov chain per class.
+
+    Every string starts with a letter drawn uniformly from A, C, G, T and goes on by its class's transition
+    matrix, whose rows are drawn from a symmetric Dirichlet.
+
+    Parameters
+    ----------
+    n_samples : int, default=60
+        Number of strings.
+    length : int or (int, int), default=(30, 90)
+        Letters in every string, or the smallest and largest number of letters, each number between them
+        equally probable.
+    n_classes : int, default=2
+        Number of classes.
+    concentration : float, default=2.0
+        Parameter of the Dirichlet; smaller values give classes that are easier to tell apart.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    X : list of str
+        The strings.
+    y : array of shape (n_samples,)
+        Classes, going round: 0, 1, ..., 0, 1, ...
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_dna
+    >>> X, y = make_dna(3, length=(4, 8), random_state=0)
+    >>> all(4 <= len(string) <= 8 and set(string) <= set("ACGT") for string in X)
+    True
+    >>> y.tolist()
+    [0, 1, 0]
+    """
+    _check_integers(n_samples=n_samples, n_classes=n_classes)
+    _check_positive(concentration=concentration)
+    low, high = _check_range("length", length)
+    rng = random_generator(random_state)
+    y = _labels(n_samples, n_classes)
+    lengths = rng.integers(low, high, size=n_samples, endpoint=True)
+    # One row per class and letter: the chain in state s of class c draws from row 4 c + s.
+    cumulated = np.cumsum(rng.dirichlet(np.full(4, concentration), size=4 * n_classes), axis=1)
+    states = np.empty((n_samples, high), dtype=np.int64)
+    states[:, 0] = rng.integers(4, size=n_samples)
+    uniform = rng.random((high, n_samples))
+    for t in range(1, high):
+        states[:, t] = _inverse_cdf(cumulated, 4 * y + states[:, t - 1], uniform[t][:, None])[:, 0]
+    letters = np.frombuffer(b"ACGT", dtype=np.uint8)[states]
+    return [row[:n].tobytes().decode() for row, n in zip(letters, lengths, strict=True)], y
+
+
+def _labels(n_samples: int, n_classes: int) -> _Labels:
+    return np.arange(n_samples) % n_classes
+
+
+def _inverse_cdf(
+    cumulated: np.ndarray[Any, Any], row: np.ndarray[Any, Any], uniform: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Draw from the categorical in ``cumulated[row[i]]`` for every number in ``uniform[i]``."""
+    k = cumulated.shape[1]
+    # One sorted search in all rows at once: row r occupies the interval [r, r + 1]. The last entry of a row
+    # is 1 up to rounding, hence the clip.
+    table = (np.clip(cumulated, 0, 1) + np.arange(len(cumulated))[:, None]).ravel()
+    found = np.searchsorted(table, uniform + row[:, None], side="right") - k * row[:, None]
+    return np.clip(found, 0, k - 1)
+
+
+def _directions(n_classes: int, n_features: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Return a unit vector per class, turned evenly in a random plane: shape (n_classes, n_features)."""
+    plane = np.linalg.qr(rng.standard_normal((n_features, 2)))[0]
+    angle = np.pi * np.arange(n_classes) / n_classes
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1) @ plane.T
+
+
+def _along(
+    points: np.ndarray[Any, Any],
+    directions: np.ndarray[Any, Any],
+    n_components: int,
+    elongation: float,
+    rng: np.random.Generator,
+) -> np.ndarray[Any, Any]:
+    """Return the coordinates along the classes' directions, with variance ``elongation``."""
+    standard = np.sum(points * directions, axis=1)
+    if n_components == 1:
+        return np.sqrt(elongation) * standard
+    centres = np.linspace(-1, 1, n_components)
+    centres *= np.sqrt((elongation - 1) / np.mean(centres**2))
+    return standard + rng.choice(centres, size=len(points))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _check_integers(at_least: int = 1, **values: Any) -> None:
+    for name, value in values.items():
+        if not _is_integer(value) or value < at_least:
+            raise ValueError(f"{name}={value!r} is not possible: give a whole number of at least {at_least}")
+
+
+def _check_positive(**values: Any) -> None:
+    for name, value in values.items():
+        if not (_is_real(value) and 0 < value < np.inf):
+            raise ValueError(f"{name}={value!r} is not possible: give a finite number above 0")
+
+
+def _check_range(name: str, value: Any) -> tuple[int, int]:
+    pair = (value, value) if _is_integer(value) else value
+    if not (
+        isinstance(pair, (tuple, list))
+        and len(pair) == 2
+        and all(_is_integer(v) for v in pair)
+        and 1 <= pair[0] <= pair[1]
+    ):
+        raise ValueError(
+            f"{name}={value!r} is not possible: "
+            "give a whole number of at least 1, or a pair (smallest, largest) of them"
+        )
+    return int(pair[0]), int(pair[1])

@@ -1,0 +1,181 @@
+"""The text sets of agarwal2011: WebKB and Reuters-21578 R8, as word counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.datasets._fetch import data_path, open_binary
+
+_SPLITS = ("train", "test")
+
+
+class _Document(NamedTuple):
+    id: str
+    split: str
+    label: str
+    words: str
+
+
+def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
+    """Load WebKB: web pages of universities in four classes, as word counts.
+
+    These are Cardoso-Cachopo's stemmed files with her split into training and test documents: 4,199
+    pages (project 504, course 930, faculty 1,124, student 1,641), 2,803 of them for training. 31 pages are
+    empty after the preprocessing. A page without words says nothing about its multinomial, so these are
+    dropped unless ``empty="keep"``.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which documents to return, "all" in the order training, test. The vocabulary is always that of all
+        documents, so both subsets have the same columns.
+    empty : {"drop", "keep"}, default="drop"
+        What to do with documents without words.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : CSR array of shape (n_documents, n_words), float64 word counts.
+        ``target`` : array of shape (n_documents,), index into ``target_names``.
+        ``target_names`` : list of the classes, sorted.
+        ``vocabulary`` : array of shape (n_words,), the sorted words that the columns count.
+        ``split`` : array of shape (n_documents,), "train" or "test".
+        ``ids`` : array of shape (n_documents,), split and line number in the file, such as "train-17".
+        ``DESCR`` : what the set is and where it comes from.
+
+    See Also
+    --------
+    fetch_r8 : News of Reuters in eight classes.
+    make_documents : Random documents, without a download.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/webkb`` where that environment variable is set, otherwise they are
+    downloaded once with pooch (``pip install 'mercer[data]'``); both are checked by their SHA-256.
+
+    References
+    ----------
+    A. Cardoso-Cachopo, Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_webkb
+    >>> pages = fetch_webkb(subset="train")  # doctest: +SKIP
+    >>> pages.data.shape, pages.target_names  # doctest: +SKIP
+    ((2785, 7770), ['course', 'faculty', 'project', 'student'])
+    """
+    return _fetch("webkb", "webkb", subset, empty, _WEBKB)
+
+
+def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
+    """Load Reuters-21578 R8: news in eight classes, as word counts.
+
+    These are Cardoso-Cachopo's stemmed files with the ModApte split: 7,674 news (acq 2,292, crude 374,
+    earn 3,923, grain 51, interest 271, money-fx 293, ship 144, trade 326), 5,485 of them for training.
+    None is empty.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which documents to return, "all" in the order training, test. The vocabulary is always that of all
+        documents, so both subsets have the same columns.
+    empty : {"drop", "keep"}, default="drop"
+        What to do with documents without words; R8 has none.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        The same fields as `fetch_webkb`.
+
+    See Also
+    --------
+    fetch_webkb : Web pages in four classes.
+    make_documents : Random documents, without a download.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/reuters_r8`` where that environment variable is set, otherwise they are
+    downloaded once with pooch (``pip install 'mercer[data]'``); both are checked by their SHA-256.
+
+    References
+    ----------
+    A. Cardoso-Cachopo, Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_r8
+    >>> news = fetch_r8(subset="test")  # doctest: +SKIP
+    >>> news.data.shape, news.target_names[:3]  # doctest: +SKIP
+    ((2189, 17387), ['acq', 'crude', 'earn'])
+    """
+    return _fetch("reuters_r8", "r8", subset, empty, _R8)
+
+
+def _fetch(folder: str, prefix: str, subset: str, empty: str, description: str) -> Bunch:
+    _check_choice("subset", subset, ("all", *_SPLITS))
+    _check_choice("empty", empty, ("drop", "keep"))
+    documents = [d for split in _SPLITS for d in _read(folder, f"{prefix}-{split}-stemmed.txt", split)]
+    counts, vocabulary = _count([d.words for d in documents])
+    split = np.array([d.split for d in documents])
+    names, target = np.unique([d.label for d in documents], return_inverse=True)
+    keep = np.ones(len(documents), dtype=bool) if subset == "all" else split == subset
+    if empty == "drop":
+        keep &= counts.sum(axis=1) > 0
+    return Bunch(
+        data=counts[keep],
+        target=target[keep],
+        target_names=names.tolist(),
+        vocabulary=vocabulary,
+        split=split[keep],
+        ids=np.array([d.id for d in documents])[keep],
+        DESCR=description,
+    )
+
+
+def _read(folder: str, file: str, split: str) -> Iterator[_Document]:
+    """Yield the documents of a file whose lines are a label, a tab and words separated by blanks."""
+    with open_binary(data_path(folder, file)) as stream:
+        for number, line in enumerate(stream.read().decode("utf-8").splitlines(), start=1):
+            label, _, words = line.partition("\t")
+            yield _Document(f"{split}-{number}", split, label.strip(), words)
+
+
+def _count(texts: list[str]) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Count the blank-separated words of every text: (CSR array, sorted vocabulary)."""
+    # Here and not above: the text module is slow to import, and only these two loaders need it.
+    from scipy.sparse import csr_array
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(analyzer=str.split, dtype=np.float64)
+    counts = csr_array(vectorizer.fit_transform(texts))
+    return counts, vectorizer.get_feature_names_out().astype(str)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not possible: give one of {', '.join(map(repr, choices))}")
+
+
+_WEBKB = """\
+WebKB, four classes, stemmed (Ana Cardoso-Cachopo)
+
+Web pages of computer science departments, collected by the World Wide Knowledge Base project of CMU in 1997:
+project 504, course 930, faculty 1124, student 1641 documents, 2803 for training and 1396 for testing.
+Short words and stop words are removed, the others stemmed; 31 documents are empty after that.
+Files: github.com/achyudh/fuzzy-fs, data/WebKB. No licence is stated for the data; cite A. Cardoso-Cachopo,
+Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
+"""
+
+_R8 = """\
+Reuters-21578 R8, stemmed (Ana Cardoso-Cachopo)
+
+Newswire articles of 1987 with exactly one topic, of eight topics: acq 2292, crude 374, earn 3923, grain 51,
+interest 271, money-fx 293, ship 144, trade 326 documents, 5485 for training and 2189 for testing (ModApte).
+Short words and stop words are removed, the others stemmed; no document is empty.
+Files: github.com/achyudh/fuzzy-fs, data/R8. No licence is stated for the data; cite A. Cardoso-Cachopo,
+Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
+"""

@@ -1,0 +1,184 @@
+"""What two distributions are asked when they meet, and the operand that a tile is made from.
+
+A *coupling* is an elementary kernel on distributions and a power on hidden weights: `Product` (probability product,
+PPK), `Smoothed` (mean map, GMMK), `Divergence` (dual Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does
+once per batch what does not depend on the other side, and returns an operand; two operands answer a tile. Structured
+models ask their leaves, so that a new coupling costs no edit in any model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from mercer._array import Array, namespace, safe_log
+
+
+class Coupling(Protocol):
+    """An elementary kernel on the leaves of a model and a power on its hidden weights."""
+
+    @property
+    def power(self) -> float:
+        """Power on the weights of hidden variables."""
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Answer every pair, ``(*B, n) x (*B, m) -> (*B, n, m)``, as a logarithm."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Probability product: log of the integral of p^rho q^rho (PPK-1)."""
+
+    rho: float
+
+    @property
+    def power(self) -> float:
+        """Hidden weights are raised to rho too (PPK-4.0, the kernel of the joint)."""
+        return self.rho
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Ask the family for its log product."""
+        return _capability(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0)."""
+
+    gamma: float
+
+    @property
+    def power(self) -> float:
+        """A mean map is linear in the hidden weights."""
+        return 1.0
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Ask the family for its log mean map."""
+        return _capability(p, "log_mean_map", "MeanMap")(q, gamma=self.gamma)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Dual Jensen-Shannon divergence between mean parameters, not a logarithm (DJS-2)."""
+
+    @property
+    def power(self) -> float:
+        """Only families have a dual; the power is never used."""
+        return 1.0
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Ask the family for its dual divergence."""
+        return _capability(p, "dual_divergence", "JensenShannon")(q)
+
+
+def _capability(batch: Any, method: str, kernel: str) -> Any:
+    if not hasattr(batch, method):
+        able = "a family such as Gaussians or Multinomials" if method == "dual_divergence" else "another model"
+        raise TypeError(f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}")
+    return getattr(batch, method)
+
+
+class Operand(Protocol):
+    """All that the Gram engine and structured models may touch of a coupled batch."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that suit the caches."""
+
+    @property
+    def order(self) -> np.ndarray[Any, Any] | None:
+        """A permutation in which neighbours cost alike, or None."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> Self: ...
+
+    def pair(self, other: Self) -> Array:
+        """Answer every pair: ``(*B, n) x (*B, m) -> (..., *B, n, m)``."""
+
+    def alone(self) -> Array:
+        """Answer every member with itself: ``(..., *B, n)``."""
+
+
+class Leaf:
+    """A family batch under a coupling: asks the family for every tile."""
+
+    order: np.ndarray[Any, Any] | None = None
+
+    def __init__(self, batch: Any, coupling: Coupling) -> None:
+        self.batch = batch
+        self.coupling = coupling
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return tuple(self.batch.shape)
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that suit the caches."""
+        return int(self.batch.tile_hint)
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.batch[key], self.coupling)
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the same members in another batch shape."""
+        return type(self)(self.batch.reshape(*shape), self.coupling)
+
+    def pair(self, other: Self) -> Array:
+        """Answer every pair, as a logarithm (a divergence: as it is)."""
+        return self.coupling.leaf(self.batch, other.batch)
+
+    def alone(self) -> Array:
+        """Answer every member with itself, by aligning all of its axes."""
+        single = self.reshape(*self.shape, 1)
+        return single.pair(single)[..., 0, 0]
+
+
+class InnerLeaf:
+    """Members with explicit features: log <f, f'>^trials, by one matrix product a tile."""
+
+    order: np.ndarray[Any, Any] | None = None
+    tile_hint = 512
+
+    def __init__(self, features: Array, trials: float = 1.0) -> None:
+        self.features = features
+        self.trials = trials
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return tuple(self.features.shape[:-1])
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.features[key], self.trials)
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the same members in another batch shape."""
+        flat = namespace(self.features).reshape(self.features, (*shape, self.features.shape[-1]))
+        return type(self)(flat, self.trials)
+
+    def linear(self, other: Self) -> Array:
+        """Return the inner products themselves, for models that stay linear."""
+        return self.features @ namespace(other.features).matrix_transpose(other.features)
+
+    def pair(self, other: Self) -> Array:
+        """Answer every pair, as a logarithm."""
+        return self.trials * safe_log(self.linear(other))
+
+    def alone(self) -> Array:
+        """Answer every member with itself."""
+        xp = namespace(self.features)
+        return self.trials * safe_log(xp.sum(self.features * self.features, axis=-1))

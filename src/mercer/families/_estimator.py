@@ -1,0 +1,393 @@
+"""The base of every singular: fit one model to all data, or one to every datum, from one method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import joblib
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer._batch import Batch, row_digests
+from mercer._cache import ByteCache
+from mercer._config import settings
+from mercer.data import Alphabet, Sequences
+from mercer.families._csr import CSRRows
+
+Floats = np.ndarray[Any, Any]
+
+fits = ByteCache()
+"""Models fitted to single data, for all estimators of the process."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """The little that data share: learned on the training data, used for every datum.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates, words or symbols.
+    alphabet : Alphabet or None
+        Of symbols.
+    center, scale : array or None
+        Pooled mean and variance of vectors, of shape ``(dimension,)``.
+    pooled : Batch or None
+        One model of all the training data, of shape ``(1,)``: the start and the prior of the others.
+    """
+
+    dimension: int
+    alphabet: Alphabet | None = None
+    center: Floats | None = None
+    scale: Floats | None = None
+    pooled: Any = None
+
+
+class Estimator(BaseEstimator):
+    """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
+
+    ``takes`` says what one datum is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
+    counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
+    """
+
+    takes: ClassVar[str] = "vectors"
+    sequential: ClassVar[bool] = False
+    """Whether a datum is a sequence, so that a matrix holds one univariate series a row."""
+
+    prior: Any
+    prior_strength: float
+
+    # -- the border ------------------------------------------------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into a matrix (one row a datum) or `Sequences`, checked as scikit-learn checks.
+
+        Parameters
+        ----------
+        X : matrix, CSR matrix, list of strings or arrays, Sequences
+            The data.
+        owner : estimator, default=None
+            Whose ``n_features_in_`` is set or checked; this estimator by default.
+        reset : bool, default=False
+            Whether ``X`` is training data.
+        context : Context, default=None
+            Whose alphabet strings are read with.
+        """
+        if self.takes == "symbols":
+            alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
+            X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
+            if not X.is_symbols:
+                raise TypeError(
+                    f"{type(self).__name__} is a model of symbols, and these are vectors: use Gaussian, or pass strings"
+                )
+            return X
+        if isinstance(X, Sequences) or not looks_like_matrix(X):
+            X = Sequences(X)
+            if X.is_symbols:
+                raise TypeError(f"{type(self).__name__} is a model of numbers, and these are symbols: use Categorical")
+            return X
+        if self.sequential:
+            return Sequences(X)
+        X = validate_data(
+            owner if owner is not None else self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            accept_sparse="csr" if self.takes == "counts" else False,
+            ensure_all_finite="allow-nan" if self._missing_allowed() else True,
+        )
+        return CSRRows.of(X) if sparse.issparse(X) else X
+
+    def _missing_allowed(self) -> bool:
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = not self.sequential and self.takes != "symbols"
+        tags.input_tags.three_d_array = self.takes == "vectors"
+        tags.input_tags.string = self.takes == "symbols"
+        tags.input_tags.sparse = self.takes == "counts"
+        tags.input_tags.positive_only = self.takes == "counts"
+        tags.input_tags.allow_nan = self._missing_allowed()
+        return tags
+
+    # -- what a subclass writes ------------------------------------------------------------------------
+
+    def context(self, X: Any) -> Context:
+        """Learn what the data share, from data that `accept` has turned."""
+        raise NotImplementedError(f"{type(self).__name__} must write context(X)")
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Fit to weighted data.
+
+        Parameters
+        ----------
+        x : array of shape (T, ...)
+            All points, the data one after the other.
+        weights : array of shape (T, n)
+            Weight of every point in every one of n models.
+        offsets : array of shape (N + 1,)
+            Datum i has the points ``offsets[i]:offsets[i + 1]``.
+        context : Context
+            What the data share.
+        start : Batch, default=None
+            Of shape ``(N, n)``: where an iterative fit begins.
+
+        Returns
+        -------
+        Batch of shape (N, n)
+        """
+        raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
+
+    # -- what it gets ----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        X = self.accept(X, reset=True)
+        self._check_parameters()
+        self.context_ = self.context(X)
+        self.model_ = self._fit_shared(X, self.context_)
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> Any:
+        """Fit one model to all of the data that `accept` has turned."""
+        x, _ = segments(X)
+        if x.shape[0] == 0:
+            raise ValueError("there is nothing to fit: every datum is empty")
+        self._check_data(X, np.array([0, x.shape[0]]))
+        return self._fit_alone(x, np.array([0, x.shape[0]]), context)
+
+    def fit_each(self, X: Any, context: Context | None = None) -> Any:
+        """Fit one model to every datum.
+
+        Parameters
+        ----------
+        X : data
+            As for ``fit``.
+        context : Context, default=None
+            What the data share; by default what ``fit`` learned, or else what ``X`` shares.
+
+        Returns
+        -------
+        Batch of shape (N,)
+            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+        """
+        if context is None:
+            context = getattr(self, "context_", None)
+        X = self.accept(X, reset=context is None and not hasattr(self, "n_features_in_"), context=context)
+        self._check_parameters()
+        return self._fit_accepted(X, self.context(X) if context is None else context)
+
+    def _fit_accepted(self, X: Any, context: Context) -> Any:
+        """Fit one model to every datum that `accept` has turned."""
+        self._check_context(X, context)
+        return self._fit_cached(X, context)
+
+    def _check_context(self, X: Any, context: Context) -> None:
+        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
+        if found is not None and found != context.dimension:
+            raise ValueError(f"the data have {found} coordinates, the training data had {context.dimension}")
+
+    def _fit_cached(self, X: Any, context: Context) -> Any:
+        budget = settings().cache_bytes
+        if budget == 0 or len(X) == 0 or not self._cacheable():
+            return self._fit_data(X, context)
+        key = joblib.hash((type(self).__name__, self.get_params(), context))
+        keys = [(key, digest) for digest in data_digests(X)]
+        found = [fits.get(k) for k in keys]
+        missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
+        if len(missing):
+            batch = self._fit_data(X if len(missing) == len(X) else X[missing], context)
+            size = batch.nbytes // len(missing) + 200
+            for row, i in enumerate(missing):
+                found[i] = (batch, row)
+                fits.put(keys[i], (batch, row), size=size, budget=budget)
+            if len(missing) == len(X):
+                return batch
+        return _gather(found)
+
+    def _cacheable(self) -> bool:
+        state = getattr(self, "random_state", 0)
+        return state is None or isinstance(state, int | np.integer)
+
+    def _fit_data(self, X: Any, context: Context) -> Any:
+        x, offsets = segments(X)
+        self._check_data(X, offsets)
+        return self._fit_alone(x, offsets, context)
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        weights = np.ones((x.shape[0], 1))
+        return self.fit_weighted(x, weights, offsets, context)[:, 0]
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        """Raise where a datum alone cannot be fitted: an empty one without a prior."""
+        empty = np.flatnonzero(np.diff(offsets) == 0)
+        if len(empty) and self.prior is None:
+            raise ValueError(
+                f"{datum_name(X, empty[0])} is empty: leave it out, or give prior='pooled' so that it gets the prior"
+            )
+
+    def _check_parameters(self) -> None:
+        if not (self.prior is None or isinstance(self.prior, Batch) or self.prior == "pooled"):
+            raise ValueError(f"prior = {self.prior!r}: give None, 'pooled' or a batch of shape (1,)")
+        if isinstance(self.prior, Batch) and self.prior.shape != (1,):
+            raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
+        if not np.isfinite(self.prior_strength) or self.prior_strength < 0:
+            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
+
+    def _prior_batch(self, context: Context) -> Any:
+        return context.pooled if isinstance(self.prior, str) else self.prior
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of every datum under the model that ``fit`` learned."""
+        check_is_fitted(self, "model_")
+        X = self.accept(X, context=self.context_)
+        x, offsets = segments(X)
+        return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log probability of a datum under the model that ``fit`` learned."""
+        return float(np.mean(self.score_samples(X)))
+
+
+class FamilyEstimator(Estimator):
+    """An exponential family fitted by moments: maximum likelihood, or conjugate MAP with a prior (DJS-6).
+
+    mu = (n0 mu0 + sum of statistics) / (n0 + n), with n0 = ``prior_strength`` and mu0 the mean parameters of the prior:
+    the posterior mean of mu, and the MAP of theta, under the conjugate prior. A subclass writes `template`.
+    """
+
+    def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:
+        self.prior = prior
+        self.prior_strength = prior_strength
+
+    def template(self, context: Context) -> Any:
+        """Return any member of the family, of shape ``()``: it knows statistics and how to make members from means."""
+        raise NotImplementedError(f"{type(self).__name__} must write template(context)")
+
+    def statistics(self, x: Any, context: Context) -> Floats:
+        """Sufficient statistics of points, ``(T, D)``; NaN where not observed."""
+        return np.asarray(self.template(context).statistics(x))
+
+    def from_mean(self, mu: Floats, context: Context) -> Any:
+        """Turn mean parameters ``(..., D)`` into a batch of shape ``(...)``."""
+        return self.template(context).with_mean_parameters(mu)
+
+    def _prior_mean(self, context: Context) -> Floats:
+        return np.asarray(self._prior_batch(context).mean_parameters)
+
+    def context(self, X: Any) -> Context:
+        """Learn the dimension and the pooled model."""
+        x, _ = segments(X)
+        bare = Context(dimension=x.shape[1])
+        return self._with_pooled(x, bare)
+
+    def _with_pooled(self, x: Any, context: Context) -> Context:
+        """Add the model of all points, fitted without a prior; where a prior is asked for, it is needed."""
+        if self.prior != "pooled" or isinstance(self.prior, Batch):
+            return context
+        alone = clone(self).set_params(prior=None)
+        return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Fit to weighted data by moments."""
+        statistics = self.statistics(x, context)
+        seen = ~np.isnan(statistics)
+        complete = bool(seen.all())
+        filled = statistics if complete else np.where(seen, statistics, 0.0)
+        totals, masses = [], []
+        for j in range(weights.shape[1]):
+            w = weights[:, j : j + 1]
+            totals.append(segment_sum(w * filled, offsets))
+            masses.append(segment_sum(w if complete else w * seen, offsets))
+        total, mass = np.stack(totals, axis=1), np.stack(masses, axis=1)
+        return self.from_mean(self._shrink(total, mass, context, start), context)
+
+    def _shrink(self, total: Floats, mass: Floats, context: Context, start: Any) -> Floats:
+        if self.prior is not None:
+            mu0 = self._prior_mean(context)[0]
+            total = total + self.prior_strength * mu0
+            mass = mass + self.prior_strength
+        nobody = mass <= 0
+        mu = total / np.where(nobody, 1.0, mass)
+        if np.any(nobody):
+            # A component that nobody visits stays what it was; a coordinate that nobody saw has no estimate.
+            if start is None:
+                raise ValueError(
+                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out"
+                )
+            mu = np.where(nobody, np.asarray(start.mean_parameters), mu)
+        return mu
+
+
+def looks_like_matrix(X: Any) -> bool:
+    """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
+    if isinstance(X, Sequences):
+        return False
+    if sparse.issparse(X) or hasattr(X, "iloc"):
+        return getattr(X, "ndim", 2) == 2
+    if hasattr(X, "shape"):
+        return len(X.shape) != 3 and getattr(X, "dtype", None) is not None and not _holds_objects(X)
+    if isinstance(X, list | tuple) and len(X):
+        return not isinstance(X[0], str | bytes) and np.ndim(X[0]) <= 1 and not _ragged(X)
+    return True
+
+
+def _holds_objects(X: Any) -> bool:
+    if X.dtype != object or X.ndim != 1 or not len(X):
+        return False
+    return not isinstance(X[0], int | float | complex | None)
+
+
+def _ragged(X: Any) -> bool:
+    return len({np.shape(row) for row in X}) > 1
+
+
+def segments(X: Any) -> tuple[Any, Floats]:
+    """Return the points of all data and the offsets of the data among them."""
+    if isinstance(X, Sequences):
+        return X.values, X.offsets
+    return X, np.arange(X.shape[0] + 1)
+
+
+def segment_sum(values: Floats, offsets: Floats) -> Floats:
+    """Sum ``values (T, ...)`` over every datum; an empty one gives 0.
+
+    ``reduceat`` adds in the order of the points, so that a datum's sum does not depend on its neighbours.
+    """
+    lengths = np.diff(offsets)
+    if np.all(lengths == 1):
+        return values
+    out = np.zeros((len(lengths), *values.shape[1:]), dtype=values.dtype)
+    full = lengths > 0
+    if np.any(full):
+        out[full] = np.add.reduceat(values, offsets[:-1][full], axis=0)
+    return out
+
+
+def data_digests(X: Any) -> list[bytes]:
+    """Digest every datum of what `Estimator.accept` returns."""
+    return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
+
+
+def datum_name(X: Any, i: int) -> str:
+    """Name datum ``i`` for a message."""
+    if isinstance(X, Sequences):
+        return f"sequence {X.ids[i]!r}" if X.ids is not None else f"sequence {i}"
+    return f"row {i}"
+
+
+def _gather(found: list[Any]) -> Any:
+    """Collect (batch, row) pairs into one batch."""
+    batches: dict[int, tuple[Any, list[int], list[int]]] = {}
+    for position, (batch, row) in enumerate(found):
+        entry = batches.setdefault(id(batch), (batch, [], []))
+        entry[1].append(row)
+        entry[2].append(position)
+    pieces = [batch[np.array(rows)] for batch, rows, _ in batches.values()]
+    order = np.concatenate([np.array(positions) for _, _, positions in batches.values()])
+    joined = pieces[0] if len(pieces) == 1 else type(pieces[0]).concat(pieces)
+    return joined if np.array_equal(order, np.arange(len(order))) else joined[np.argsort(order)]

@@ -1,0 +1,103 @@
+"""What categorical and multinomial distributions share: points of the probability simplex."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, as_float, logsumexp, namespace, safe_log, to_numpy, xlogx
+from mercer._verdict import Verdict
+from mercer.families._family import ExponentialFamily
+
+
+class Simplex(ExponentialFamily):
+    """Probabilities of k outcomes, compared as the law of ``trials`` independent draws."""
+
+    _arrays: ClassVar[dict[str, int]] = {"probability": 1}
+    tile_hint = 512
+
+    probability: Array
+
+    @property
+    def _draws(self) -> int:
+        return 1
+
+    @property
+    def dimension(self) -> int:
+        """Number of outcomes."""
+        return int(self.probability.shape[-1])
+
+    # -- the exponential family ------------------------------------------------------------------------
+
+    @property
+    def natural_parameters(self) -> Array:
+        """Log probabilities; -inf where an outcome is impossible."""
+        return safe_log(self.probability)
+
+    def log_partition(self, theta: Array) -> Array:
+        """Return s log sum exp(theta)."""
+        return self._draws * logsumexp(theta, axis=-1)
+
+    @property
+    def mean_parameters(self) -> Array:
+        """Expected counts s a."""
+        return self._draws * self.probability
+
+    def dual(self, mu: Array) -> Array:
+        """Return sum mu log(mu / s), finite on the boundary (DJS-4)."""
+        s = self._draws
+        return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
+
+    def dual_divergence(self, other: Self) -> Array:
+        """Return s times the Jensen-Shannon divergence of the probabilities (DJS-2)."""
+        self._check_pair(other)
+        p, q = self.probability, other.probability
+        xp = namespace(p, q)
+        ends = (xp.sum(xlogx(p), axis=-1)[..., :, None] + xp.sum(xlogx(q), axis=-1)[..., None, :]) / 2
+        # One column at a time: planes of pairs instead of an array of pairs by outcomes.
+        middle = sum(xlogx((p[..., :, None, i] + q[..., None, :, i]) / 2) for i in range(self.dimension))
+        return self._draws * xp.clip(ends - middle, 0.0, None)
+
+    def kl(self, other: Self) -> Array:
+        """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""
+        self._check_pair(other)
+        p, q = self.probability, other.probability
+        xp = namespace(p, q)
+        logs = safe_log(q)
+        finite = xp.where(q > 0, logs, xp.zeros_like(logs))
+        value = xp.sum(xlogx(p), axis=-1)[..., :, None] - p @ xp.matrix_transpose(finite)
+        outside = p @ xp.matrix_transpose(xp.astype(q == 0, p.dtype))
+        return self._draws * xp.where(outside > 0, xp.inf, value)
+
+    def fisher_information(self) -> Array:
+        """Information of the logits, s (diag a - a a') (FK-3)."""
+        p = self.probability
+        eye = namespace(p).eye(self.dimension, dtype=p.dtype)
+        return self._draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])
+
+    def dual_psd(self, form: str, t: float) -> Verdict:
+        """Jensen-Shannon divergence of probabilities is conditionally negative definite."""
+        return Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
+
+
+def checked_probability(values: Any, what: str) -> Array:
+    """Return probabilities whose rows are nonnegative and sum to one, within rounding."""
+    p = as_float(values)
+    if len(p.shape) == 0 or p.shape[-1] == 0:
+        raise ValueError(f"{what} has shape {tuple(p.shape)}: its last axis must hold the k >= 1 probabilities")
+    rows = to_numpy(p)
+    bad = np.argwhere(~(rows >= 0).all(axis=-1))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        value = rows[where][~(rows[where] >= 0)][0]
+        raise ValueError(f"{what} at index {where} holds {value}: probabilities must be nonnegative numbers")
+    total = rows.sum(axis=-1)
+    tolerance = 1e-4 if rows.dtype == np.float32 else 1e-8
+    bad = np.argwhere(~(np.abs(total - 1) <= tolerance))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        raise ValueError(
+            f"{what} at index {where} sums to {float(total[where]):.6g}, not to one: divide counts by their sum first"
+        )
+    return p

@@ -1,0 +1,402 @@
+"""Multinomial distributions: word frequencies, dense or sparse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Array, as_float, logsumexp, namespace, safe_log, to_numpy
+from mercer._special import gammaln
+from mercer.families import _csr
+from mercer.families._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer.families._csr import CSRRows
+from mercer.families._estimator import Context, Estimator, Floats, segments
+from mercer.families._family import check_gamma, check_rho, is_number, random_generator
+from mercer.families._simplex import Simplex, checked_probability
+from mercer.families.categorical import power, smoothed_features
+from mercer.families.poisson import check_counts
+
+
+class Multinomials(Simplex):
+    r"""A batch of multinomial distributions.
+
+    Parameters
+    ----------
+    probability : array of shape (..., k), or sparse matrix of shape (N, k)
+        Rows that sum to one. A sparse matrix stays sparse.
+    trials : int, default=1
+        Number of draws of the laws that are compared; 1 compares word frequencies. It is not a document's length.
+
+    Notes
+    -----
+    Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2, :math:`\sum_d (a_d a'_d)^\rho` for one
+    trial, an exact convolution otherwise. Mean map of aligned tokens (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Multinomials([[0.5, 0.5], [1.0, 0.0]], trials=2)
+    >>> p.log_product(p, rho=0.5).round(4) + 0.0
+    array([[ 0.    , -0.6931],
+           [-0.6931,  0.    ]])
+    """
+
+    _shared: ClassVar[tuple[str, ...]] = ("trials",)
+
+    trials: int
+
+    def __init__(self, probability: Any, trials: int = 1) -> None:
+        _check_trials(trials)
+        if sparse.issparse(probability) or isinstance(probability, CSRRows):
+            rows = CSRRows.of(probability)
+            rows.check_counts()
+            total = rows.row_sums()
+            bad = np.flatnonzero(np.abs(total - 1) > 1e-6)
+            if len(bad):
+                raise ValueError(
+                    f"probability at index {int(bad[0])} sums to {total[bad[0]]:.6g}, not to one: divide counts by their sum first"
+                )
+            self._freeze(probability=rows, trials=int(trials))
+        else:
+            self._freeze(probability=checked_probability(probability, "probability"), trials=int(trials))
+
+    @property
+    def _draws(self) -> int:
+        return self.trials
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the probabilities are stored as a sparse matrix."""
+        return isinstance(self.probability, CSRRows)
+
+    def dense(self) -> Self:
+        """Return the same distributions with dense probabilities."""
+        if not self.sparse:
+            return self
+        return self._make(probability=self.probability.dense(), trials=self.trials)
+
+    @staticmethod
+    def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, CSRRows):
+            return {name: to_numpy(value)}
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+        return {f"{name}/{part}": array for part, array in parts.items()} | {
+            f"{name}/columns": np.array(value.n_columns)
+        }
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        name = f"{prefix}probability"
+        if name in arrays:
+            return super()._unpack_fields(arrays, shared, prefix)
+        data, indices, indptr = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
+        return {"probability": CSRRows(data, indices, indptr, int(arrays[f"{name}/columns"])), **shared}
+
+    def with_mean_parameters(self, mu: Array) -> Self:
+        """Return the distributions with these expected counts."""
+        return self._make(probability=mu / self.trials, trials=self.trials)
+
+    @property
+    def mean_parameters(self) -> Array:
+        """Expected counts s a."""
+        return self.trials * self.dense().probability
+
+    def pooled(self) -> Self:
+        """Return the average distribution, as a batch of shape ``(1,)``."""
+        if not self.sparse:
+            return super().pooled()
+        average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
+        return self._make(probability=CSRRows.of(average), trials=self.trials)
+
+    def estimator(self) -> Multinomial:
+        """Return the estimator of this family."""
+        return Multinomial(trials=self.trials)
+
+    # -- coupling ----------------------------------------------------------------------------------------
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; inner products of features wherever the formula is one."""
+        if isinstance(coupling, Product):
+            check_rho(coupling.rho)
+            if self.trials == 1 or coupling.rho == 0.5:
+                return self._inner(coupling.rho)
+            return Leaf(self.dense(), coupling)
+        if isinstance(coupling, Smoothed):
+            check_gamma(coupling.gamma)
+            if not self.sparse:
+                return InnerLeaf(smoothed_features(self.probability, coupling.gamma), self.trials)
+            return SparseLeaf(_csr.prepare(self.probability), self.trials, mismatch=float(np.exp(-2 * coupling.gamma)))
+        if isinstance(coupling, Divergence) and self.sparse:
+            return SparseDivergence(_csr.prepare(self.probability), self.trials)
+        return Leaf(self, coupling)
+
+    def _inner(self, rho: float) -> Any:
+        if self.sparse:
+            return SparseLeaf(_csr.prepare(self.probability.power(rho)), self.trials)
+        return InnerLeaf(power(self.probability, rho), self.trials)
+
+    def log_product(self, other: Self, rho: float = 0.5) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho and number of trials (PPK-3.3)."""
+        check_rho(rho)
+        self._check_pair(other)
+        if self.trials == 1 or rho == 0.5:
+            return self._same_storage(other)._inner(rho).pair(other._same_storage(self)._inner(rho))
+        return _convolved(self.dense().probability, other.dense().probability, rho, self.trials)
+
+    def log_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of ((1 - e) <a, a'> + e)^s, e = exp(-2 gamma): aligned tokens (GMMK-10c)."""
+        check_gamma(gamma)
+        self._check_pair(other)
+        left, right = self._same_storage(other), other._same_storage(self)
+        return left.couple(Smoothed(gamma)).pair(right.couple(Smoothed(gamma)))
+
+    def dual_divergence(self, other: Self) -> Array:
+        """Return s times the Jensen-Shannon divergence of the frequencies (DJS-2)."""
+        self._check_pair(other)
+        if self.sparse and other.sparse:
+            return self.couple(Divergence()).pair(other.couple(Divergence()))
+        return super(Multinomials, self.dense()).dual_divergence(other.dense())
+
+    def kl(self, other: Self) -> Array:
+        """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""
+        self._check_pair(other)
+        return super(Multinomials, self.dense()).kl(other.dense())
+
+    def _same_storage(self, other: Self) -> Self:
+        """Two sparse batches stay sparse; a dense partner makes both dense."""
+        return self if other.sparse else self.dense()
+
+    # -- counts --------------------------------------------------------------------------------------------
+
+    def statistics(self, x: Any) -> Array:
+        """Return the counts."""
+        return _dense_counts(x)
+
+    def log_base(self, x: Any) -> Array:
+        """Return log n! - sum log x!, n the row's own total."""
+        x = _dense_counts(x)
+        xp = namespace(x)
+        return gammaln(xp.sum(x, axis=-1) + 1) - xp.sum(gammaln(x + 1), axis=-1)
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
+        dense = self.dense()
+        single, x = dense._crossable(_dense_counts(x))
+        if x.shape[-1] != self.dimension:
+            raise ValueError(f"rows of counts have {x.shape[-1]} columns, the model has {self.dimension}")
+        xp = namespace(x, single.probability)
+        logs = safe_log(single.probability)
+        finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
+        value = finite @ xp.matrix_transpose(x)
+        impossible = xp.astype(single.probability == 0, x.dtype) @ xp.matrix_transpose(x)
+        value = xp.where(impossible > 0, -xp.inf, value + single.log_base(x)[..., None, :])
+        return value if self.shape else value[..., 0, :]
+
+    def fisher_scores(self, x: Any) -> Array:
+        """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
+        dense = self.dense()
+        single, x = dense._crossable(_dense_counts(x))
+        total = namespace(x).sum(x, axis=-1, keepdims=True)
+        value = x[..., None, :, :] - total[..., None, :, :] * single.probability[..., :, None, :]
+        return value if self.shape else value[..., 0, :, :]
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""
+        p = to_numpy(self.dense().probability).astype(float)
+        p = p / p.sum(axis=-1, keepdims=True)
+        rng = random_generator(random_state)
+        drawn = rng.multinomial(self.trials, p[..., None, :].repeat(size, axis=-2))
+        return drawn.astype(float)
+
+
+class SparseLeaf:
+    """Sparse rows under a coupling: log ((1 - mismatch) <f, f'> + mismatch)^trials."""
+
+    order: Floats | None = None
+    tile_hint = _csr.TILE_ROWS
+
+    def __init__(self, rows: _csr.Prepared, trials: int, mismatch: float = 0.0) -> None:
+        self.rows = rows
+        self.trials = trials
+        self.mismatch = mismatch
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self.rows),)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.rows[key], self.trials, self.mismatch)
+
+    def pair(self, other: Self) -> Floats:
+        """Answer every pair, as a logarithm."""
+        return self._log(_csr.outer(self.rows, other.rows))
+
+    def alone(self) -> Floats:
+        """Answer every member with itself."""
+        return self._log(self.rows.rows.power(2.0).row_sums())
+
+    def _log(self, inner: Floats) -> Floats:
+        if self.mismatch:
+            inner *= 1 - self.mismatch
+            inner += self.mismatch
+        with np.errstate(divide="ignore"):
+            np.log(inner, out=inner)
+        if self.trials != 1:
+            inner *= self.trials
+        return inner
+
+
+class SparseDivergence(SparseLeaf):
+    """Sparse rows under the Jensen-Shannon divergence: only shared words add to it."""
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.rows[key], self.trials)
+
+    def pair(self, other: Self) -> Floats:
+        """Answer every pair: trials (log 2 - shared entropy / 2), as it is."""
+        shared = _csr.shared_entropy(self.rows, other.rows)
+        shared *= -0.5 * self.trials
+        shared += self.trials * np.log(2.0)
+        return np.maximum(shared, 0.0, out=shared)
+
+    def alone(self) -> Floats:
+        """Return zeros: the divergence of a law from itself."""
+        return np.zeros(len(self.rows))
+
+
+class Multinomial(Estimator):
+    """Fit multinomial distributions to rows of counts, one to each or one to all.
+
+    Parameters
+    ----------
+    trials : int, default=1
+        Number of draws of the laws that are compared; 1 compares word frequencies.
+    prior : None, "pooled" or Multinomials of shape (1,), default=None
+        What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing. A prior makes sparse rows dense.
+    prior_strength : float, default=1.0
+        Weight of the prior, in words.
+
+    Attributes
+    ----------
+    model_ : Multinomials of shape (1,)
+        What ``fit`` learned.
+    context_ : Context
+        What ``fit`` learned of the data as a whole.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Multinomial().fit_each([[2, 2, 0], [0, 1, 3]]).probability
+    array([[0.5 , 0.5 , 0.  ],
+           [0.  , 0.25, 0.75]])
+    """
+
+    takes: ClassVar[str] = "counts"
+
+    def __init__(self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0) -> None:
+        self.trials = trials
+        self.prior = prior
+        self.prior_strength = prior_strength
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_trials(self.trials)
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
+        X = super().accept(X, **options)
+        if isinstance(X, CSRRows):
+            if X.data.size and X.data.min() < 0:
+                row = int(np.searchsorted(X.indptr, int(np.flatnonzero(X.data < 0)[0]), side="right")) - 1
+                check_counts(X[row : row + 1].dense(), f"{type(self).__name__} (document {row})")
+            X.check_counts()
+        else:
+            check_counts(segments(X)[0], type(self).__name__)
+        return X
+
+    def context(self, X: Any) -> Context:
+        """Learn the number of words and, where it is the prior, the pooled frequencies."""
+        x, _ = segments(X)
+        bare = Context(dimension=x.shape[1])
+        if not isinstance(self.prior, str):
+            return bare
+        total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
+        if total.sum() == 0:
+            raise ValueError("every document is empty: there is nothing to learn from")
+        pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
+        return replace(bare, pooled=pooled)
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        x, _ = segments(X)
+        total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
+        empty = np.flatnonzero(np.add.reduceat(total, offsets[:-1]) == 0) if len(total) else np.zeros(0, int)
+        if len(empty) and self.prior is None:
+            raise ValueError(
+                f"document {int(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or give "
+                "prior='pooled' so that it gets the frequencies of all documents"
+            )
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Multinomials:
+        if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
+            return Multinomials._make(probability=x.scaled(1 / x.row_sums()), trials=self.trials)  # stays sparse
+        batch: Multinomials = super()._fit_alone(x, offsets, context)
+        return batch
+
+    def fit_weighted(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
+    ) -> Multinomials:
+        """Fit to weighted rows: relative frequencies of words."""
+        lengths = np.diff(offsets)
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        matrix = x.to_scipy() if isinstance(x, CSRRows) else x
+        columns = []
+        for j in range(weights.shape[1]):
+            shape = (len(lengths), len(owner))
+            spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
+            counts: Any = spread @ matrix
+            columns.append(_dense_counts(counts))
+        counts = np.stack(columns, axis=1)
+        if self.prior is not None:
+            counts = counts + self.prior_strength * np.asarray(self._prior_batch(context).dense().probability)[0]
+        total = counts.sum(axis=-1, keepdims=True)
+        fallback = 1.0 / context.dimension if start is None else np.asarray(start.dense().probability)
+        frequencies = np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
+        return Multinomials._make(probability=frequencies, trials=self.trials)
+
+
+def _check_trials(trials: Any) -> None:
+    if not is_number(trials) or int(trials) != trials or trials < 1:
+        raise ValueError(f"trials = {trials!r}: give the number of draws, 1 or more")
+
+
+def _dense_counts(x: Any) -> Array:
+    if sparse.issparse(x):
+        return np.asarray(sparse.csr_array(x).toarray(), dtype=float)
+    return x.dense() if isinstance(x, CSRRows) else as_float(x)
+
+
+def _convolved(p: Array, q: Array, rho: float, trials: int) -> Array:
+    """Exact probability product of s trials by convolution over the outcomes, in logarithms (PPK-3.3)."""
+    xp = namespace(p, q)
+    factorials = [float(f) for f in np.cumsum(np.log(np.maximum(np.arange(trials + 1), 1)))]
+    log_p, log_q = safe_log(p), safe_log(q)
+    table: list[Array] | None = None
+    for i in range(p.shape[-1]):
+        log = rho * (log_p[..., :, None, i] + log_q[..., None, :, i])
+        terms = [xp.zeros_like(log)] + [n * log - 2 * rho * factorials[n] for n in range(1, trials + 1)]
+        if table is None:
+            table = terms
+            continue
+        table = [
+            logsumexp(xp.stack([table[j] + terms[s - j] for j in range(s + 1)], axis=-1), axis=-1)
+            for s in range(trials + 1)
+        ]
+    assert table is not None
+    return table[trials] + 2 * rho * factorials[trials]

@@ -1,0 +1,21 @@
+"""The Gram engine: fills matrices, and says what they are like."""
+
+from mercer.gram import psd
+from mercer.gram._compute import Estimate, compute, estimate
+from mercer.gram._diagnose import Diagnosis, alignment, diagnose
+from mercer.gram._file import GramFile, load, save
+from mercer.gram._memo import memo
+
+__all__ = [
+    "Diagnosis",
+    "Estimate",
+    "GramFile",
+    "alignment",
+    "compute",
+    "diagnose",
+    "estimate",
+    "load",
+    "memo",
+    "psd",
+    "save",
+]

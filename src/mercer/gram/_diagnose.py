@@ -1,0 +1,131 @@
+"""Will this Gram matrix be useful? A kernel can be right to 12 digits and worthless (KK-5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.gram import psd
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    off_diagonal : dict
+        Quantiles (0, .25, .5, .75, 1) of the normalised kernel between different objects.
+    effective_rank : float
+        (sum of eigenvalues)^2 / sum of their squares.
+    alignment : float or None
+        Centred alignment with the labels, from -1 to 1.
+    smallest, largest : float
+        The ends of the spectrum.
+    advice : str
+        One sentence.
+    """
+
+    n: int
+    off_diagonal: dict[float, float]
+    effective_rank: float
+    alignment: float | None
+    smallest: float
+    largest: float
+    advice: str
+
+    def __str__(self) -> str:
+        quantiles = ", ".join(f"{value:.3g}" for value in self.off_diagonal.values())
+        alignment = "" if self.alignment is None else f", alignment {self.alignment:.3f}"
+        return (
+            f"{self.n} objects, off-diagonal quantiles {quantiles}, effective rank {self.effective_rank:.1f}, "
+            f"smallest eigenvalue {self.smallest:.3g}{alignment}. {self.advice}"
+        )
+
+
+def diagnose(K: Any, y: Any = None) -> Diagnosis:
+    """Diagnose a Gram matrix: diagonal dominance, effective rank, alignment, smallest eigenvalue (KK-5).
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        A Gram matrix.
+    y : array of shape (N,), default=None
+        Labels or targets.
+
+    Returns
+    -------
+    Diagnosis
+        With one sentence of ``advice``.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> print(mc.gram.diagnose(np.eye(4)).advice)
+    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, prior='pooled', \
+or EmpiricalMap(kernel).
+    """
+    K = psd.square(K)
+    n = len(K)
+    diagonal = np.diag(K)
+    if np.any(diagonal <= 0):
+        i = int(np.flatnonzero(diagonal <= 0)[0])
+        raise ValueError(f"object {i} has the self-kernel {diagonal[i]:.3g}: a diagnosis needs positive ones")
+    root = np.sqrt(diagonal)
+    normalised = K / root / root[:, None]
+    off = normalised[~np.eye(n, dtype=bool)] if n > 1 else np.ones(1)
+    levels = (0.0, 0.25, 0.5, 0.75, 1.0)
+    quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
+    rank = float(np.trace(K) ** 2 / np.sum(K * K))
+    found = psd.check(K)
+    return Diagnosis(
+        n=n,
+        off_diagonal=quantiles,
+        effective_rank=rank,
+        alignment=None if y is None else alignment(K, y),
+        smallest=found.smallest,
+        largest=found.largest,
+        advice=_advice(quantiles, found),
+    )
+
+
+def _advice(quantiles: dict[float, float], found: psd.Check) -> str:
+    if not found:
+        return (
+            f"The matrix is not positive semi-definite (smallest eigenvalue {found.smallest:.3g}): wrap the kernel in "
+            "Repaired, which maps test rows too."
+        )
+    if abs(quantiles[0.5]) < 1e-3 and abs(quantiles[0.75]) < 1e-2:
+        return (
+            "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, "
+            "prior='pooled', or EmpiricalMap(kernel)."
+        )
+    if quantiles[0.25] > 0.999:
+        return (
+            "Nearly all objects look the same to this kernel: try a larger length or gamma, a smaller prior_strength, or "
+            "Centered(kernel)."
+        )
+    return "Nothing stands out: the matrix is positive semi-definite, and objects resemble each other in part."
+
+
+def alignment(K: Any, y: Any) -> float:
+    """Return the centred alignment of a Gram matrix with labels (same class or not) or numeric targets."""
+    y = np.asarray(y)
+    if len(y) != len(K):
+        raise ValueError(f"{len(y)} labels for a Gram matrix of {len(K)} objects")
+    if y.dtype.kind == "f":
+        target = np.outer(y, y)
+    else:
+        target = (y[:, None] == y).astype(float)
+    a, b = _centred(K), _centred(target)
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.sum(a * b)) / norm if norm > 0 else 0.0
+
+
+def _centred(K: Any) -> Any:
+    rows = K.mean(axis=0)
+    return K - rows - rows[:, None] + rows.mean()

@@ -1,0 +1,191 @@
+"""How a Gram matrix is filled: tiles, the symmetric half, threads, progress.
+
+The engine knows a protocol and no kernel: operands that have a length and can be sliced, and a function that answers a tile.
+It permutes by the operands' ``order``, cuts by their ``tile_hint``, calls, writes and mirrors. A tile's size depends on the operands
+alone, so that the result has the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer._array import Array, namespace
+from mercer._parallel import n_threads, single_blas, thread_map
+
+PARALLEL_FROM_SECONDS = 0.004
+"""Work below this is done by one thread: starting a pool costs about a tenth of it."""
+TILE_FROM_SECONDS = 0.0002
+"""Tiles faster than this spend their time on the interpreter's lock, which threads would fight for."""
+
+
+class Operand(Protocol):
+    """What a kernel prepares once per batch and the engine cuts into tiles."""
+
+    @property
+    def order(self) -> np.ndarray[Any, Any] | None:
+        """A permutation in which neighbours cost alike, or None."""
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that suit the caches."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> Self: ...
+
+
+Tile = Callable[[Any, Any], Array]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A tile's place: rows and columns of the permuted matrix."""
+
+    rows: slice
+    columns: slice
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the tile lies on the diagonal of a symmetric matrix."""
+        return self.rows == self.columns
+
+
+def cut(n: int, size: int) -> list[slice]:
+    """Cut ``range(n)`` into pieces of ``size``."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def blocks(n: int, m: int, tile: tuple[int, int], symmetric: bool) -> list[Block]:
+    """List the tiles of an n x m matrix; of a symmetric one those on and above the diagonal."""
+    rows, columns = cut(n, tile[0]), cut(m, tile[1])
+    if symmetric:
+        return [Block(r, c) for i, r in enumerate(rows) for c in columns[i:]]
+    return [Block(r, c) for r in rows for c in columns]
+
+
+def fill(
+    tile: Tile,
+    a: Operand,
+    b: Operand | None = None,
+    *,
+    diagonal: Array | None = None,
+    label: str = "Gram matrix",
+) -> Array:
+    """Fill the matrix of all pairs of ``a`` and ``b``, or of ``a`` with itself.
+
+    Parameters
+    ----------
+    tile : callable
+        ``tile(a[rows], b[columns])`` gives ``(..., I, J)``. Pure and thread-safe.
+    a, b : operands
+        ``b=None`` fills a symmetric matrix from its upper half.
+    diagonal : array of shape (..., N), default=None
+        Exact values for the diagonal of a symmetric matrix.
+    label : str
+        Of the progress bar.
+
+    Returns
+    -------
+    array of shape (..., N, M)
+    """
+    symmetric = b is None
+    other: Any = a if b is None else b
+    row_order, a = _sorted(a)
+    column_order, other = (row_order, a) if symmetric else _sorted(other)
+    n, m = len(a), len(other)
+    if n == 0 or m == 0:
+        return np.zeros((n, m))
+    tiles = blocks(n, m, _tile_shape(a, other, symmetric), symmetric)
+    with single_blas():
+        start = time.perf_counter()
+        first = tile(a[tiles[0].rows], other[tiles[0].columns])
+        seconds = time.perf_counter() - start
+    if not is_numpy_array(first):
+        return _assemble(tile, a, other, row_order, column_order, diagonal if symmetric else None)
+
+    out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
+    write = _Writer(out, row_order, column_order, symmetric)
+    write(tiles[0], first)
+    del first
+
+    def work(block: Block) -> None:
+        write(block, tile(a[block.rows], other[block.columns]))
+
+    worthwhile = seconds >= TILE_FROM_SECONDS and seconds * (len(tiles) - 1) >= PARALLEL_FROM_SECONDS
+    thread_map(work, tiles[1:], threads=n_threads() if worthwhile else 1, label=label)
+    if symmetric and diagonal is not None:
+        index = np.arange(n)
+        out[..., index, index] = diagonal
+    return out
+
+
+class _Writer:
+    """Puts tiles into the matrix, undoing the permutation and mirroring the symmetric half."""
+
+    def __init__(
+        self,
+        out: Any,
+        rows: np.ndarray[Any, Any] | None,
+        columns: np.ndarray[Any, Any] | None,
+        symmetric: bool,
+    ) -> None:
+        self.out = out
+        self.rows = rows
+        self.columns = columns
+        self.symmetric = symmetric
+
+    def __call__(self, block: Block, values: Any) -> None:
+        if self.symmetric and block.diagonal:
+            # Two orders of summation differ in the last digit: the upper half counts.
+            upper = np.triu(values)
+            values = upper + np.swapaxes(np.triu(values, 1), -1, -2)
+        self._put(block.rows, block.columns, values)
+        if self.symmetric and not block.diagonal:
+            self._put(block.columns, block.rows, np.swapaxes(values, -1, -2))
+
+    def _put(self, rows: slice, columns: slice, values: Any) -> None:
+        if self.rows is None and self.columns is None:
+            self.out[..., rows, columns] = values
+            return
+        r = np.arange(rows.start, rows.stop) if self.rows is None else self.rows[rows]
+        c = np.arange(columns.start, columns.stop) if self.columns is None else self.columns[columns]
+        self.out[..., r[:, None], c] = values
+
+
+def _sorted(operand: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
+    order = operand.order
+    return (None, operand) if order is None else (order, operand[order])
+
+
+def _tile_shape(a: Any, b: Any, symmetric: bool) -> tuple[int, int]:
+    if symmetric:
+        return a.tile_hint, a.tile_hint
+    # Few rows on one side leave room for more columns: the area is what the caches hold.
+    area = a.tile_hint * b.tile_hint
+    rows = min(len(a), a.tile_hint)
+    columns = min(len(b), max(b.tile_hint, area // max(rows, 1)))
+    return max(rows, 1), max(columns, 1)
+
+
+def _assemble(tile: Tile, a: Any, b: Any, row_order: Any, column_order: Any, diagonal: Array | None) -> Array:
+    """Join tiles instead of writing into them: keeps gradients, and any device."""
+    shape = _tile_shape(a, b, False)
+    rows = []
+    for r in cut(len(a), shape[0]):
+        tiles = [tile(a[r], b[c]) for c in cut(len(b), shape[1])]
+        rows.append(namespace(tiles[0]).concat(tiles, axis=-1))
+    xp = namespace(rows[0])
+    out = xp.concat(rows, axis=-2)
+    if row_order is not None:
+        out = xp.take(out, xp.asarray(np.argsort(row_order)), axis=-2)
+    if column_order is not None:
+        out = xp.take(out, xp.asarray(np.argsort(column_order)), axis=-1)
+    if diagonal is not None:
+        eye = xp.eye(out.shape[-1], dtype=xp.bool)
+        out = xp.where(eye, diagonal[..., :, None], out)
+    return out

@@ -1,0 +1,58 @@
+"""Gram matrices on disk: file format 1, npz with a JSON header."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import _files
+from mercer._array import to_numpy
+
+
+@dataclass(frozen=True)
+class GramFile:
+    """A Gram matrix read from a file.
+
+    Parameters
+    ----------
+    K : array of shape (N, M)
+        The matrix.
+    rows, columns : list of str or None
+        Ids of its objects.
+    kernel : str
+        What made it, for the reader's eyes.
+    """
+
+    K: np.ndarray[Any, Any]
+    rows: list[str] | None
+    columns: list[str] | None
+    kernel: str
+
+
+def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any = None, kernel: Any = "") -> None:
+    """Write a Gram matrix with the ids of its objects and the kernel's description.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
+    >>> mc.gram.save(path, np.eye(2), rows=["a", "b"], kernel=mc.RBF(gamma=0.1))
+    >>> mc.gram.load(path).rows
+    ['a', 'b']
+    """
+    K = to_numpy(K)
+    ids = {}
+    for name, given, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
+        ids[name] = None if given is None else [str(i) for i in given]
+        if given is not None and len(ids[name] or []) != count:
+            raise ValueError(f"{len(ids[name] or [])} ids for {count} {name}")
+    _files.write(path, {"kind": "gram", "kernel": str(kernel), **ids}, {"K": K})
+
+
+def load(path: str | os.PathLike[str]) -> GramFile:
+    """Read a Gram matrix that `save` wrote."""
+    header, arrays = _files.read(path, "gram")
+    return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])

@@ -1,0 +1,381 @@
+"""The base of every kernel: a scikit-learn transformer that promises, while the Gram engine fills."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import joblib
+import numpy as np
+from array_api_compat import is_numpy_array
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import _config
+from mercer._array import Array, namespace, safe_log, to_numpy
+from mercer._batch import Batch
+from mercer._verdict import Verdict
+from mercer.data import Sequences
+from mercer.families._estimator import data_digests
+from mercer.families._family import is_number
+from mercer.gram._engine import fill
+from mercer.gram._memo import gather
+
+Floats = np.ndarray[Any, Any]
+
+
+class Prepared:
+    """An operand and the self-kernels that normalise it: what the engine slices into tiles."""
+
+    def __init__(self, operand: Any, norm: Array | None, zero: Floats | None = None) -> None:
+        self.operand = operand
+        self.norm = norm
+        self.zero = zero
+
+    @property
+    def order(self) -> Floats | None:
+        """The operand's hint: neighbours cost alike."""
+        return getattr(self.operand, "order", None)
+
+    @property
+    def tile_hint(self) -> int:
+        """The operand's hint: rows of a tile."""
+        return int(getattr(self.operand, "tile_hint", 256))
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    def __getitem__(self, key: Any) -> Prepared:
+        norm = None if self.norm is None else self.norm[..., key]
+        return Prepared(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
+
+
+class Kernel(TransformerMixin, BaseEstimator):
+    """A positive semi-definite kernel as a scikit-learn transformer.
+
+    ``fit`` keeps the training data, ``fit_transform`` gives their Gram matrix, ``transform`` the rows of new data against them:
+    ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` give matrices without learning anything.
+
+    A subclass writes `_prepare`, `_tile` and `_self`, and says in ``domain`` whether these return logarithms.
+    """
+
+    domain: str = "log"
+    """What ``_tile`` and ``_self`` return: "log", or "linear" for kernels that can be negative."""
+    normalize: bool = False
+    zero: str = "raise"
+    _memoize: ClassVar[bool] = True
+
+    # -- what a subclass writes ------------------------------------------------------------------------
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        """Turn what a user passes into checked data."""
+        raise NotImplementedError
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        """Learn from accepted training data what the kernel needs: a context, a model, a centre."""
+
+    def _source(self, X: Any) -> Any:
+        """Turn accepted data into what is compared: a batch of models, or the data themselves."""
+        return X
+
+    def _prepare(self, source: Any) -> Any:
+        """Do once per batch what does not depend on the other side; returns an operand."""
+        raise NotImplementedError
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        """Answer a tile, ``(..., I, J)``: pure and thread-safe."""
+        raise NotImplementedError
+
+    def _self(self, a: Any) -> Array:
+        """Answer every object with itself, ``(..., N)``."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Raise where a parameter has no meaning."""
+        if self.zero not in ("raise", "zero"):
+            raise ValueError(
+                f"zero = {self.zero!r}: give 'raise', or 'zero' to let objects of zero norm resemble nothing"
+            )
+
+    @property
+    def _needs_fit(self) -> str:
+        """Why the kernel cannot answer before ``fit``; empty if it can."""
+        return ""
+
+    def _learned(self) -> Any:
+        """What was learned and changes kernel values, as something that can be hashed."""
+        return None
+
+    @property
+    def psd(self) -> Verdict:
+        """Whether every Gram matrix is positive semi-definite, and why."""
+        raise NotImplementedError
+
+    # -- scikit-learn -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Keep the training data, and learn from them what the kernel shares.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares: a batch of models, sequences, a matrix, ...
+        y : array, default=None
+            Ignored by most kernels.
+        """
+        self._check_parameters()
+        accepted = self._accept(X, reset=True)
+        if len_of(accepted) == 0:
+            raise ValueError(f"{type(self).__name__}.fit got no data: 0 objects")
+        self._learn(accepted, y)
+        self.train_ = self._source(accepted)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the Gram matrix of the training data, ``(N, N)``."""
+        self.fit(X, y, **fit_params)
+        return self._remembered(self.train_, None)
+
+    def transform(self, X: Any) -> Array:
+        """Return the kernel of new data with the training data, ``(M, N)``."""
+        check_is_fitted(self, "train_")
+        return self._remembered(self._source(self._accept(X, reset=False)), self.train_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Floats:
+        """Name the columns of the Gram matrix: one per training object."""
+        check_is_fitted(self, "train_")
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{i}" for i in range(len_of(self.train_))], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_settings": _config.snapshot()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        _config.adopt(state.pop("_settings"))
+        super().__setstate__(state)
+
+    # -- matrices ----------------------------------------------------------------------------------------
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
+        kernel, a, b = self._operands(X, Y)
+        return kernel._matrix(a, b, log=False)
+
+    def log(self, X: Any, Y: Any = None) -> Array:
+        """Return the logarithm of the Gram matrix, exact where the kernel itself under- or overflows."""
+        kernel, a, b = self._operands(X, Y)
+        if kernel.domain == "log":
+            return kernel._matrix(a, b, log=True)
+        values = kernel._matrix(a, b, log=False)
+        if bool(namespace(values).any(values < 0)):
+            raise ValueError(f"{type(self).__name__} takes negative values here, which have no logarithm")
+        return safe_log(values)
+
+    def diag(self, X: Any) -> Array:
+        """Return the kernel of every object with itself, without the rest of the matrix."""
+        kernel, a, _ = self._operands(X, None)
+        return kernel._exp(kernel._diagonal(a))
+
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
+        kernel, a, b = self._operands(X, Y)
+        xp_value = kernel._matrix(a, b, log=kernel.normalize and kernel.domain == "log")
+        xp = namespace(xp_value)
+        if kernel.normalize and kernel.domain == "log":
+            squared = -2 * xp.expm1(xp_value)  # exact for objects that are close
+        else:
+            own = kernel._exp(kernel._diagonal(a))
+            other = own if b is None else kernel._exp(kernel._diagonal(b))
+            squared = own[..., :, None] + other[..., None, :] - 2 * xp_value
+        return xp.sqrt(xp.clip(squared, 0.0, None))
+
+    def features(self, X: Any) -> Array:
+        """Return explicit features whose inner products are the kernel, where the kernel has them."""
+        kernel, a, _ = self._operands(X, None)
+        values = kernel._features(a.operand)
+        if not kernel.normalize:
+            return values
+        if kernel.domain == "log":
+            raise TypeError(f"{type(self).__name__} has no normalised features: set normalize=False")
+        xp = namespace(values)
+        return values / xp.sqrt(a.norm)[:, None]
+
+    def _features(self, a: Any) -> Array:
+        raise TypeError(
+            f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or EmpiricalMap({type(self).__name__}(...))"
+        )
+
+    # -- the engine's side -------------------------------------------------------------------------------
+
+    def prepare(self, X: Any) -> Prepared:
+        """Fit models where needed, and do once per batch what does not depend on the other side."""
+        return self._operands(X, None)[1]
+
+    def tile(self, a: Prepared, b: Prepared) -> Array:
+        """Answer a tile in the kernel's domain, normalised if asked for."""
+        values = self._tile(a.operand, b.operand)
+        if self.normalize:
+            if self.domain == "log":
+                values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2  # type: ignore[index]
+            else:
+                xp = namespace(values)
+                values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])  # type: ignore[index]
+        if is_numpy_array(values) and np.isnan(values).any():
+            i, j = np.argwhere(np.isnan(values))[0][-2:]
+            raise ArithmeticError(
+                f"{type(self).__name__} gave NaN for a pair (row {i}, column {j} of a tile): please report it with the data"
+            )
+        return values
+
+    def _prepared(self, source: Any) -> Prepared:
+        operand = self._prepare(source)
+        if not self.normalize:
+            return Prepared(operand, None)
+        norm = self._self(operand)
+        xp = namespace(norm)
+        values = to_numpy(norm)
+        bad = np.argwhere(np.isnan(values) | (values == np.inf))
+        if len(bad):
+            raise ValueError(
+                f"object {bad[0][-1]} has no finite self-kernel ({values[tuple(bad[0])]}): it cannot be normalised"
+            )
+        zero = values == -np.inf if self.domain == "log" else values <= 0
+        if not zero.any():
+            return Prepared(operand, norm)
+        if self.zero == "raise":
+            raise ValueError(
+                f"object {np.argwhere(zero)[0][-1]} has zero norm under {type(self).__name__}, so it cannot be normalised: leave it "
+                "out, set zero='zero' to let it resemble nothing, or normalize=False"
+            )
+        mask = xp.asarray(zero)
+        harmless = xp.zeros_like(norm) if self.domain == "log" else xp.ones_like(norm)
+        return Prepared(operand, xp.where(mask, harmless, norm), zero)
+
+    def _diagonal(self, a: Prepared) -> Array:
+        """Self-kernels in the kernel's domain; exactly one when normalised."""
+        if not self.normalize:
+            return self._self(a.operand)
+        xp = namespace(a.norm)
+        one = xp.zeros_like(a.norm) if self.domain == "log" else xp.ones_like(a.norm)
+        if a.zero is None:
+            return one
+        return xp.where(xp.asarray(a.zero), -xp.inf if self.domain == "log" else 0.0, one)
+
+    def _exp(self, values: Array) -> Array:
+        return namespace(values).exp(values) if self.domain == "log" else values
+
+    def _matrix(self, a: Prepared, b: Prepared | None, *, log: bool) -> Array:
+        def exponentiated(p: Prepared, q: Prepared) -> Array:
+            return self._exp(self.tile(p, q))
+
+        tile = self.tile if log else exponentiated
+        diagonal = None
+        if b is None:
+            diagonal = self._diagonal(a)
+            if not log:
+                diagonal = self._exp(diagonal)
+            if is_numpy_array(diagonal):
+                diagonal = np.asarray(diagonal)
+        return self._lead(fill(tile, a, b, diagonal=diagonal, label=type(self).__name__))
+
+    def _lead(self, matrix: Array) -> Array:
+        """Drop a path of one length: most kernels have no leading axes."""
+        return matrix
+
+    def _remembered(self, a: Any, b: Any) -> Array:
+        """Return the matrix of two sources through the memo of pairs."""
+        setting = self._setting()
+        if setting is None or not _hashable(a) or not (b is None or _hashable(b)):
+            return self._matrix(self._prepared(a), None if b is None else self._prepared(b), log=False)
+
+        def rectangle(rows: Floats, columns: Floats | None) -> Floats:
+            left = self._prepared(_some(a, rows))
+            right = None if columns is None else self._prepared(_some(a if b is None else b, columns))
+            return self._matrix(left, right, log=False)
+
+        return gather(setting, data_digests(a), None if b is None else data_digests(b), rectangle)
+
+    def _setting(self) -> str | None:
+        """Digest of everything but the objects that kernel values depend on; None where it has no digest."""
+        if not self._memoize:
+            return None
+        try:
+            return str(joblib.hash((type(self), self.get_params(), self._learned())))
+        except Exception:  # unpicklable parameters, such as lambdas: the memo is an optimisation only
+            return None
+
+    def _operands(self, X: Any, Y: Any) -> tuple[Self, Prepared, Prepared | None]:
+        """Return a kernel that can answer, and the prepared sides; ``Y`` of None or X itself is symmetric."""
+        self._check_parameters()
+        symmetric = Y is None or Y is X
+        kernel = self._ready(X) if symmetric else self._ready(X, Y)
+        a = kernel._prepared(kernel._source(kernel._accept(X, reset=False)))
+        if symmetric:
+            return kernel, a, None
+        return kernel, a, kernel._prepared(kernel._source(kernel._accept(Y, reset=False)))
+
+    def _ready(self, *data: Any) -> Self:
+        """Return this kernel if it can answer, else a copy that has seen what the data share. Nothing is kept."""
+        if hasattr(self, "train_"):
+            return self
+        if self._needs_fit:
+            raise NotFittedError(
+                f"this {type(self).__name__} cannot answer before it is fitted, because {self._needs_fit}: call "
+                "kernel.fit(training_data) first"
+            )
+        kernel: Self = clone(self)
+        kernel._learn(kernel._accept(joined(data), reset=True))
+        return kernel
+
+    # -- algebra ------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        from mercer.kernels.algebra import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        from mercer.kernels.algebra import Multiplied, Scaled
+
+        if isinstance(other, Kernel):
+            return Multiplied(self, other)
+        return Scaled(self, other) if is_number(other) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+def len_of(X: Any) -> int:
+    """Return the number of objects; sparse matrices have no ``len``."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def joined(data: tuple[Any, ...]) -> Any:
+    """Put several data sets of one kind together, so that what they share is learned from all."""
+    first = data[0]
+    if len(data) == 1 or isinstance(first, Batch):
+        return first
+    if isinstance(first, Sequences):
+        return Sequences.concat([first if d is first else Sequences(d, alphabet=first.alphabet) for d in data])
+    if sparse.issparse(first):
+        return sparse.vstack(data, format="csr")
+    if hasattr(first, "shape") and len(first.shape) == 2 and len({np.shape(d)[1:] for d in data}) == 1:
+        return np.concatenate([np.asarray(d) for d in data])
+    return [datum for d in data for datum in d]
+
+
+def _hashable(source: Any) -> bool:
+    return hasattr(source, "digests") or is_numpy_array(source)
+
+
+def _some(source: Any, index: Floats) -> Any:
+    if len(index) == len_of(source) and np.array_equal(index, np.arange(len(index))):
+        return source
+    return source[index]

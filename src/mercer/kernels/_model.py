@@ -1,0 +1,144 @@
+"""Two kinds of kernel: between models (one per datum), and between data under one shared model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from mercer._array import Array
+from mercer._batch import Batch
+from mercer.families._coupling import Coupling
+from mercer.families._estimator import Estimator
+from mercer.kernels._base import Kernel
+
+
+class ModelKernel(Kernel):
+    """A kernel between models: of batches as they are, or of data through ``model.fit_each``."""
+
+    model: Any
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, Batch):
+            if X.ndim != 1:
+                raise ValueError(f"a kernel compares a batch of shape (N,), got {X.shape}: use p[3:4] or p.reshape(-1)")
+            return X
+        if self.model is None:
+            raise TypeError(
+                f"{type(self).__name__}() has no model, and {type(X).__name__} is no batch of distributions: give it a model that "
+                f"turns data into distributions, as in {type(self).__name__}(mc.Gaussian()), or pass a batch such as mc.Gaussians(...)"
+            )
+        return self.model.accept(X, owner=self, reset=reset, context=getattr(self, "context_", None))
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        if not isinstance(X, Batch):
+            self.model._check_parameters()
+            self.context_ = self.model.context(X)
+
+    def _source(self, X: Any) -> Any:
+        return X if isinstance(X, Batch) else self.model._fit_accepted(X, self.context_)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.model is not None and not isinstance(self.model, Estimator):
+            raise TypeError(
+                f"model = {self.model!r}: give an estimator such as mc.Gaussian() (without fitting it), or None to compare batches"
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.model, Estimator):
+            tags.input_tags = self.model.__sklearn_tags__().input_tags
+        return tags
+
+
+class CoupledKernel(ModelKernel):
+    """A kernel between models that is one coupling of their batches."""
+
+    length: Any
+
+    def _coupling(self) -> Coupling:
+        raise NotImplementedError
+
+    def _lengths(self) -> tuple[int, ...] | None:
+        return None if self.length is None else (self.length,)
+
+    def _prepare(self, source: Any) -> Any:
+        return source.couple(self._coupling(), self._lengths())
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        if hasattr(a, "batch"):
+            a.batch._check_alike(b.batch)
+        return self._single(a.pair(b))
+
+    def _self(self, a: Any) -> Array:
+        values = a.alone()
+        return values[0] if len(values.shape) == 2 else values
+
+    @staticmethod
+    def _single(values: Array) -> Array:
+        """Drop the axis of lengths, of which there is one."""
+        return values[0] if len(values.shape) == 3 else values
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.length is not None and (
+            isinstance(self.length, bool) or int(self.length) != self.length or self.length < 1
+        ):
+            raise ValueError(
+                f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more"
+            )
+
+
+class SharedModelKernel(Kernel):
+    """A kernel between data under one model: an estimator, fitted to the training data, or a batch of shape (1,)."""
+
+    model: Any
+    model_: Any
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.model, Batch):
+            if self.model.shape != (1,):
+                raise ValueError(
+                    f"the shared model has shape {self.model.shape}: give a batch of shape (1,), such as p[3:4]"
+                )
+        elif not isinstance(self.model, Estimator):
+            raise TypeError(
+                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as mc.Gaussian() or a "
+                "fitted batch of shape (1,)"
+            )
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, Batch):
+            raise TypeError(
+                f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
+            )
+        context = getattr(self, "context_", None)
+        return self._reader().accept(X, owner=self, reset=reset, context=context)
+
+    def _reader(self) -> Estimator:
+        """Return the estimator that knows what data of the model look like."""
+        return self.model if isinstance(self.model, Estimator) else self.model.estimator()
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        if isinstance(self.model, Batch):
+            self.model_ = self.model
+            return
+        fitted = clone(self.model)
+        fitted._check_parameters()
+        self.context_ = fitted.context(X)
+        self.model_ = fitted._fit_shared(X, self.context_)
+
+    @property
+    def _needs_fit(self) -> str:
+        return "" if isinstance(self.model, Batch) else "it learns one model that all data share"
+
+    def _learned(self) -> Any:
+        return self.model_.digests()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.model, Estimator):
+            tags.input_tags = self.model.__sklearn_tags__().input_tags
+        return tags

@@ -1,0 +1,168 @@
+"""Fisher kernels: data compared by how they would change one shared model (Shawe-Taylor and Cristianini 2004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, to_numpy
+from mercer._verdict import Verdict
+from mercer.families._estimator import segment_sum, segments
+from mercer.kernels._model import SharedModelKernel
+from mercer.kernels._operands import Rows
+
+Floats = np.ndarray[Any, Any]
+INFORMATION = ("identity", "diagonal", "empirical", "sampled", "exact")
+
+
+class Fisher(SharedModelKernel):
+    r"""The Fisher kernel: inner products of scores under one model that all data share.
+
+    Parameters
+    ----------
+    model : estimator, or batch of shape (1,)
+        The shared model: fitted to the training data, or used as it is.
+    information : {"identity", "diagonal", "empirical", "sampled", "exact"}, default="identity"
+        The metric of the scores: none (the practical kernel), the diagonal or all of the training data's second moment,
+        that of points drawn from the model, or the model's own information.
+    ridge : float, default=1e-3
+        Added to an estimated information, as a fraction of its mean diagonal.
+    n_samples : int, default=10000
+        Points drawn for ``information="sampled"``.
+    random_state : int or None, default=0
+        Seed of these draws.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Attributes
+    ----------
+    model_ : batch of shape (1,)
+        The shared model.
+    effective_rank_ : float
+        Of the information that was estimated.
+
+    Notes
+    -----
+    .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
+
+    (FK-1). A datum of several points has the sum of their scores. Parameters are logits, means, log standard deviations
+    (FK-0); the kernel with exact information does not depend on them.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = np.array([[0.0], [1.0], [5.0]])
+    >>> mc.Fisher(mc.Gaussian("diagonal"), information="exact").fit(X).features(X).shape
+    (3, 2)
+    """
+
+    domain = "linear"
+
+    def __init__(
+        self,
+        model: Any = None,
+        information: str = "identity",
+        ridge: float = 1e-3,
+        n_samples: int = 10_000,
+        random_state: int | None = 0,
+        normalize: bool = True,
+        zero: str = "raise",
+    ) -> None:
+        self.model = model
+        self.information = information
+        self.ridge = ridge
+        self.n_samples = n_samples
+        self.random_state = random_state
+        self.normalize = normalize
+        self.zero = zero
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.information not in INFORMATION:
+            raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
+        if not np.isfinite(self.ridge) or self.ridge < 0:
+            raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean information, 0 or more")
+
+    @property
+    def _needs_fit(self) -> str:
+        if self.information in ("diagonal", "empirical"):
+            return f"information={self.information!r} is estimated from the training data"
+        return super()._needs_fit
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        if not hasattr(self.model_, "fisher_scores"):
+            raise TypeError(
+                f"Fisher needs `fisher_scores`, which {type(self.model_).__name__} does not have; use a family"
+            )
+        self._whiten = self._whitening(X)
+
+    def _scores(self, X: Any) -> Floats:
+        """Scores of every datum, ``(N, P)``: sums over its points."""
+        x, offsets = segments(X)
+        return segment_sum(to_numpy(self.model_.fisher_scores(x))[0], offsets)
+
+    def _whitening(self, X: Any) -> Floats | None:
+        """Return what scores are multiplied with: a vector (diagonal), a matrix, or nothing."""
+        if self.information == "identity":
+            return None
+        if self.information == "exact":
+            return self._root(to_numpy(self.model_.fisher_information())[0], ridge=0.0, cut=1e-12)
+        if self.information == "sampled":
+            points = self.model_.sample(self.n_samples, random_state=self.random_state)[0]
+            scores = to_numpy(self.model_.fisher_scores(points))[0]
+            return self._root(scores.T @ scores / len(scores), ridge=self.ridge)
+        scores = self._scores(X)
+        if self.information == "diagonal":
+            moment = np.mean(scores * scores, axis=0)
+            self.effective_rank_ = float(moment.sum() ** 2 / max(np.sum(moment**2), 1e-300))
+            return 1 / np.sqrt(moment + self.ridge * max(float(moment.mean()), 1e-300))
+        return self._dual_root(scores)
+
+    def _root(self, information: Floats, ridge: float, cut: float = 0.0) -> Floats:
+        """Return a matrix W with W W' = (I + ridge)^+."""
+        values, vectors = np.linalg.eigh(information)
+        top = max(float(values[-1]), 1e-300)
+        self.effective_rank_ = float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
+        raised = np.maximum(values, 0) + ridge * max(float(values.mean()), 1e-300)
+        keep = raised > cut * top
+        return np.asarray(vectors[:, keep] / np.sqrt(raised[keep]))
+
+    def _dual_root(self, scores: Floats) -> Floats:
+        """Return the same for the scores' second moment, without a P x P decomposition when data are fewer than parameters."""
+        n, p = scores.shape
+        if p <= n:
+            return self._root(scores.T @ scores / n, ridge=self.ridge)
+        _, singular, right = np.linalg.svd(scores, full_matrices=False)
+        values = singular**2 / n
+        self.effective_rank_ = float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
+        ridge = max(self.ridge * float(values.sum()) / p, 1e-300)
+        # (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
+        inside = right.T * (1 / np.sqrt(values + ridge) - 1 / np.sqrt(ridge)) @ right
+        return np.asarray(inside + np.eye(p) / np.sqrt(ridge))
+
+    def _prepare(self, source: Any) -> Rows:
+        scores = self._scores(source)
+        if self._whiten is None:
+            return Rows(scores)
+        return Rows(scores * self._whiten if self._whiten.ndim == 1 else scores @ self._whiten)
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        return a.inner(b)
+
+    def _self(self, a: Rows) -> Array:
+        return a.squares()
+
+    def _features(self, a: Rows) -> Array:
+        return a.dense()
+
+    def _learned(self) -> Any:
+        return super()._learned(), self._whiten
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of (whitened) scores (FK-1)")

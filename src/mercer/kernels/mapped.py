@@ -1,0 +1,269 @@
+"""Kernels made from a kernel and its training data: centred, mapped, repaired. All map test rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, namespace, to_numpy
+from mercer._verdict import Verdict
+from mercer.families._family import check_gamma
+from mercer.kernels._operands import Rows
+from mercer.kernels.algebra import Together
+from mercer.kernels.wrappers import Wrapper, _WithDiagonal
+
+Floats = np.ndarray[Any, Any]
+
+
+class _Trained(Wrapper):
+    """A wrapper that compares every object with the training data."""
+
+    domain = "linear"
+
+    @property
+    def _needs_fit(self) -> str:
+        return f"{type(self).__name__} is about the training data"
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        super()._learn(X, y)
+        inner = self._inner
+        self._train = inner._prepared(inner.train_)
+        self._learn_gram(inner)
+
+    def _learn_gram(self, inner: Any) -> None:
+        raise NotImplementedError
+
+    def _columns(self, operand: Together, *, log: bool = False) -> Floats:
+        """Kernel of every object with the training objects, ``(N, n_train)``."""
+        return to_numpy(self._inner._matrix(operand.parts[0], self._train, log=log))
+
+    def _learned(self) -> Any:
+        return [part.train_.digests() if hasattr(part.train_, "digests") else part.train_ for part in self._parts()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The prepared operand can be made again, and may be large or live on a device.
+        return {name: value for name, value in super().__getstate__().items() if name != "_train"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "kernels_") and hasattr(self._inner, "train_"):
+            self._train = self._inner._prepared(self._inner.train_)
+
+
+class Centered(_Trained):
+    r"""A kernel about the mean of the training data in feature space.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    normalize : bool, default=False
+        Whether every object has the kernel 1 with itself after centering.
+    zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Notes
+    -----
+    :math:`k(x,y) - \bar k(x) - \bar k(y) + \bar{\bar k}`, the bars being means over the training data: KK-3 with a constant as the only
+    confound.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Centered(mc.Linear(normalize=False)).fit_transform([[1.0], [3.0]])
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+
+    def __init__(self, kernel: Any, normalize: bool = False, zero: str = "raise") -> None:
+        self.kernel = kernel
+        self.normalize = normalize
+        self.zero = zero
+
+    def _learn_gram(self, inner: Any) -> None:
+        self._mean = float(np.mean(to_numpy(inner._matrix(self._train, None, log=False))))
+
+    def _prepare(self, source: Any) -> Any:
+        operand = super()._prepare(source)
+        return _WithDiagonal(operand, self._columns(operand).mean(axis=1))
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        values = self._tiles(a.operand, b.operand)[0]
+        return values - a.diagonal[:, None] - b.diagonal[None, :] + self._mean
+
+    def _self(self, a: Any) -> Array:
+        return self._diagonals(a.operand)[0] - 2 * a.diagonal + self._mean
+
+    @property
+    def psd(self) -> Verdict:
+        """As the kernel."""
+        return Verdict(str(self._inner.psd), f"inner products about a mean (KK-3); {self._inner.psd.reason}")
+
+
+class _Featured(_Trained):
+    """A wrapper with explicit features, computed from the columns of the training data."""
+
+    def _map(self, operand: Together) -> Floats:
+        raise NotImplementedError
+
+    def _prepare(self, source: Any) -> Rows:
+        return Rows(self._map(super()._prepare(source)))
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        return a.inner(b)
+
+    def _self(self, a: Rows) -> Array:
+        return a.squares()
+
+    def _features(self, a: Rows) -> Array:
+        return a.dense()
+
+
+class EmpiricalMap(_Featured):
+    r"""Objects described by their log kernels with the training data: a cure for diagonal dominance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel with positive values.
+    gamma : float or None, default=None
+        None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the number of training
+        objects.
+    floor : float, default=-700.0
+        What a log kernel of -inf counts as.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Notes
+    -----
+    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, columns standardised. Positive
+    semi-definite by construction.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = np.array([[0.0], [1.0], [20.0], [21.0]])
+    >>> mc.EmpiricalMap(mc.RBF(gamma=5.0)).fit_transform(X).round(2)[0]
+    array([ 1.,  1., -1., -1.])
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        gamma: float | None = None,
+        floor: float = -700.0,
+        normalize: bool = True,
+        zero: str = "raise",
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.floor = floor
+        self.normalize = normalize
+        self.zero = zero
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Inner products can be negative, Gaussians cannot."""
+        return "linear" if self.gamma is None else "log"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.gamma is not None:
+            check_gamma(self.gamma)
+        if self.kernel.domain != "log":
+            raise ValueError(
+                f"{type(self.kernel).__name__} can be negative, and has no logarithm: map a kernel with positive values"
+            )
+
+    def _learn_gram(self, inner: Any) -> None:
+        logs = self._description(Together((self._train,)), symmetric=True)
+        self._center = logs.mean(axis=0)
+        spread = logs.std(axis=0)
+        self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
+
+    def _description(self, operand: Together, *, symmetric: bool = False) -> Floats:
+        """Log kernels with the training objects, normalised, -inf at the floor."""
+        inner = self._inner
+        if symmetric:
+            logs = to_numpy(inner._matrix(self._train, None, log=True))
+        else:
+            logs = self._columns(operand, log=True)
+        own, theirs = (to_numpy(inner._diagonal(side)) for side in (operand.parts[0], self._train))
+        return np.maximum(logs - (own[:, None] + theirs) / 2, self.floor)
+
+    def _map(self, operand: Together) -> Floats:
+        return (self._description(operand) - self._center) / self._scale
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        if self.gamma is None:
+            return a.inner(b)
+        squared = a.squares()[:, None] + b.squares()[None, :] - 2 * a.inner(b)
+        return -self.gamma / a.width * namespace(squared).clip(squared, 0.0, None)
+
+    def _self(self, a: Rows) -> Array:
+        return a.squares() if self.gamma is None else a.squares() * 0.0
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product, or a Gaussian, of explicit descriptions (KK-1)")
+
+
+class Repaired(_Featured):
+    r"""A kernel made positive semi-definite by clipping the negative eigenvalues of its training matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel that is not always positive semi-definite.
+    method : {"clip"}, default="clip"
+        What happens to negative eigenvalues: they become zero.
+    tolerance : float, default=1e-12
+        Eigenvalues below this fraction of the largest count as zero.
+
+    Attributes
+    ----------
+    clipped_ : float
+        Sum of the clipped eigenvalues as a fraction of the trace of absolute values: how much was repaired.
+
+    Notes
+    -----
+    With :math:`K = V \Lambda V^\top` and the positive part :math:`V_+, \Lambda_+`, objects are mapped to
+    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes its nearest positive semi-definite one, and test rows are projected the
+    same way.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> K = mc.Repaired(mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)).fit_transform(X)
+    >>> bool(mc.psd.check(K))
+    True
+    """
+
+    def __init__(self, kernel: Any, method: str = "clip", tolerance: float = 1e-12) -> None:
+        self.kernel = kernel
+        self.method = method
+        self.tolerance = tolerance
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method != "clip":
+            raise ValueError(f"method = {self.method!r}: the one repair that maps test rows consistently is 'clip'")
+
+    def _learn_gram(self, inner: Any) -> None:
+        values, vectors = np.linalg.eigh(to_numpy(inner._matrix(self._train, None, log=False)))
+        keep = values > self.tolerance * np.abs(values).max()
+        self.clipped_ = float(np.abs(values[values < 0]).sum() / np.abs(values).sum())
+        self._projection = vectors[:, keep] / np.sqrt(values[keep])
+
+    def _map(self, operand: Together) -> Floats:
+        return np.asarray(self._columns(operand) @ self._projection)
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of explicit features, after clipping negative eigenvalues")

@@ -1,0 +1,324 @@
+"""The loaders give the published counts or one clear sentence; the generators what they promise."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mercer.datasets import (
+    _fetch,
+    data_path,
+    fetch_r8,
+    fetch_webkb,
+    make_dna,
+    make_documents,
+    make_point_sets,
+)
+
+
+def real_data() -> Path:
+    """Return the folder of the real sets, or skip."""
+    root = os.environ.get("MERCER_DATA") or Path(__file__).parents[2] / "shared" / "data"
+    if not Path(root).is_dir():
+        pytest.skip("needs the real data sets: set MERCER_DATA to their folder")
+    return Path(root)
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERCER_DATA", str(real_data()))
+
+
+def per_class(bunch) -> dict[str, int]:
+    return dict(zip(bunch.target_names, np.bincount(bunch.target).tolist(), strict=True))
+
+
+WEBKB = {"course": 930, "faculty": 1124, "project": 504, "student": 1641}
+R8 = {
+    "acq": 2292,
+    "crude": 374,
+    "earn": 3923,
+    "grain": 51,
+    "interest": 271,
+    "money-fx": 293,
+    "ship": 144,
+    "trade": 326,
+}
+
+
+@pytest.mark.usefixtures("real")
+class TestText:
+    @pytest.mark.parametrize(
+        ("fetch", "counts", "sizes"), [(fetch_webkb, WEBKB, (2803, 1396)), (fetch_r8, R8, (5485, 2189))]
+    )
+    def test_counts_are_the_published_ones(self, fetch, counts, sizes):
+        whole = fetch(empty="keep")
+        assert per_class(whole) == counts
+        assert (np.sum(whole.split == "train"), np.sum(whole.split == "test")) == sizes
+        assert whole.data.shape == (sum(sizes), len(whole.vocabulary))
+
+    def test_empty_pages_of_webkb_are_dropped_unless_asked_for(self):
+        kept, dropped = fetch_webkb(empty="keep"), fetch_webkb()
+        empty = kept.data.sum(axis=1) == 0
+        assert empty.sum() == 31
+        assert dropped.ids.tolist() == kept.ids[~empty].tolist()
+        assert dropped.target.tolist() == kept.target[~empty].tolist()
+        assert (dropped.data != kept.data[~empty]).nnz == 0
+        assert dropped.data.sum(axis=1).min() > 0
+
+    def test_r8_has_no_empty_news(self):
+        assert fetch_r8().data.shape == fetch_r8(empty="keep").data.shape
+
+    def test_subsets_share_the_columns_and_join_to_all(self):
+        whole, train, test = (fetch_webkb(subset=s) for s in ("all", "train", "test"))
+        assert whole.vocabulary.tolist() == train.vocabulary.tolist() == test.vocabulary.tolist()
+        assert whole.ids.tolist() == [*train.ids, *test.ids]
+        assert (whole.data[: len(train.ids)] != train.data).nnz == 0
+        assert (whole.data[len(train.ids) :] != test.data).nnz == 0
+        assert set(test.split) == {"test"}
+
+    def test_a_row_counts_the_words_of_its_line(self):
+        news = fetch_r8(subset="test")
+        row = 1000
+        split, number = news.ids[row].split("-")
+        with _fetch.open_binary(data_path("reuters_r8", f"r8-{split}-stemmed.txt")) as stream:
+            label, words = stream.read().decode().splitlines()[int(number) - 1].split("\t")
+        assert news.target_names[news.target[row]] == label
+        expected = dict(zip(*np.unique(words.split(), return_counts=True), strict=True))
+        counts = news.data[[row]].tocoo()
+        assert dict(zip(news.vocabulary[counts.coords[1]], counts.data, strict=True)) == expected
+
+    @pytest.mark.parametrize("wrong", [{"subset": "valid"}, {"empty": "ignore"}])
+    def test_unknown_choice(self, wrong):
+        ((name, value),) = wrong.items()
+        with pytest.raises(ValueError, match=f"{name}='{value}' is not possible: give one of '"):
+            fetch_webkb(**wrong)
+
+
+class TestFiles:
+    """Every way in which a file can be wrong gives one sentence with the cure."""
+
+    FOLDER, FILE, TEXT = "letters", "abc.txt", b"acq\ta b a\n"
+
+    @pytest.fixture(autouse=True)
+    def known(self, monkeypatch, tmp_path):
+        source = _fetch.Source("https://example.org/abc.txt", hashlib.sha256(self.TEXT).hexdigest())
+        monkeypatch.setitem(_fetch.SOURCES, (self.FOLDER, self.FILE), source)
+        monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+        (tmp_path / self.FOLDER).mkdir()
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_plain_and_packed_files_read_the_same(self, tmp_path, packed):
+        name = self.FILE + ".gz" * packed
+        (tmp_path / self.FOLDER / name).write_bytes(gzip.compress(self.TEXT) if packed else self.TEXT)
+        path = data_path(self.FOLDER, self.FILE)
+        assert path.name == name
+        with _fetch.open_binary(path) as stream:
+            assert stream.read() == self.TEXT
+
+    def test_missing_file(self):
+        with pytest.raises(FileNotFoundError, match=r"has neither abc.txt nor abc.txt.gz: put the file of .* unset"):
+            data_path(self.FOLDER, self.FILE)
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("abc.txt", b"acq\ta b\n"),
+            ("abc.txt.gz", gzip.compress(b"acq\ta b\n")),
+            ("abc.txt.gz", gzip.compress(TEXT)[:-4]),
+            ("abc.txt.gz", b"no gzip at all"),
+        ],
+        ids=["changed", "changed, packed", "cut short", "not packed"],
+    )
+    def test_damaged_file(self, tmp_path, name, content):
+        (tmp_path / self.FOLDER / name).write_bytes(content)
+        with pytest.raises(ValueError, match=r"abc.txt.* is damaged or another version .*: replace it by"):
+            data_path(self.FOLDER, self.FILE)
+
+    def test_unknown_file(self):
+        with pytest.raises(ValueError, match=r"letters/xyz.txt is not a known data file; known are webkb/"):
+            data_path(self.FOLDER, "xyz.txt")
+
+
+class TestDownload:
+    """The download with a stand-in for the network, since tests must not need one."""
+
+    KEY = ("reuters_r8", "r8-test-stemmed.txt")
+
+    @pytest.fixture(autouse=True)
+    def no_folder(self, monkeypatch):
+        monkeypatch.delenv("MERCER_DATA", raising=False)
+
+    def retrieve(self, monkeypatch, result):
+        pooch = pytest.importorskip("pooch")
+
+        def stand_in(url, known_hash, fname, path):
+            assert (url, known_hash) == (
+                _fetch.SOURCES[self.KEY].url,
+                "sha256:" + _fetch.SOURCES[self.KEY].sha256,
+            )
+            assert (fname, path.name) == (self.KEY[1], self.KEY[0])
+            if isinstance(result, Exception):
+                raise result
+            return str(result)
+
+        monkeypatch.setattr(pooch, "retrieve", stand_in)
+
+    def test_path_of_the_download(self, monkeypatch, tmp_path):
+        self.retrieve(monkeypatch, tmp_path / "file")
+        assert data_path(*self.KEY) == tmp_path / "file"
+
+    def test_no_network(self, monkeypatch):
+        self.retrieve(monkeypatch, OSError("name resolution failed"))
+        with pytest.raises(ConnectionError, match=r"could not download https.* check the network, or set MERCER_DATA"):
+            data_path(*self.KEY)
+
+    def test_changed_at_its_home(self, monkeypatch):
+        self.retrieve(monkeypatch, ValueError("hash mismatch"))
+        with pytest.raises(ValueError, match=r"does not have the expected SHA-256 .*: try again, or set MERCER_DATA"):
+            data_path(*self.KEY)
+
+    def test_no_pooch(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pooch", None)
+        with pytest.raises(ImportError, match=r"pip install 'mercer\[data\]', or set MERCER_DATA"):
+            data_path(*self.KEY)
+
+
+def same(a, b) -> bool:
+    if hasattr(a, "toarray"):
+        return np.array_equal(a.toarray(), b.toarray())
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("make", [make_documents, make_point_sets, make_dna])
+class TestEveryGenerator:
+    def test_the_same_seed_gives_the_same_data(self, make):
+        assert same(make(9, random_state=3)[0], make(9, random_state=3)[0])
+        assert not same(make(9, random_state=3)[0], make(9, random_state=4)[0])
+
+    @pytest.mark.parametrize("source", [np.random.default_rng, np.random.RandomState])
+    def test_sources_of_randomness(self, make, source):
+        assert same(make(9, random_state=source(0))[0], make(9, random_state=source(0))[0])
+
+    def test_classes_go_round(self, make):
+        X, y = make(8, n_classes=3, random_state=0)
+        assert y.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+        assert (X.shape[0] if hasattr(X, "shape") else len(X)) == 8
+
+    @pytest.mark.parametrize("name", ["n_samples", "n_classes"])
+    @pytest.mark.parametrize("value", [0, -1, 2.5, True, "3"])
+    def test_counts_are_checked(self, make, name, value):
+        with pytest.raises(ValueError, match=f"{name}=.* is not possible: give a whole number of at least 1"):
+            make(**{name: value})
+
+
+class TestDocuments:
+    def test_counts_have_the_multinomials_moments(self):
+        n, d, length = 4000, 12, 20
+        X, y = make_documents(n, d, length=length, n_classes=2, random_state=0)
+        assert X.has_canonical_format
+        assert set(X.sum(axis=1)) == {length}
+        for c in (0, 1):
+            rows = X[y == c].toarray()
+            p = rows.mean(axis=0) / length
+            # The variance of n / 2 counts has a relative error of about sqrt(4 / n).
+            np.testing.assert_allclose(rows.var(axis=0), length * p * (1 - p), rtol=0.2)
+
+    def test_noise_lengthens_the_runs(self):
+        n, length, noise = 500, 200, 0.75
+        # With so many words two fresh draws hardly ever agree, so distinct words count fresh draws.
+        X, _ = make_documents(n, 10**6, length=length, noise=noise, random_state=0)
+        distinct = np.diff(X.indptr).mean()
+        expected = 1 + (length - 1) * (1 - noise)
+        error = np.sqrt((length - 1) * noise * (1 - noise) / n)
+        assert abs(distinct - expected) < 4 * error + 0.05
+
+    def test_full_noise_repeats_one_word(self):
+        X, _ = make_documents(20, noise=1.0, length=30, random_state=0)
+        assert np.array_equal(X.max(axis=1).toarray().ravel(), np.full(20, 30.0))
+
+    @pytest.mark.parametrize("value", [-0.1, 1.1, np.nan])
+    def test_noise_is_a_probability(self, value):
+        with pytest.raises(ValueError, match=r"noise=.* is not a probability: give a number from 0 to 1"):
+            make_documents(noise=value)
+
+    @pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, "1"])
+    def test_concentration_is_positive(self, value):
+        with pytest.raises(ValueError, match=r"concentration=.* give a finite number above 0"):
+            make_documents(concentration=value)
+
+
+class TestPointSets:
+    @pytest.mark.parametrize("n_components", [1, 2, 3])
+    @pytest.mark.parametrize("d", [2, 4])
+    def test_classes_share_the_mean_and_differ_in_covariance(self, n_components, d):
+        size, elongation = 20_000, 6.0
+        X, _ = make_point_sets(
+            3, d, size=size, n_classes=3, n_components=n_components, elongation=elongation, random_state=0
+        )
+        for points in X:
+            np.testing.assert_allclose(points.mean(axis=0), 0, atol=5 * np.sqrt(elongation / size))
+            values = np.linalg.eigvalsh(np.cov(points.T))
+            np.testing.assert_allclose(values, [1.0] * (d - 1) + [elongation], rtol=0.1)
+        axes = np.array([np.linalg.eigh(np.cov(points.T))[1][:, -1] for points in X])
+        np.testing.assert_allclose(np.abs(axes @ axes.T), 0.5 + 0.5 * np.eye(3), atol=0.05)  # 60 degrees
+
+    def test_a_mixture_is_not_gaussian(self):
+        gauss, mixture = (make_point_sets(1, size=5000, n_components=m, random_state=0)[0][0] for m in (1, 2))
+        longest = [np.linalg.svd(x, full_matrices=False)[0][:, 0] for x in (gauss, mixture)]
+        assert stats.normaltest(longest[0]).pvalue > 1e-3
+        assert stats.kurtosis(longest[1]) < -0.5
+
+    def test_sizes(self):
+        X, _ = make_point_sets(300, size=(3, 6), random_state=0)
+        assert {len(points) for points in X} == {3, 4, 5, 6}
+        assert {len(points) for points in make_point_sets(5, size=7)[0]} == {7}
+
+    @pytest.mark.parametrize("size", [0, (0, 3), (4, 3), (1, 2, 3), 2.5, "ab", None])
+    def test_size_is_checked(self, size):
+        with pytest.raises(ValueError, match=r"size=.* give a whole number of at least 1, or a pair"):
+            make_point_sets(size=size)
+
+    def test_other_parameters_are_checked(self):
+        with pytest.raises(ValueError, match="n_features=1 is not possible: give a whole number of at least 2"):
+            make_point_sets(n_features=1)
+        with pytest.raises(ValueError, match=r"elongation=0.5 is not possible: give a variance of at least 1"):
+            make_point_sets(elongation=0.5)
+
+
+class TestDNA:
+    def test_letters_and_lengths(self):
+        X, _ = make_dna(200, length=(5, 9), random_state=0)
+        assert {len(string) for string in X} == {5, 6, 7, 8, 9}
+        assert set("".join(X)) == set("ACGT")
+
+    def test_pairs_of_letters_follow_one_chain_per_class(self):
+        # Transitions of two strings of one class agree within their error, those of two classes do not.
+        def transitions(string):
+            codes = np.searchsorted(list("ACGT"), list(string))
+            counts = np.zeros((4, 4))
+            np.add.at(counts, (codes[:-1], codes[1:]), 1)
+            return counts
+
+        X, y = make_dna(4, length=20_000, random_state=0)
+        a, b, c, d = (transitions(string) for string in X)
+        assert y.tolist() == [0, 1, 0, 1]
+
+        def p_value(first, second):  # Bonferroni over the four letters
+            tables = (np.stack(rows) for rows in zip(first, second, strict=True))
+            return 4 * min(stats.chi2_contingency(table).pvalue for table in tables)
+
+        assert p_value(a, c) > 1e-3
+        assert p_value(b, d) > 1e-3
+        assert p_value(a, b) < 1e-12
+
+    def test_length_is_checked(self):
+        with pytest.raises(ValueError, match=r"length=\(9, 5\) is not possible: give a whole number"):
+            make_dna(length=(9, 5))

@@ -1,0 +1,145 @@
+"""Imports go left only: core, data, families, models, gram, kernels, embedding, datasets, then the rest."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
+
+ORDER = ("core", "data", "families", "models", "gram", "kernels", "embedding", "datasets")
+LAST = ("papers", "plot", "report", "cli", "__main__")  # these may import one another
+# "mercer" is the package itself: to import a public name from it is to import everything.
+RANK = {room: rank for rank, room in enumerate(ORDER)} | dict.fromkeys((*LAST, "mercer"), len(ORDER))
+# The engine knows a protocol, not a model: right of the models, but it may not import them.
+ONLY = {"gram": {"core", "gram"}}
+
+
+def room_of(module: str) -> str:
+    """Return the room of a dotted module: 'mercer.kernels._base' -> 'kernels', 'mercer._array' -> 'core'."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return "mercer"
+    first = parts[1]
+    return "core" if first.startswith("_") and first != "__main__" else first
+
+
+def module_of(path: Path, package: Path = PACKAGE) -> str:
+    parts = ("mercer", *path.relative_to(package).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted module) for everything of mercer that is imported anywhere in the file.
+
+    Imports inside functions and inside ``if TYPE_CHECKING:`` count: they say what a line must know.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = _from_names(node, module, is_package)
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "mercer":
+                yield node.lineno, name
+
+
+def _from_names(node: ast.ImportFrom, module: str, is_package: bool) -> list[str]:
+    base = node.module or ""
+    if node.level:
+        # One dot is the file's own package, which for an __init__ is the module itself.
+        above = module.split(".")
+        keep = len(above) - node.level + is_package
+        if keep < 1:
+            raise ValueError(f"line {node.lineno}: relative import beyond mercer")
+        base = ".".join([*above[:keep], *([base] if base else [])])
+    # `from mercer import gram` and `from . import _array` name the room in the alias. What is not a
+    # room there is a public name of the package itself.
+    if base == "mercer":
+        return [f"mercer.{alias.name}" if _is_module(alias.name) else "mercer" for alias in node.names]
+    return [base]
+
+
+def _is_module(name: str) -> bool:
+    return name in RANK or (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+
+
+def offences(source: str, module: str, is_package: bool = False) -> list[str]:
+    """Return one sentence for every import in ``source`` that does not go left."""
+    own = room_of(module)
+    if own == "mercer":
+        return []
+    if own not in RANK:
+        return [f"{module}: '{own}' is a room without a place in the order: add it to tests/test_layers.py"]
+    found = []
+    for line, name in imported(ast.parse(source), module, is_package):
+        room = room_of(name)
+        allowed = room in ONLY[own] if own in ONLY else RANK.get(room, len(ORDER) + 1) <= RANK[own]
+        if not allowed:
+            found.append(f"{module}, line {line}: {own} imports {name}")
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_the_package_is_there():
+    assert FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_go_left(path: Path):
+    found = offences(path.read_text(encoding="utf-8"), module_of(path), path.name == "__init__.py")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("mercer._array", "from .families import gaussian"),
+        ("mercer._array", "from . import gram"),
+        ("mercer.data.sequences", "import mercer.families.gaussian"),
+        ("mercer.data.sequences", "from mercer import families"),
+        ("mercer.data.sequences", "from mercer import Gaussian"),
+        ("mercer.data.sequences", "import mercer as mc"),
+        ("mercer.families.gaussian", "from ..kernels import product"),
+        ("mercer.families.gaussian", "from .. import kernels as k"),
+        ("mercer.families.gaussian", "def f():\n    from mercer.gram._engine import compute"),
+        ("mercer.models.hmm", "if TYPE_CHECKING:\n    from mercer.kernels import Kernel"),
+        ("mercer.gram._engine", "from ..families import Gaussians"),
+        ("mercer.gram._engine", "from mercer.data import Sequences"),
+        ("mercer.kernels.product", "from mercer.datasets import make_dna"),
+        ("mercer.datasets._make", "try:\n    from mercer import plot\nexcept ImportError:\n    plot = None"),
+        ("mercer.novelty.thing", ""),
+    ],
+)
+def test_an_offence_is_found(module: str, source: str):
+    assert len(offences(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("mercer._batch", "from ._array import namespace\nfrom . import _config\nimport mercerised"),
+        ("mercer.families.gaussian", "from .._array import Array\nfrom ._family import Family\nimport numpy"),
+        ("mercer.gram._engine", "from .._parallel import run\nfrom . import _memo"),
+        ("mercer.kernels.product", "from ..gram import compute\nfrom ..models.hmm import HMMs"),
+        ("mercer.papers.agarwal2011", "from mercer.datasets import fetch_r8\nfrom mercer import plot"),
+        ("mercer.papers.agarwal2011", "import mercer as mc"),
+        ("mercer.cli", "from .papers import agarwal2011"),
+        ("mercer", "from .cli import main"),
+    ],
+)
+def test_an_import_to_the_left_is_none(module: str, source: str):
+    assert offences(source, module) == []
+
+
+def test_a_package_counts_its_dots_from_itself():
+    assert offences("from .._array import Array", "mercer.gram", is_package=True) == []
+    assert len(offences("from ..kernels import product", "mercer.gram", is_package=True)) == 1
+    assert offences("from . import compute", "mercer.gram", is_package=True) == []

@@ -1,0 +1,177 @@
+"""The project as a whole: no traces of one machine, one version, documented names, working commands."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+ROOT = Path(__file__).parents[1]
+SKIPPED_FOLDERS = {"build", "dist", "__pycache__", "_build", "gallery", "generated"}
+# Written in pieces, so that this file passes its own test.
+ABSOLUTE = re.compile(r"(?<![\w.:/~$}])/(?:" + "|".join(("work", "root", "home")) + r")(?:/|\b(?![-.\w(]))")
+HOSTS = re.compile("|".join(("pypi" + r"\.org", "pythonhosted" + r"\.org", "index" + "-url", "opt" + "/pypi")))
+
+
+def project_files() -> list[Path]:
+    """Return the tracked and the new, not ignored files; without git, every file that is no build output."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        out = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+        found = [ROOT / name for name in out.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        found = [path for path in ROOT.rglob("*") if not _is_output(path.relative_to(ROOT))]
+    return sorted(path for path in found if path.is_file())
+
+
+def _is_output(path: Path) -> bool:
+    hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in path.parts)
+    return hidden or bool(SKIPPED_FOLDERS & set(path.parts))
+
+
+def text_files() -> list[tuple[Path, str]]:
+    found = []
+    for path in project_files():
+        content = path.read_bytes()
+        if b"\0" not in content:  # an image or an archive
+            found.append((path.relative_to(ROOT), content.decode("utf-8")))
+    return found
+
+
+@pytest.mark.parametrize("pattern", [ABSOLUTE, HOSTS], ids=["absolute paths", "registry hosts"])
+def test_no_file_knows_one_machine(pattern: re.Pattern[str]):
+    offences = [
+        f"{path}:{number}: {line.strip()[:120]}"
+        for path, text in text_files()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert not offences, "\n".join(offences)
+
+
+@pytest.mark.parametrize("line", ["see /ho" + "me/me/x", "'/ro" + "ot/.cache'", "cd /wo" + "rk", "=/wo" + "rk/a"])
+def test_an_absolute_path_is_found(line: str):
+    assert ABSOLUTE.search(line)
+
+
+@pytest.mark.parametrize("line", ["a/work/b", "https://x.org/home/", "frame/work", "$HOME/x", "memory/workers"])
+def test_another_path_is_not(line: str):
+    assert not ABSOLUTE.search(line)
+
+
+def test_the_version_is_written_once():
+    places = [p for p, text in text_files() if p.suffix in (".py", ".toml") and mercer.__version__ in text]
+    assert places == [Path("src/mercer/_version.py")]
+
+
+def test_the_installed_version_is_this_one():
+    try:
+        installed = importlib.metadata.version("mercer")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("mercer runs from a folder here and is not installed: pip install -e '.[test]'")
+    assert installed == mercer.__version__
+
+
+def public_names() -> dict[str, object]:
+    """Return the names of ``mercer.__all__`` and of the modules in it; None for one that does not exist."""
+    names: dict[str, object] = {}
+    for name in mercer.__all__:
+        value = names[name] = getattr(mercer, name, None)
+        if isinstance(value, types.ModuleType):
+            names |= {f"{name}.{inner}": getattr(value, inner, None) for inner in getattr(value, "__all__", [])}
+    names.pop("__version__", None)  # a string, documented where it is written
+    return names
+
+
+def test_no_public_name_is_given_twice():
+    assert len(set(mercer.__all__)) == len(mercer.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(public_names()))
+def test_a_public_name_is_documented_with_an_example(name: str):
+    value = public_names()[name]
+    assert value is not None, f"{name} is in __all__ but does not exist"
+    # `__doc__` rather than inspect.getdoc: an inherited docstring describes the parent.
+    text = inspect.cleandoc(value.__doc__ or "")
+    assert text, f"{name} has no docstring"
+    if isinstance(value, types.ModuleType):
+        return  # its names have the examples
+    assert re.search(r"^Examples\n-{8}$", text, re.MULTILINE), f"{name} has no Examples section"
+    assert ">>> " in text, f"the Examples section of {name} has no code"
+
+
+@pytest.mark.parametrize("command", ["pip install '.[cli]' && mercer compare", "pip install -e '.[test]' && pytest"])
+def test_the_readme_has_the_two_commands(command: str):
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_lowest_versions_are_the_bounds():
+    """What the gate installs is what pyproject.toml promises."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *extras["cli"], *extras["data"], *extras["test"]]
+    bounds = dict(r.split(">=") for r in asked if not r.startswith("mercer["))
+    lines = (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert set(pins) == set(bounds)
+    different = {n: (bounds[n], pins[n]) for n in pins if _short(bounds[n]) != _short(pins[n])}
+    assert not different, f"bound in pyproject.toml, pin in .ci/lowest.txt: {different}"
+
+
+def _short(version: str) -> str:
+    return re.sub(r"(\.0)+$", "", version)
+
+
+def pages() -> list[Path]:
+    return [path for path in project_files() if path.suffix == ".md" and path.name != "CHANGELOG.md"]
+
+
+# A fenced block of Python. It runs, unless the line above it is a comment that says why not.
+BLOCK = re.compile(r"^(?P<not_run><!-- not run: .+ -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_page(text: str, name: str) -> None:
+    """Run the Python blocks of a page, one after the other in one namespace; prompts are doctests."""
+    namespace: dict[str, object] = {"__name__": "page"}
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start("code"))
+        code = block["code"]
+        if block["not_run"]:
+            continue
+        if ">>> " in code:
+            test = doctest.DocTestParser().get_doctest(code, namespace, name, name, line)
+            report: list[str] = []
+            doctest.DocTestRunner(verbose=False, optionflags=flags).run(test, out=report.append, clear_globs=False)
+            assert not report, "".join(report)
+            namespace = test.globs
+        else:
+            exec(compile("\n" * line + code, name, "exec"), namespace)
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_code_of_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)  # for what a page saves
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    run_page(path.read_text(encoding="utf-8"), str(path))
+
+
+def test_a_wrong_page_is_found():
+    run_page(
+        "```python\na = 1\n```\n\n```python\n>>> a\n1\n>>> b = 2\n```\n```python\nassert b == 2\n```\n",
+        "page",
+    )
+    run_page("<!-- not run: downloads -->\n```python\n1 / 0\n```\n```text\n1 / 0\n```\n", "page")
+    with pytest.raises(ZeroDivisionError):
+        run_page("```python\n1 / 0\n```\n", "page")
+    with pytest.raises(AssertionError, match=r"Expected:\n *2"):
+        run_page("```python\n>>> 1\n2\n```\n", "page")
