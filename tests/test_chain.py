@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import array_api_strict
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.models import _chain
+from mercer.models import _chain, _chain_small, _rescue, _sweep
 from mercer.models._chain import (
     chain_tile,
     coupled_chains,
@@ -233,13 +235,13 @@ def test_only_the_offending_pairs_are_redone(rng, monkeypatch, scheme):
     a = models(rng, 6, 2)
     a[0][2], a[1][2] = [1.0, 0.0], [[0.0, 1e-300], [0.0, 1.0]]
     redone = []
-    careful = _chain._careful
+    careful = _rescue._careful
 
     def spy(left, right, psi, lengths):
         redone.append(psi.shape[0])
         return careful(left, right, psi, lengths)
 
-    monkeypatch.setattr(_chain, "_careful", spy)
+    monkeypatch.setattr(_rescue, "_careful", spy)
     result = coupled_chains(*arguments(a, a), (5,))
     np.testing.assert_allclose(result, logs(*arguments(a, a), (5,)), rtol=1e-12)
     assert sum(redone) <= 11
@@ -253,7 +255,17 @@ def test_small_leaves(scheme):
     np.testing.assert_allclose(result[1], np.full((3, 3), 20 * math.log(1e-40)), rtol=1e-12)
 
 
-def test_rows_that_sum_to_n(scheme):
+@pytest.fixture
+def no_rescue(monkeypatch):
+    """Fail where a pair is redone that should not need it."""
+
+    def careful(*_):
+        raise AssertionError("an ordinary pair was redone")
+
+    monkeypatch.setattr(_rescue, "_careful", careful)
+
+
+def test_rows_that_sum_to_n(scheme, no_rescue):
     """rho near zero: all weights one, so that sums grow by n m in every step."""
     n = 30
     ones = np.ones((2, n)), np.ones((2, n, n))
@@ -277,7 +289,7 @@ def test_zero_is_minus_infinity(scheme):
     assert not np.isnan(result).any()
 
 
-def test_a_hundred_thousand_steps(rng, scheme):
+def test_a_hundred_thousand_steps(rng, scheme, no_rescue):
     """The growth per step is the spectral radius of the coupled operator."""
     a, b = models(rng, 2, 2), models(rng, 2, 3)
     length = 100_000
@@ -303,7 +315,7 @@ def test_log_domain_over_many_steps(rng):
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_single_precision_does_not_collapse(rng, library):
+def test_single_precision_does_not_collapse(rng, library, no_rescue):
     a, b = models(rng, 3, 4), models(rng, 3, 4)
     expected = coupled_chains(*arguments(a, b), (2000,))
     single = [x.astype(np.float32) for x in arguments(a, b)]
@@ -377,13 +389,13 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     lengths = (1, length + 1) if length % 2 else (length,)
     truth = logs(*args, lengths)
     left, right = args[:2], args[2:4]
-    block = _chain._block(left, right, args[4])
+    block = _sweep.steps_between_scalings(left, right, args[4])
     products = _chain._tile_sweep(*args[:5], lengths, block)
     powers = [x**rho for x in a], [x**rho for x in b]
     lanes = small_chains(*args[:5], lengths)
     categorical = small_categorical_chains(*powers[0], *powers[1], lengths)
     for raw in (products, lanes, categorical):
-        result = _chain._rescue(raw, left, right, args[4], lengths)
+        result = _rescue.rescue(raw, left, right, args[4], lengths)
         np.testing.assert_allclose(result, truth, rtol=1e-11, atol=1e-11)
 
 
@@ -412,6 +424,28 @@ def test_inputs_are_not_written(rng, scheme):
     coupled_chains(*args, (9,))
     for x, y in zip(args, before, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def test_read_only_inputs_need_no_second_compilation(rng):
+    a, b = models(rng, 2, 2), models(rng, 3, 2)
+    args = arguments(a, b)[:5]
+    small_chains(*args, (3,))
+    small_chains(*[np.asfortranarray(x) for x in args], (3,))
+    for x in (*a, *b):
+        x.setflags(write=False)
+    small_categorical_chains(*a, *b, (1, 3))
+    assert len(_chain_small._kernel(2, True).signatures) == 1
+
+
+def test_empty_sides(rng):
+    a, none = models(rng, 2, 2), [x[:0] for x in models(rng, 1, 3)]
+    assert coupled_chains(*arguments(a, none), (1, 2)).shape == (2, 2, 0)
+    assert coupled_chains(*arguments(none, a), (1,)).shape == (1, 0, 2)
+
+
+def test_import_loads_no_compiler():
+    code = "import sys, mercer.models._chain; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_tiles():

@@ -15,16 +15,14 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array, is_torch_array
+from array_api_compat import is_numpy_array
 
-from mercer._array import Array, logsumexp, namespace, safe_log
-
-Side: TypeAlias = tuple[Array, Array]
-"""Initial and transition weights."""
+from mercer._array import Array, namespace
+from mercer.models._rescue import doubt, replace_unsound, rescue, smallest_weight, take_pairs, upper_bound
+from mercer.models._sweep import aligned_pairs, log_sweep, steps_between_scalings, sweep
 
 __all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
 
@@ -35,8 +33,6 @@ _LANE_SYMBOLS = 64
 # Below this many operations a call takes a millisecond anyway and is not worth loading compiled code.
 _LANE_WORK = 1e6
 
-# Entries of the largest array of a sweep in the log domain: 32 MB.
-_LOG_ENTRIES = 2**22
 _LARGEST_BUFFER = 2**26
 
 _buffers = threading.local()
@@ -55,10 +51,10 @@ def chain_tile(n_states: int) -> int:
     int
         A multiple of eight: a tile takes one to ten milliseconds and its tables stay in the cache.
     """
-    for states, tile in ((4, 256), (8, 128), (_LANE_STATES, 64)):
+    for states, tile in ((4, 256), (8, 128), (_LANE_STATES, 64), (24, 24), (40, 16)):
         if n_states <= states:
             return tile
-    return 32 if n_states <= 40 else 16
+    return 8
 
 
 def coupled_chains(
@@ -92,7 +88,7 @@ def coupled_chains(
     """
     lengths = _checked_lengths(lengths)
     values = _all_pairs(initial_a, transition_a, initial_b, transition_b, psi, lengths)
-    values = _rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+    values = rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
     return values + _length_column(values, lengths) * log_scale
 
 
@@ -136,10 +132,10 @@ def coupled_chains_inner(
         values = small_categorical_chains(
             initial_a, transition_a, features_a, initial_b, transition_b, features_b, lengths
         )
-        return _rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+        return rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
     table = psi()
     values = _all_pairs(initial_a, transition_a, initial_b, transition_b, table, lengths)
-    return _rescue(values, (initial_a, transition_a), (initial_b, transition_b), table, lengths)
+    return rescue(values, (initial_a, transition_a), (initial_b, transition_b), table, lengths)
 
 
 def coupled_pairs(
@@ -181,9 +177,11 @@ def coupled_pairs(
         initial if initial_b is None else initial_b,
         transition if transition_b is None else transition_b,
     )
-    values = _aligned_pairs(left, right, psi, lengths, _block(left, right, psi))
-    values = _doubt(values, _floor(left) * _floor(right), lambda: _bound(left, right, psi, lengths[-1]))
-    values = _replace_unsound(values, lambda which: _take_pairs(left, right, psi, which), lengths)
+    values = aligned_pairs(left, right, psi, lengths, steps_between_scalings(left, right, psi))
+    values = doubt(
+        values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
+    )
+    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths)
     return values + _length_column(values, lengths) * log_scale
 
 
@@ -218,7 +216,7 @@ def coupled_chains_log(
     pairs = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
     left = (log_initial_a[:, None, :], log_transition_a[:, None, :, :])
     right = (log_initial_b[None, :, :], log_transition_b[None, :, :, :])
-    return _log_sweep(left, right, pairs, _checked_lengths(lengths))
+    return log_sweep(left, right, pairs, _checked_lengths(lengths))
 
 
 def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
@@ -260,7 +258,7 @@ def _all_pairs(
         from mercer.models._chain_small import small_chains
 
         return small_chains(initial_a, transition_a, initial_b, transition_b, psi, lengths)
-    block = _block((initial_a, transition_a), (initial_b, transition_b), psi)
+    block = steps_between_scalings((initial_a, transition_a), (initial_b, transition_b), psi)
     return _tile_sweep(initial_a, transition_a, initial_b, transition_b, psi, lengths, block)
 
 
@@ -297,7 +295,7 @@ def _tile_sweep(
         return _multiply(xp.reshape(phi, (i * n, j * m)), psi)
 
     start = xp.reshape(initial_a, (i * n, 1)) * xp.reshape(initial_b, (1, j * m))
-    return _sweep(_multiply(start, psi), step, sums, scale, lengths, block)
+    return sweep(_multiply(start, psi), step, sums, scale, lengths, block)
 
 
 def _matmul(a: Array, b: Array, slot: int) -> Array:
@@ -319,258 +317,3 @@ def _matmul(a: Array, b: Array, slot: int) -> Array:
 def _multiply(fresh: Array, by: Array) -> Array:
     """Multiply entries; NumPy overwrites the first argument, which must be our own."""
     return np.multiply(fresh, by, out=fresh) if is_numpy_array(fresh) else fresh * by
-
-
-# ------------------------------------------------------------------ scaling
-
-
-def _sweep(
-    phi: Array,
-    step: Callable[[Array], Array],
-    sums: Callable[[Array], Array],
-    scale: Callable[[Array, Array], Array],
-    lengths: tuple[int, ...],
-    block: int,
-) -> Array:
-    """Run the recursion, rescaling every ``block`` steps; NaN where sums left the floating range.
-
-    The factors are constants to a gradient: the value does not depend on them.
-    """
-    xp = namespace(phi)
-    smallest, largest = _range(phi)
-    wanted, rows = set(lengths), []
-    log_factor: Array | None = None
-    sound: Array = True
-    for time in range(1, lengths[-1] + 1):
-        if time > 1:
-            phi = step(phi)
-        rest = time % block == 0 and time < lengths[-1]
-        if not rest and time not in wanted:
-            continue
-        total = sums(phi)
-        constant = _constant(total)
-        sound = sound & (constant >= smallest) & (constant <= largest)
-        if time in wanted:
-            row = xp.astype(safe_log(total), xp.float64)
-            row = row if log_factor is None else row + log_factor
-            rows.append(xp.where(sound, row, xp.nan))
-        if rest:
-            top = xp.where(sound, constant, xp.ones_like(constant))
-            phi = scale(phi, 1 / top)
-            more = xp.astype(xp.log(top), xp.float64)
-            log_factor = more if log_factor is None else log_factor + more
-    return xp.astype(xp.stack(rows), phi.dtype)
-
-
-def _constant(x: Array) -> Array:
-    """Take a number out of a gradient's sight."""
-    return x.detach() if is_torch_array(x) else x
-
-
-def _range(x: Array) -> tuple[float, float]:
-    """Bound the sums whose small entries are still exact and whose next steps do not overflow."""
-    info = namespace(x).finfo(x.dtype)
-    return math.sqrt(float(info.smallest_normal)), float(info.max) * 1e-3
-
-
-def _block(left: Side, right: Side, psi: Array) -> int:
-    """Choose the number of steps between two rescalings from the dtype and from how fast a sum can grow."""
-    xp = namespace(psi)
-    info = xp.finfo(psi.dtype)
-    growth = float(_constant(xp.max(psi)))
-    for weights in (left[1], right[1]):
-        growth *= float(_constant(xp.max(xp.sum(weights, axis=-1))))
-    most = 8 if info.bits >= 64 else 4
-    if growth <= 1:
-        return most
-    room = 0.5 * math.log(float(info.max))
-    return max(1, min(most, int(room / math.log(growth)))) if math.isfinite(growth) else 1
-
-
-# ------------------------------------------------------------------ aligned pairs
-
-
-def _aligned_pairs(
-    left: Side,
-    right: Side,
-    psi: Array,
-    lengths: tuple[int, ...],
-    block: int,
-    watch: Callable[[Array], Array] = lambda phi: phi,
-) -> Array:
-    """Compute log kernels of aligned pairs (N), NaN where unsound; ``watch`` sees every step."""
-    xp = namespace(psi)
-    transposed = xp.matrix_transpose(left[1])
-    return _sweep(
-        left[0][:, :, None] * right[0][:, None, :] * psi,
-        lambda phi: watch(transposed @ (phi @ right[1]) * psi),
-        lambda phi: xp.sum(phi, axis=(1, 2)),
-        lambda phi, factor: phi * factor[:, None, None],
-        lengths,
-        block,
-    )
-
-
-def _log_sweep(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Run the recursion in the log domain; leading axes align and broadcast."""
-    phi = left[0][..., :, None] + right[0][..., None, :] + log_psi
-    wanted, rows = set(lengths), []
-    for time in range(1, lengths[-1] + 1):
-        if time > 1:
-            half = logsumexp(phi[..., :, :, None] + right[1][..., None, :, :], axis=-2)
-            phi = logsumexp(left[1][..., :, :, None] + half[..., :, None, :], axis=-3) + log_psi
-        if time in wanted:
-            rows.append(logsumexp(phi, axis=(-2, -1)))
-    return namespace(phi).stack(rows)
-
-
-# ------------------------------------------------------------------ rescue
-
-
-def _rescue(
-    values: Array, left: Side, right: Side, psi: Array | Callable[[], Array], lengths: tuple[int, ...]
-) -> Array:
-    """Redo the pairs of a tile that are NaN, and only these."""
-    xp = namespace(values)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-
-    def take(which: Array) -> tuple[Side, Side, Array]:
-        table = psi() if callable(psi) else psi
-        pairs = xp.reshape(xp.permute_dims(xp.reshape(table, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
-        rows, columns = which // j, which % j
-        return (
-            (xp.take(left[0], rows, axis=0), xp.take(left[1], rows, axis=0)),
-            (xp.take(right[0], columns, axis=0), xp.take(right[1], columns, axis=0)),
-            xp.take(pairs, which, axis=0),
-        )
-
-    floor = _floor(left)[:, None] * _floor(right)[None, :]
-    values = _doubt(values, floor, lambda: _bound(left, right, psi() if callable(psi) else psi, lengths[-1]))
-    redone = _replace_unsound(xp.reshape(values, (len(lengths), i * j)), take, lengths)
-    return xp.reshape(redone, values.shape)
-
-
-def _take_pairs(left: Side, right: Side, psi: Array, which: Array) -> tuple[Side, Side, Array]:
-    xp = namespace(psi)
-    parts = [xp.take(x, which, axis=0) for x in (*left, *right, psi)]
-    return (parts[0], parts[1]), (parts[2], parts[3]), parts[4]
-
-
-def _floor(side: Side) -> Array:
-    """Find the smallest positive weight of every chain."""
-    xp = namespace(*side)
-    initial, transition = (_constant(x) for x in side)
-    smallest = [xp.min(xp.where(x > 0, x, xp.inf), axis=-1) for x in (initial, transition)]
-    return xp.minimum(smallest[0], xp.min(smallest[1], axis=-1))
-
-
-def _bound(left: Side, right: Side, psi: Array, length: int) -> float:
-    """Bound the log kernels of all pairs from above: by the largest sums of rows."""
-    xp = namespace(psi)
-    first = growth = float(_constant(xp.max(psi)))
-    for initial, transition in (left, right):
-        first *= float(_constant(xp.max(xp.sum(initial, axis=-1))))
-        growth *= float(_constant(xp.max(xp.sum(transition, axis=-1))))
-    if first == 0 or growth == 0:
-        return -math.inf
-    return math.log(first) + (length - 1) * math.log(growth)
-
-
-def _doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
-    """Set to NaN what may lack a path that was lost on the way.
-
-    A product of two tiny transition weights can round to zero while other paths keep the sum alive; that
-    loss matters if those others fade so much more quickly that the lost path would have overtaken them. It
-    cannot have where the sum stayed near its upper bound: what is lost is below the square root of the
-    smallest number, relative to the sum, and can grow no faster than the bound.
-    """
-    xp = namespace(values)
-    log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
-    plain = floor >= math.exp(log_tiny / 3)
-    if bool(xp.all(plain)):
-        return values
-    near = _constant(values[-1, ...]) >= bound() + 0.2 * log_tiny
-    return xp.where(plain | near, values, xp.nan)
-
-
-def _replace_unsound(
-    values: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
-) -> Array:
-    """Redo the columns that hold a NaN, some at a time to bound the memory."""
-    xp = namespace(values)
-
-    def compute(which: Array) -> Array:
-        left, right, psi = take(which)
-        size = max(1, _LOG_ENTRIES // math.prod((psi.shape[1], psi.shape[2], max(psi.shape[1:]))))
-        parts = []
-        for first in range(0, which.shape[0], size):
-            some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
-            parts.append(_careful(*_take_pairs(left, right, psi, some), lengths))
-        return xp.concat(parts, axis=1)
-
-    return _patch(values, xp.any(xp.isnan(values), axis=0), compute)
-
-
-def _patch(values: Array, where: Array, compute: Callable[[Array], Array]) -> Array:
-    """Replace the columns of ``values`` that ``where`` marks, without writing into it."""
-    xp = namespace(values)
-    if not bool(xp.any(where)):
-        return values
-    columns = compute(xp.nonzero(where)[0])
-    position = xp.cumulative_sum(xp.astype(where, xp.int64)) - 1
-    position = xp.where(where, position, xp.zeros_like(position))
-    return xp.where(where, xp.take(columns, position, axis=1), values)
-
-
-def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute aligned pairs: -inf without a path, else scaled at every step, else in the log domain."""
-    xp = namespace(psi)
-
-    def scaled(which: Array) -> Array:
-        some = _take_pairs(left, right, psi, which)
-        values = _watched_pairs(*some, lengths)
-        return _patch(values, xp.any(xp.isnan(values), axis=0), lambda rest: logarithmic(*some, rest))
-
-    def logarithmic(left: Side, right: Side, psi: Array, which: Array) -> Array:
-        left, right, psi = _take_pairs(left, right, psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-        return _log_sweep(logs[0], logs[1], safe_log(psi), lengths)
-
-    dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
-    return _patch(dead, _alive(left, right, psi, lengths[0]), scaled)
-
-
-def _support(x: Array) -> Array:
-    """Mark positive numbers by ones."""
-    return namespace(x).astype(x > 0, x.dtype)
-
-
-def _alive(left: Side, right: Side, psi: Array, length: int) -> Array:
-    """Tell which aligned pairs have a path of nonzero weight with ``length`` time steps.
-
-    A path longer than the number of pairs of states visits one twice, and then there are paths of any length.
-    """
-    transposed, other, leaf = namespace(psi).matrix_transpose(_support(left[1])), _support(right[1]), _support(psi)
-    phi = _support(left[0])[:, :, None] * _support(right[0])[:, None, :] * leaf
-    for _ in range(1, min(length, psi.shape[1] * psi.shape[2] + 1)):
-        phi = _support(transposed @ phi @ other * leaf)
-    return namespace(psi).any(phi > 0, axis=(1, 2))
-
-
-def _watched_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute aligned pairs scaled at every step, with NaN where any entry underflowed on the way."""
-    xp = namespace(psi)
-    tiny = float(xp.finfo(psi.dtype).smallest_normal)
-    transposed, other, leaf = xp.matrix_transpose(_support(left[1])), _support(right[1]), _support(psi)
-    marks = _support(left[0])[:, :, None] * _support(right[0])[:, None, :] * leaf
-    start = left[0][:, :, None] * right[0][:, None, :] * psi
-    lost = xp.any((marks > 0) & (start < tiny), axis=(1, 2))
-
-    def watch(phi: Array) -> Array:
-        nonlocal marks, lost
-        marks = _support(transposed @ marks @ other * leaf)
-        lost = lost | xp.any((marks > 0) & (phi < tiny), axis=(1, 2))
-        return phi
-
-    values = _aligned_pairs(left, right, psi, lengths, 1, watch)
-    return xp.where(lost, xp.nan, values)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -338,9 +338,9 @@ def _run(
     value = np.empty((len(lengths), initial_a.shape[0], initial_b.shape[0]))
     exponent = np.empty(value.shape)
     rescaled = _kernel(n, n == m and n <= 5)(
-        _flat(initial_a), _flat(transition_a), _flat(weights_a.swapaxes(1, 2)),
+        _owned(initial_a).reshape(-1), _owned(transition_a).reshape(-1), _owned(weights_a.swapaxes(1, 2)).reshape(-1),
         _lanes(initial_b, (1,)), _lanes(transition_b, (2, 1)), _lanes(weights_b, (1, 2)),
-        np.ascontiguousarray(psi), m, k, np.asarray(lengths), _block(growth),
+        _owned(psi), m, k, np.asarray(lengths), _block(growth),
         _aligned((3 * n * m * LANES + 3 * LANES,)), value, exponent,
     )  # fmt: skip
     # NaN fails both comparisons, so one pass of each tells whether every pair is sound.
@@ -353,8 +353,9 @@ def _run(
     return value
 
 
-def _flat(x: Floats) -> Floats:
-    return np.ascontiguousarray(x).reshape(-1)
+def _owned(x: Floats) -> Floats:
+    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
+    return np.require(x, np.float64, ["C", "W"])
 
 
 def small_chains(

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, namespace, to_numpy
+from mercer._array import Array, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer.data import Sequences
-from mercer.families._coupling import Coupling, InnerLeaf, Operand
+from mercer.families._coupling import Coupling, InnerLeaf, Operand, power
 from mercer.families._family import random_generator
 from mercer.families._simplex import checked_probability
-from mercer.families.categorical import power
-from mercer.models._chain import chain_tile, coupled_chains, coupled_chains_inner, coupled_pairs
+from mercer.models._chain import chain_tile, coupled_chains, coupled_chains_inner, coupled_chains_log, coupled_pairs
 from mercer.models._forward import forward_log_prob
 
 Floats = np.ndarray[Any, Any]
@@ -177,13 +176,11 @@ class HMMs(Batch):
                 "an HMM is no distribution until the length of its sequences is fixed: give the kernel length=10, say"
             )
         leaf = self.emission.couple(coupling, lengths)
-        return ChainOperand(
-            power(self.initial, coupling.power),
-            power(self.transition, coupling.power),
-            leaf,
-            self.n_states,
-            lengths,
-        )
+        initial, transition = power(self.initial, coupling.power), power(self.transition, coupling.power)
+        if _lost(self.initial, initial) or _lost(self.transition, transition):
+            initial, transition = (coupling.power * safe_log(x) for x in (self.initial, self.transition))
+            return LogChainOperand(initial, transition, leaf, self.n_states, lengths)
+        return ChainOperand(initial, transition, leaf, self.n_states, lengths)
 
     def _require_axis(self) -> None:
         if self.ndim != 1:
@@ -222,11 +219,11 @@ class ChainOperand:
     def __len__(self) -> int:
         return int(self.initial.shape[0])
 
-    def __getitem__(self, key: Any) -> ChainOperand:
+    def __getitem__(self, key: Any) -> Self:
         """Take some models, trimmed to the largest among them."""
         sizes = self.n_states[key]
         n = int(sizes.max()) if len(sizes) else 1
-        return ChainOperand(
+        return type(self)(
             self.initial[key][:, :n],
             self.transition[key][:, :n, :n],
             self.leaf[key][:, :n],
@@ -234,10 +231,12 @@ class ChainOperand:
             self.lengths,
         )
 
-    def pair(self, other: Self) -> Array:
+    def pair(self, other: ChainOperand) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
+        if isinstance(other, LogChainOperand):
+            return LogChainOperand(*self._logs(), self.leaf, self.n_states, self.lengths).pair(other)
         a, b = self.leaf, other.leaf
-        if isinstance(a, InnerLeaf) and a.trials == 1 and is_numpy_array(self.initial):
+        if self._inner() and other._inner() and is_numpy_array(self.initial):
             return coupled_chains_inner(
                 self.initial,
                 self.transition,
@@ -253,11 +252,44 @@ class ChainOperand:
             self.initial, self.transition, other.initial, other.transition, psi, log_scale, self.lengths
         )
 
+    def _logs(self) -> tuple[Array, Array]:
+        """Return the weights as logarithms."""
+        return safe_log(self.initial), safe_log(self.transition)
+
+    def _inner(self) -> bool:
+        """Whether the leaves are plain inner products."""
+        return isinstance(self.leaf, InnerLeaf) and self.leaf.trials == 1 and not self.leaf.underflows
+
     def alone(self) -> Array:
         """Log kernel of every model with itself, ``(H, N)``."""
         log_psi = self.leaf.pair(self.leaf)
         psi, log_scale = _scaled(log_psi, tuple(log_psi.shape), (1, 2))
         return coupled_pairs(self.initial, self.transition, psi, log_scale, self.lengths)
+
+
+class LogChainOperand(ChainOperand):
+    """Chains as logarithms, for powers of probabilities that leave the range of floats: slow, and right."""
+
+    def _logs(self) -> tuple[Array, Array]:
+        return self.initial, self.transition
+
+    def pair(self, other: ChainOperand) -> Array:
+        """Log kernels of every pair, ``(H, I, J)``."""
+        (i, n), (j, m) = self.leaf.shape, other.leaf.shape
+        log_psi = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
+        return coupled_chains_log(self.initial, self.transition, *other._logs(), log_psi, self.lengths)
+
+    def alone(self) -> Array:
+        """Log kernel of every model with itself, ``(H, N)``."""
+        xp = namespace(self.initial)
+        values = [self[i : i + 1].pair(self[i : i + 1])[:, 0] for i in range(len(self))]
+        return xp.concat(values, axis=-1)
+
+
+def _lost(before: Array, after: Array) -> bool:
+    """Whether a power turned a positive probability into zero."""
+    xp = namespace(before)
+    return bool(xp.any((before > 0) & (after == 0)))
 
 
 def _scaled(log_psi: Array, shape: tuple[int, ...], state_axes: tuple[int, ...]) -> tuple[Array, Array]:

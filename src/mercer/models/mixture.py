@@ -17,7 +17,6 @@ from mercer.families._coupling import Coupling, Operand
 from mercer.families._estimator import Context, Estimator, Floats, segments
 from mercer.families._family import random_generator
 from mercer.families._simplex import checked_probability
-from mercer.families.categorical import power
 from mercer.families.gaussian import Gaussian
 
 EXPECT_CELLS = 20_000
@@ -109,48 +108,48 @@ class Mixtures(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling: powered weights and coupled components."""
-        return MixtureOperand(power(self.weights, coupling.power), self.components.couple(coupling, lengths), self)
+        return MixtureOperand(coupling.power * safe_log(self.weights), self.components.couple(coupling, lengths))
 
 
 class MixtureOperand:
-    """Powered weights and coupled components: answers tiles by PPK-4.1."""
+    """Log weights, times the coupling's power, and coupled components: answers tiles by PPK-4.1."""
 
     order: Floats | None = None
 
-    def __init__(self, weights: Array, leaf: Any, batch: Mixtures) -> None:
-        self.weights = weights
+    def __init__(self, log_weights: Array, leaf: Any) -> None:
+        self.log_weights = log_weights
         self.leaf = leaf
-        self.batch = batch
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Batch shape."""
-        return tuple(self.weights.shape[:-1])
+        return tuple(self.log_weights.shape[:-1])
 
     @property
     def tile_hint(self) -> int:
         """Rows of a tile that suit the caches of the components."""
-        return max(8, int(self.leaf.tile_hint) // max(int(self.weights.shape[-1]), 1))
+        return max(8, int(self.leaf.tile_hint) // max(int(self.log_weights.shape[-1]), 1))
 
     def __len__(self) -> int:
-        return int(self.weights.shape[0])
+        return int(self.log_weights.shape[0])
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.weights[key], self.leaf[key], self.batch[key])
+        return type(self)(self.log_weights[key], self.leaf[key])
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
-        m = self.weights.shape[-1]
-        weights = namespace(self.weights).reshape(self.weights, (*shape, m))
-        return type(self)(weights, self.leaf.reshape(*shape, m), self.batch.reshape(*shape))
+        m = self.log_weights.shape[-1]
+        return type(self)(
+            namespace(self.log_weights).reshape(self.log_weights, (*shape, m)), self.leaf.reshape(*shape, m)
+        )
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(*B, n) x (*B, m) -> (*B, n, m)``."""
-        lead, (n, a), (m, b) = self.shape[:-1], self.weights.shape[-2:], other.weights.shape[-2:]
-        xp = namespace(self.weights)
+        lead, (n, a), (m, b) = self.shape[:-1], self.log_weights.shape[-2:], other.log_weights.shape[-2:]
+        xp = namespace(self.log_weights)
         log_psi = self.leaf.reshape(*lead, n * a).pair(other.leaf.reshape(*lead, m * b))
         log_psi = xp.reshape(log_psi, (*lead, n, a, m, b))
-        log_weights = safe_log(self.weights)[..., :, :, None, None] + safe_log(other.weights)[..., None, None, :, :]
+        log_weights = self.log_weights[..., :, :, None, None] + other.log_weights[..., None, None, :, :]
         return logsumexp(log_psi + log_weights, axis=(-3, -1))
 
     def alone(self) -> Array:
@@ -304,29 +303,47 @@ class Mixture(Estimator):
     def _climb(
         self, x: Any, weights: Floats, offsets: Floats, context: Context, mixture: Mixtures
     ) -> tuple[Mixtures, Floats]:
-        """Iterate EM; returns the mixtures and their objectives per datum."""
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        """Iterate EM until every datum has converged by itself; returns the mixtures and their objectives."""
+        n = len(offsets) - 1
         component = self._shrunk_component(context)
-        before = np.full(len(offsets) - 1, -np.inf)
-        total = np.maximum(np.bincount(owner, weights=weights, minlength=len(before)), 1e-300)
+        finished, places, objective = [], [], np.full(n, -np.inf)
+        active = np.arange(n)
         for iteration in range(1, self.n_iter + 1):
+            lengths = np.diff(offsets)
+            owner = np.repeat(np.arange(len(lengths)), lengths)
             posterior, log_density = self._expect(x, owner, mixture)
-            objective = np.bincount(owner, weights=weights * log_density, minlength=len(before))
-            objective = objective + self._log_prior(mixture, context)
+            reached = np.bincount(owner, weights=weights * log_density, minlength=len(lengths))
+            reached = reached + self._log_prior(mixture, context)
+            gained = reached - objective[active]
+            objective[active] = reached
             shares = posterior * weights[:, None]
             mixture = self._maximise(x, shares, owner, offsets, context, mixture, component)
-            done = np.all(np.abs(objective - before) <= self.tol * total)
-            before = objective
             self.n_iter_ = iteration
-            if done:
-                return mixture, before
+            mass = np.bincount(owner, weights=weights, minlength=len(lengths))
+            done = gained <= self.tol * mass
+            if iteration == self.n_iter and not done.all():
+                self._warn_unconverged(active[~done])
+                done[:] = True
+            if done.any():  # a datum that has converged leaves, so that its fit does not depend on its neighbours
+                finished.append(mixture[np.flatnonzero(done)])
+                places.append(active[done])
+                kept = np.flatnonzero(~done)
+                active, mixture = active[kept], mixture[kept]
+                if len(kept) == 0:
+                    break
+                x, weights, offsets = _some_segments(x, weights, offsets, kept)
+        joined = type(mixture).concat(finished)
+        return joined[np.argsort(np.concatenate(places))], objective
+
+    def _warn_unconverged(self, which: Floats) -> None:
         if self.n_iter > 1 and self.tol > 0:
+            named = ", ".join(str(int(i)) for i in which[:5]) + (", ..." if len(which) > 5 else "")
             warnings.warn(
-                f"EM stopped after n_iter = {self.n_iter} iterations before it converged: raise n_iter or tol",
+                f"EM stopped after n_iter = {self.n_iter} iterations, before datum {named} converged: raise n_iter or "
+                "tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return mixture, before
 
     def _expect(self, x: Any, owner: Floats, mixture: Mixtures) -> tuple[Floats, Floats]:
         """Posterior of the components ``(T, m)`` and log density ``(T,)`` of every point under its own mixture."""
@@ -362,7 +379,7 @@ class Mixture(Estimator):
         component: Estimator,
     ) -> Mixtures:
         n, m = len(offsets) - 1, shares.shape[1]
-        mass = np.stack([np.bincount(owner, weights=shares[:, j], minlength=n) for j in range(m)], axis=-1)
+        mass: Floats = np.stack([np.bincount(owner, weights=shares[:, j], minlength=n) for j in range(m)], axis=-1)
         if self.prior is None:
             parts = component.fit_weighted(x, shares, offsets, context, start=mixture.components)
         else:
@@ -429,6 +446,15 @@ class Mixture(Estimator):
         digest = blake2b(content.tobytes(), digest_size=8).digest()
         seed = 0 if self.random_state is None else int(self.random_state)
         return np.random.default_rng([seed, attempt, int.from_bytes(digest, "little")])
+
+
+def _some_segments(x: Any, weights: Floats, offsets: Floats, which: Floats) -> tuple[Any, Floats, Floats]:
+    """Keep the points of some data."""
+    lengths = np.diff(offsets)
+    keep = np.zeros(len(lengths), dtype=bool)
+    keep[which] = True
+    points = np.flatnonzero(np.repeat(keep, lengths))
+    return x[points], weights[points], np.concatenate([[0], np.cumsum(lengths[which])])
 
 
 def _numbers(x: Any, context: Context) -> Floats:

@@ -1,0 +1,40 @@
+"""How the benchmarks measure: the best of several runs, ratios within one run, one thread unless said otherwise."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+
+def best(work: Callable[[], Any], repeat: int = 5) -> float:
+    """Return the seconds of the fastest of several runs, after one that warms up."""
+    work()
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def matmul_rate(threads: int = 1, n: int = 1024) -> float:
+    """Return this machine's flops a second in a product of two n x n float64 matrices."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((n, n)), rng.random((n, n))
+    with threadpool_limits(threads, user_api="blas"):
+        return 2 * n**3 / best(lambda: a @ b, repeat=10)
+
+
+def peak_bytes(work: Callable[[], Any]) -> int:
+    """Return the largest number of bytes that Python and NumPy held at once while ``work`` ran."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,67 @@
+"""The same source on another device: Gram matrices of torch tensors against NumPy on one thread of this machine.
+
+Run: python benchmarks/bench_device.py --device cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from bench_gaussian import make as make_gaussians
+from bench_hmm import make as make_hmms
+
+import mercer as mc
+
+
+def seconds(work: Callable[[], Any], device: str, repeat: int = 3) -> float:
+    """Return the fastest of several runs, waiting for the device to finish."""
+    runs = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        work()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+        runs.append(time.perf_counter() - start)
+    return min(runs[1:])
+
+
+def compare(name: str, kernel: Any, host: Any, guest: Any, device: str) -> None:
+    with mc.config(n_jobs=1):
+        ours = seconds(lambda: kernel(host), "cpu")
+    theirs = seconds(lambda: kernel(guest), device)
+    difference = np.abs(kernel(guest).cpu().numpy() - kernel(host)).max()
+    print(
+        f"{name:45s} NumPy {ours:7.3f} s, torch on {device} {theirs:7.3f} s ({ours / theirs:6.1f}x), difference {difference:.1e}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of models")
+    arguments = parser.parse_args()
+    device, scale = arguments.device, arguments.scale
+
+    def move(x: Any) -> torch.Tensor:
+        return torch.tensor(np.asarray(x), device=device)
+
+    p = make_gaussians(int(4000 * scale), 8)
+    q = mc.Gaussians(move(p.mean), move(p.covariance))
+    compare("ProbabilityProduct, full Gaussians, d = 8", mc.ProbabilityProduct(rho=0.5), p, q, device)
+    compare("MeanMap, full Gaussians, d = 8", mc.MeanMap(gamma=0.5), p, q, device)
+    compare("JensenShannon, full Gaussians, d = 8", mc.JensenShannon(t=8.0), p, q, device)
+    for n, count in ((4, 2000), (16, 800), (30, 400)):
+        h = make_hmms(int(count * scale), n)
+        g = mc.HMMs(move(h.initial), move(h.transition), mc.Categoricals(move(h.emission.probability)))
+        compare(
+            f"ProbabilityProduct, HMMs, n = {n}, length 10", mc.ProbabilityProduct(rho=1.0, length=10), h, g, device
+        )
+
+
+if __name__ == "__main__":
+    main()

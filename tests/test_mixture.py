@@ -1,0 +1,213 @@
+"""Mixtures: closed forms against quadrature and enumeration, EM against its own promises."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+import mercer as mc
+from mercer.models.mixture import Mixture
+
+
+def random_mixtures(count=3, m=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return mc.Mixtures(
+        rng.dirichlet(np.ones(m), count),
+        mc.Gaussians(rng.normal(0, 2, (count, m, 1)), rng.uniform(0.3, 2, (count, m, 1, 1))),
+    )
+
+
+def densities(mixtures, grid):
+    """Component densities times weights, straight from the definition, (N, m, T)."""
+    mean = np.asarray(mixtures.components.mean)[..., 0, None]
+    variance = np.asarray(mixtures.components.covariance)[..., 0, 0, None]
+    w = np.asarray(mixtures.weights)[..., None]
+    return w, np.exp(-((grid - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+GRID = np.linspace(-25, 25, 20_001)
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
+def test_probability_product_equals_quadrature_of_the_joint(rho):
+    p, q = random_mixtures(3, 2, seed=1), random_mixtures(2, 3, seed=2)
+
+    def feature(mixtures):
+        w, f = densities(mixtures, GRID)
+        return (w**rho * f**rho).sum(axis=1)
+
+    truth = np.trapezoid(feature(p)[:, None] * feature(q), GRID, axis=-1)
+    np.testing.assert_allclose(mc.ProbabilityProduct(rho=rho, normalize=False)(p, q), truth, rtol=1e-9)
+
+
+def test_mean_map_equals_quadrature():
+    p, gamma = random_mixtures(3, 2, seed=3), 0.4
+    grid = np.linspace(-15, 15, 1501)
+    w, f = densities(p, grid)
+    density = (w * f).sum(axis=1)
+    base = np.exp(-gamma * (grid[:, None] - grid) ** 2)
+    truth = density @ base @ density.T * (grid[1] - grid[0]) ** 2
+    np.testing.assert_allclose(mc.MeanMap(gamma=gamma, normalize=False)(p), truth, rtol=1e-8)
+
+
+def test_splitting_a_component_multiplies_by_the_stated_factor():
+    p, u, rho = random_mixtures(1, 1, seed=4), 0.3, 0.5
+    split = mc.Mixtures([[u, 1 - u]], p.components[:, np.array([0, 0])])
+    q = random_mixtures(2, 2, seed=5)
+    kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
+    np.testing.assert_allclose(kernel(split, q), kernel(p, q) * (u**rho + (1 - u) ** rho), rtol=1e-12)
+    one = mc.ProbabilityProduct(rho=1.0, normalize=False)
+    np.testing.assert_allclose(one(split, q), one(p, q), rtol=1e-12)
+
+
+def test_log_prob_sample_and_responsibilities():
+    p = random_mixtures(2, 3, seed=6)
+    w, f = densities(p, GRID)
+    np.testing.assert_allclose(p.log_prob(GRID[:, None]), np.log((w * f).sum(axis=1) + 1e-300), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(p.responsibilities(GRID[::100, None]).sum(axis=1), 1.0, rtol=1e-12)
+    drawn = p.sample(40_000, random_state=0)
+    assert drawn.shape == (2, 40_000, 1)
+    mean = np.trapezoid((w * f).sum(axis=1) * GRID, GRID)
+    variance = np.trapezoid((w * f).sum(axis=1) * GRID**2, GRID) - mean**2
+    assert np.all(np.abs(drawn.mean(axis=(1, 2)) - mean) < 5 * np.sqrt(variance / 40_000))
+
+
+class Watched(Mixture):
+    """Records the objective of every iteration."""
+
+    def _expect(self, x, owner, mixture):
+        posterior, log_density = super()._expect(x, owner, mixture)
+        value = np.bincount(owner, weights=log_density, minlength=len(mixture))
+        history.append(value + self._log_prior(mixture, watched_context[0]))
+        return posterior, log_density
+
+
+history: list = []
+watched_context: list = [None]
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+@pytest.mark.parametrize("component", [mc.Gaussian("full", floor=0.0), mc.Gaussian("diagonal", floor=0.0), mc.Poisson()])
+def test_the_objective_never_decreases(component, prior):
+    rng = np.random.default_rng(7)
+    if isinstance(component, mc.Poisson):
+        sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0]).astype(float) for n in (40, 60)]
+    else:
+        sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 2)) for n in (40, 60)]
+    estimator = Watched(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=-1.0)
+    X = estimator.accept(sets)
+    context = Mixture(component, n_components=2, prior=prior, n_iter=50, tol=0.0).context(X)
+    watched_context[0] = context
+    history.clear()
+    with mc.config(cache_bytes=0), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator.fit_each(sets, context)
+    objective = np.array(history)
+    assert len(objective) == 30
+    assert np.all(np.diff(objective, axis=0) >= -1e-8 * np.abs(objective[:-1]))
+    assert np.all(objective[-1] > objective[0] + (1e-3 if prior is None else 0))
+
+
+def test_em_finds_what_scikit_learn_finds():
+    rng = np.random.default_rng(8)
+    x = np.concatenate([rng.normal([-3, 0], 1.0, (150, 2)), rng.normal([3, 1], [0.5, 2.0], (100, 2))])
+    ours = mc.Mixture(mc.Gaussian("full", floor=0.0), n_components=2, prior=None, tol=1e-10, n_iter=500).fit(x)
+    theirs = GaussianMixture(2, reg_covar=0.0, tol=1e-10, max_iter=500, n_init=3, random_state=0).fit(x)
+    assert abs(ours.score(x) - theirs.score(x)) < 1e-6
+
+
+def test_a_fit_depends_on_its_datum_alone():
+    rng = np.random.default_rng(9)
+    sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 1)) for n in (30, 40, 50)]
+    estimator = mc.Mixture(n_components=2, prior=None, n_init=2, tol=1e-4, n_iter=100)
+    context = estimator.context(estimator.accept(sets))
+    with mc.config(cache_bytes=0):
+        together = estimator.fit_each(sets, context)
+        alone = estimator.fit_each(sets[1:2], context)
+        reverse = estimator.fit_each(sets[::-1], context)
+    for found in (alone[0], reverse[1]):
+        np.testing.assert_allclose(np.asarray(found.weights), np.asarray(together[1].weights), rtol=1e-10)
+        np.testing.assert_allclose(
+            np.asarray(found.components.mean), np.asarray(together[1].components.mean), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_pooled_prior_interpolates_between_the_datum_and_everybody():
+    rng = np.random.default_rng(10)
+    sets = [rng.normal(c, 1.0, (30, 1)) for c in (-1.0, 0.0, 1.0)]
+    strong = mc.Mixture(n_components=2, prior_strength=1e9).fit_each(sets)
+    np.testing.assert_allclose(np.asarray(strong.weights), np.asarray(strong.weights[:1]).repeat(3, axis=0), atol=1e-6)
+    weak = mc.Mixture(n_components=2, prior_strength=1e-9).fit_each(sets)
+    means = (np.asarray(weak.weights)[..., None] * np.asarray(weak.components.mean)).sum(axis=1)[:, 0]
+    np.testing.assert_allclose(means, [s.mean() for s in sets], atol=1e-6)
+
+
+def test_degenerate_data_give_valid_mixtures():
+    same = [np.zeros((10, 2)), np.ones((1, 2)), np.repeat([[0.0, 1.0]], 3, axis=0)]
+    for prior in (None, "pooled"):
+        found = mc.Mixture(mc.Gaussian("full"), n_components=4, prior=prior).fit_each(same)
+        assert np.isfinite(np.asarray(found.weights)).all()
+        np.testing.assert_allclose(np.asarray(found.weights).sum(axis=-1), 1.0)
+        assert np.isfinite(found.log_prob(same[0])).all()
+        assert np.isfinite(mc.ProbabilityProduct(rho=0.5)(found)).all()
+
+
+def test_categorical_and_sparse_multinomial_components():
+    rng = np.random.default_rng(11)
+    strings = ["".join(rng.choice(list("ACGT"), 60, p=p)) for p in rng.dirichlet(np.ones(4), 5)]
+    found = mc.Mixture(mc.Categorical(alphabet="dna"), n_components=2).fit_each(strings)
+    assert found.shape == (5,)
+    assert mc.psd.check(mc.ProbabilityProduct(rho=0.5)(found))
+    topics = rng.dirichlet(np.full(30, 0.1), 2)
+    counts = np.stack([rng.multinomial(50, topics[i % 2]) for i in range(40)]).astype(float)
+    dense = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(counts)
+    thin = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(sparse.csr_array(counts))
+    np.testing.assert_allclose(np.sort(np.asarray(dense.model_.weights)), 0.5, atol=1e-3)
+    assert abs(dense.score(counts) - thin.score(sparse.csr_array(counts))) < 1e-6
+
+
+def test_mixtures_in_a_pipeline_and_a_search():
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    from mercer.datasets import make_point_sets
+
+    sets, labels = make_point_sets(n_samples=40, random_state=0)
+    search = GridSearchCV(
+        make_pipeline(mc.MeanMap(mc.Mixture(mc.Gaussian("full"), n_iter=20, tol=1e-3), gamma=0.5), SVC(kernel="precomputed")),
+        {"meanmap__model__n_components": [1, 2], "meanmap__model__component__covariance": ["full", "diagonal"]},
+        cv=3,
+    ).fit(sets, labels)
+    assert search.best_score_ > 0.8
+    assert clone(search.best_estimator_)[0].model.n_components in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (mc.Mixture(n_components=0), "n_components = 0: give a whole number"),
+        (mc.Mixture(component="gaussian"), "give an estimator of a family"),
+        (mc.Mixture(prior="pool"), "give None, 'pooled' or a batch"),
+        (mc.Mixture(prior_strength=-1.0), "prior_strength = -1.0"),
+    ],
+)
+def test_bad_parameters_get_one_clear_sentence(estimator, message):
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        estimator.fit_each([np.zeros((3, 1)), np.ones((3, 1))])
+
+
+def test_bad_batches_get_one_clear_sentence():
+    components = mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])
+    with pytest.raises(ValueError, match="sums to 0.9"):
+        mc.Mixtures([[0.5, 0.4]], components)
+    with pytest.raises(ValueError, match="one per weight"):
+        mc.Mixtures([[1.0]], components)
+    with pytest.raises(TypeError, match="JensenShannon needs"):
+        mc.JensenShannon()(mc.Mixtures([[0.5, 0.5]], components))
