@@ -1,6 +1,7 @@
 """Sphinx configuration. The build needs no network: ``sphinx-build -W -b html docs docs/_build/html``."""
 
 import os
+import re
 
 import mercer
 
@@ -18,7 +19,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # so that pages can link to one another's sections
@@ -63,3 +65,24 @@ html_theme_options = {
     "sidebar_width": "240px",
 }
 html_copy_source = False
+
+# What is taken over as it stands: literals, roles, doctests.
+_LITERAL = re.compile(r"(``.*?``|:\w+:`.*?`)")
+
+
+def escape_norms(app, what, name, obj, options, lines):
+    """Keep |x - y| in a docstring a norm: reStructuredText would look for a substitution of that name."""
+    indent = None  # of a math directive
+    for i, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip())
+        if line.lstrip().startswith((".. math::", ">>>")):
+            indent = depth
+        elif indent is not None and line.strip() and depth <= indent and not line.lstrip().startswith("..."):
+            indent = None
+        if indent is None and "|" in line:
+            parts = _LITERAL.split(line)
+            lines[i] = "".join(part if j % 2 else part.replace("|", r"\|") for j, part in enumerate(parts))
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_norms)

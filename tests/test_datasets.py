@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,19 +19,6 @@ from mercer.datasets import (
     make_documents,
     make_point_sets,
 )
-
-
-def real_data() -> Path:
-    """Return the folder of the real sets, or skip."""
-    root = os.environ.get("MERCER_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    if not Path(root).is_dir():
-        pytest.skip("needs the real data sets: set MERCER_DATA to their folder")
-    return Path(root)
-
-
-@pytest.fixture
-def real(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MERCER_DATA", str(real_data()))
 
 
 def per_class(bunch) -> dict[str, int]:

@@ -93,7 +93,9 @@ watched_context: list = [None]
 
 
 @pytest.mark.parametrize("prior", [None, "pooled"])
-@pytest.mark.parametrize("component", [mc.Gaussian("full", floor=0.0), mc.Gaussian("diagonal", floor=0.0), mc.Poisson()])
+@pytest.mark.parametrize(
+    "component", [mc.Gaussian("full", floor=0.0), mc.Gaussian("diagonal", floor=0.0), mc.Poisson()]
+)
 def test_the_objective_never_decreases(component, prior):
     rng = np.random.default_rng(7)
     if isinstance(component, mc.Poisson):
@@ -181,7 +183,9 @@ def test_mixtures_in_a_pipeline_and_a_search():
 
     sets, labels = make_point_sets(n_samples=40, random_state=0)
     search = GridSearchCV(
-        make_pipeline(mc.MeanMap(mc.Mixture(mc.Gaussian("full"), n_iter=20, tol=1e-3), gamma=0.5), SVC(kernel="precomputed")),
+        make_pipeline(
+            mc.MeanMap(mc.Mixture(mc.Gaussian("full"), n_iter=20, tol=1e-3), gamma=0.5), SVC(kernel="precomputed")
+        ),
         {"meanmap__model__n_components": [1, 2], "meanmap__model__component__covariance": ["full", "diagonal"]},
         cv=3,
     ).fit(sets, labels)

@@ -1,7 +1,7 @@
 """Kernels from generative models, for scikit-learn.
 
-Say how your data come about (a hidden Markov model, a multinomial, a Gaussian), and mercer turns the model into a positive
-semi-definite kernel, and the kernel into an SVM, a Gaussian process, a kernel PCA.
+Say how your data come about (a hidden Markov model, a multinomial, a Gaussian), and mercer turns the model into a
+positive semi-definite kernel, and the kernel into an SVM, a kernel ridge regression, a kernel PCA.
 """
 
 from mercer import gram

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import (
     array_namespace,
+    device,
     is_array_api_obj,
     is_numpy_array,
     is_torch_array,
@@ -64,6 +65,16 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if hasattr(x, "get") and not is_numpy_array(x) and is_array_api_obj(x):  # CuPy
         return np.asarray(x.get())
     return np.asarray(x)
+
+
+def beside(x: Array, values: Any, dtype: Any = None) -> Array:
+    """Return ``values`` as an array of the library and on the device of ``x``."""
+    return namespace(x).asarray(values, dtype=dtype, device=device(x))
+
+
+def identity(x: Array, n: int) -> Array:
+    """Return the identity matrix in the dtype, library and on the device of ``x``."""
+    return namespace(x).eye(n, dtype=x.dtype, device=device(x))
 
 
 def safe_log(x: Array) -> Array:

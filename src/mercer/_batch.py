@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -11,7 +12,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer import _files
-from mercer._array import Array, frozen, namespace, to_numpy
+from mercer._array import Array, beside, frozen, namespace, to_numpy
 
 _registry: dict[str, type[Batch]] = {}
 
@@ -33,7 +34,9 @@ class Batch:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _registry[cls.__name__] = cls
+        known = _registry.setdefault(cls.__name__, cls)
+        if known.__module__ == cls.__module__:  # written again, as in a notebook; a class of another module stays
+            _registry[cls.__name__] = cls
 
     # -- construction --------------------------------------------------------------------------------
 
@@ -48,9 +51,9 @@ class Batch:
 
     @classmethod
     def _make(cls, **fields: Any) -> Self:
-        """Build from fields that are known to be valid: no checks and no copies."""
+        """Build from fields that are known to be valid, without a copy; NumPy arrays are held as read-only views."""
         self = object.__new__(cls)
-        self.__dict__.update(fields)
+        self.__dict__.update({name: _read_only(value) for name, value in fields.items()})
         self.__dict__["shape"] = self._batch_shape()
         return self
 
@@ -91,7 +94,7 @@ class Batch:
 
     def __getitem__(self, key: Any) -> Self:
         full = self._batch_key(key)
-        return self._map(lambda _, x: _index(x, full), lambda _, p: p[full])
+        return self._map(lambda _, x: take_rows(x, full), lambda _, p: p[full])
 
     def _batch_key(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
@@ -200,11 +203,15 @@ class Batch:
         """Return one digest per member of the first axis, a function of its content alone."""
         columns = [row_digests(getattr(self, name)) for name in self._arrays]
         columns += [getattr(self, name).digests() for name in self._parts]
-        shared = repr((type(self).__name__, [getattr(self, name) for name in self._shared])).encode()
-        return [
-            blake2b(b"".join(row), key=blake2b(shared, digest_size=16).digest(), digest_size=16).digest()
-            for row in zip(*columns, strict=True)
-        ]
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        shared = json.dumps([kind, self._shared_header()], sort_keys=True).encode()
+        key = blake2b(shared, digest_size=16).digest()
+        return [blake2b(b"".join(row), key=key, digest_size=16).digest() for row in zip(*columns, strict=True)]
+
+    def _shared_header(self) -> dict[str, Any]:
+        """Return the plain values in a form that JSON can hold, all of their content."""
+        values = {name: getattr(self, name) for name in self._shared}
+        return {name: v.to_header() if hasattr(v, "to_header") else v for name, v in values.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the batch to a file of format 1 (npz with a JSON header, no pickle)."""
@@ -215,19 +222,19 @@ class Batch:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a batch that `save` wrote."""
         header, arrays = _files.read(path, "batch")
-        batch = _unpack(header["batch"], arrays)
+        try:
+            batch = _unpack(header["batch"], arrays)
+        except KeyError as error:
+            raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error
         if not isinstance(batch, cls):
             raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
         return batch
 
     def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-        header: dict[str, Any] = {"class": type(self).__name__, "shared": {}, "parts": {}}
+        header: dict[str, Any] = {"class": type(self).__name__, "shared": self._shared_header(), "parts": {}}
         arrays: dict[str, Any] = {}
         for name in self._arrays:
             arrays |= self._pack_array(prefix + name, getattr(self, name))
-        for name in self._shared:
-            value = getattr(self, name)
-            header["shared"][name] = value.to_header() if hasattr(value, "to_header") else value
         for name in self._parts:
             header["parts"][name], inner = getattr(self, name)._pack(f"{prefix}{name}.")
             arrays |= inner
@@ -275,7 +282,15 @@ def _nbytes(x: Any) -> int:
     return int(to_numpy(x).nbytes)
 
 
-def _index(x: Any, key: tuple[Any, ...]) -> Any:
+def _read_only(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        value = value.view()
+        value.setflags(write=False)
+    return value
+
+
+def take_rows(x: Any, key: tuple[Any, ...]) -> Any:
+    """Index the leading axes of an array of any library as NumPy does."""
     if hasattr(x, "indptr"):  # compressed rows have one batch axis
         return x[key[0]]
     if is_numpy_array(x):
@@ -286,7 +301,7 @@ def _index(x: Any, key: tuple[Any, ...]) -> Any:
     xp = namespace(x)
     if len(key) == 1 and isinstance(key[0], np.ndarray):
         index = np.flatnonzero(key[0]) if key[0].dtype == bool else key[0]
-        return xp.take(x, xp.asarray(index), axis=0)
+        return xp.take(x, beside(x, index), axis=0)
     return x[(*key, ...)]
 
 

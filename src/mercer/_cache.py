@@ -1,4 +1,4 @@
-"""A process-wide cache bounded in bytes, least recently used out first."""
+"""A process-wide cache bounded in bytes, least recently used out first, and the keys of estimators in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
+
+import joblib
+
+
+def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
+    """Return a key of an estimator's class, its parameters and ``more``; None where something has no digest.
+
+    Classes count as themselves, not by their names: one that is written anew, as in a notebook, is another one.
+    """
+    parameters = estimator.get_params()
+    try:
+        digest = joblib.hash((parameters, more))
+    except Exception:  # what cannot be pickled, such as a lambda: a cache is an optimisation only
+        return None
+    return type(estimator), tuple(type(value) for value in parameters.values() if value is not None), digest
 
 
 class ByteCache:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral
 from typing import Any
 
 
@@ -57,14 +58,18 @@ def _parse(name: str, text: str) -> Any:
 
 
 def _check(settings: Settings) -> Settings:
-    if settings.n_jobs is not None and (not isinstance(settings.n_jobs, int) or settings.n_jobs == 0):
+    if settings.n_jobs is not None and (not _whole(settings.n_jobs) or settings.n_jobs == 0):
         raise ValueError(f"n_jobs={settings.n_jobs!r}: give a number of threads, -1 for every core, or None")
-    if settings.progress not in (None, True, False):
+    if settings.progress is not None and not isinstance(settings.progress, bool):
         raise ValueError(f"progress={settings.progress!r}: give True, False or None")
     for name in ("cache_bytes", "memo_bytes"):
-        if getattr(settings, name) < 0:
-            raise ValueError(f"{name}={getattr(settings, name)!r}: give a number of bytes, 0 to turn it off")
+        if not _whole(getattr(settings, name)) or getattr(settings, name) < 0:
+            raise ValueError(f"{name}={getattr(settings, name)!r}: give a whole number of bytes, 0 to turn it off")
     return settings
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Settings:
@@ -76,7 +81,8 @@ def _from_environment(environment: Mapping[str, str]) -> Settings:
     return _check(Settings(**known))
 
 
-_current = _from_environment(os.environ)
+_default = _from_environment(os.environ)
+_current = _default
 
 
 def settings() -> Settings:
@@ -120,14 +126,23 @@ def config(**changes: Any) -> Iterator[Settings]:
         _current = before
 
 
-def snapshot() -> dict[str, Any]:
-    """Return the settings and this process's number, to travel inside a pickled kernel."""
-    return {"pid": os.getpid(), **asdict(_current)}
+def snapshot() -> dict[str, Any] | None:
+    """Return what a pickled kernel brings to a worker: the settings and this process's number, None for the defaults.
+
+    Workers inherit the environment, and so the defaults; and without them a kernel has the same pickle in every
+    process, as ``Pipeline(memory=...)`` needs.
+    """
+    return None if _current == _default else {"pid": os.getpid(), **asdict(_current)}
 
 
-def adopt(sent: dict[str, Any]) -> None:
+def adopt(sent: dict[str, Any] | None) -> None:
     """Take over the settings of the parent process; a file read years later changes nothing."""
-    global _current
-    sent = dict(sent)
-    if sent.pop("pid") == os.getppid():
-        _current = Settings(**sent)
+    global _current, _adopted
+    if sent is None:
+        if _adopted:  # a worker that is used again, after the parent's ``with`` block
+            _current, _adopted = _default, False
+    elif sent["pid"] == os.getppid():
+        _current, _adopted = Settings(**{name: value for name, value in sent.items() if name != "pid"}), True
+
+
+_adopted = False

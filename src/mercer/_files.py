@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +23,39 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     target = Path(path)
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
-    partial = target.with_name(target.name + ".partial")
-    with open(partial, "wb") as file:
-        np.savez_compressed(file, allow_pickle=False, header=encoded, **arrays)
-    partial.replace(target)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, header=encoded, **arrays)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """Read what `write` wrote, checking format and kind."""
+    if not zipfile.is_zipfile(_existing(path)):
+        raise ValueError(f"{os.fspath(path)} is not a mercer file (it is no npz archive)")
     try:
         with np.load(path, allow_pickle=False) as archive:
             if "header" not in archive:
                 raise ValueError(f"{os.fspath(path)} is an npz archive without mercer's header")
             header = json.loads(bytes(archive["header"]).decode())
             arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except zipfile.BadZipFile:
-        raise ValueError(f"{os.fspath(path)} is not a mercer file (it is no npz archive)") from None
-    if header.get("format", FORMAT + 1) > FORMAT:
+    except (zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{os.fspath(path)} is damaged ({error}): copy or write it again") from error
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise ValueError(f"{os.fspath(path)} has no format number: it was not written by mercer")
+    if header["format"] > FORMAT:
         raise ValueError(
-            f"{os.fspath(path)} has file format {header.get('format')}, this version reads up to {FORMAT}: "
-            "upgrade mercer"
+            f"{os.fspath(path)} has file format {header['format']}, this version reads up to {FORMAT}: upgrade mercer"
         )
     if header.get("kind") != kind:
         raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a {kind}")
     return header, arrays
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+    return Path(path)

@@ -6,14 +6,19 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from mercer._config import settings
 
 Item = TypeVar("Item")
+
+BAR_AFTER_SECONDS = 1.0
+"""Shorter work shows no progress bar."""
 
 
 @lru_cache(maxsize=1)
@@ -24,9 +29,49 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def single_blas() -> Any:
-    """Return a context in which BLAS runs one thread, so that results do not depend on their number."""
+def _limited() -> Any:
+    """Limit BLAS to one thread: all of it, or that of this Python thread where BLAS runs on OpenMP."""
     return _controller().limit(limits=1, user_api="blas")
+
+
+class _SingleBlas:
+    """One BLAS thread for the process while anybody is inside: the first limits, the last to leave restores.
+
+    Plain limits of several threads overlap in time: each would restore what it found, and the last leave BLAS at one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _limited()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    _release_blas()
+                    self._limit.restore_original_limits()
+                    _release_blas()
+
+
+def _release_blas() -> None:
+    """Let any thread set limits: threadpoolctl 3.7 and later listens to the first one that did, and to no other."""
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+
+
+single_blas = _SingleBlas()
+"""``with single_blas():`` BLAS runs one thread, so that results do not depend on their number."""
 
 
 def n_threads() -> int:
@@ -42,15 +87,26 @@ def n_threads() -> int:
     return wanted if wanted > 0 else max(1, cores + 1 + wanted)
 
 
-def progress_bar(items: Iterable[Item], total: int, label: str) -> Iterable[Item]:
-    """Wrap ``items`` in a bar that appears only when the work has lasted over a second."""
+def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
+    """Yield ``items`` under a bar that appears, and is imported, only when the work has lasted over a second."""
     shown = settings().progress
     if shown is False or (shown is None and not sys.stderr.isatty()):
-        return items
-    from tqdm.auto import tqdm
+        yield from items
+        return
+    start = time.perf_counter()
+    bar: Any = None
+    try:
+        for done, item in enumerate(items):
+            if bar is None and time.perf_counter() - start > BAR_AFTER_SECONDS:
+                from tqdm.auto import tqdm
 
-    bar: Iterable[Item] = tqdm(items, total=total, desc=label, delay=1.0, leave=False)
-    return bar
+                bar = tqdm(total=len(items), initial=done, desc=label, leave=False)
+            yield item
+            if bar is not None:
+                bar.update()
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int, label: str) -> None:
@@ -59,17 +115,32 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
     The items write their results themselves, so that no more than ``threads`` results are alive beside
     the final one. The first error stops the rest.
     """
-    with single_blas():
+    with single_blas(), closing(progress_bar(items, label)) as queue:
         if threads <= 1 or len(items) <= 1:
-            for item in progress_bar(items, len(items), label):
+            for item in queue:
                 work(item)
             return
-        with ThreadPoolExecutor(min(threads, len(items))) as pool:
-            futures = [pool.submit(work, item) for item in items]
+        turn = threading.Lock()
+        end = object()
+        errors: list[BaseException] = []
+
+        def worker() -> None:
             try:
-                for future in progress_bar(futures, len(futures), label):
+                with _limited():
+                    while not errors:
+                        with turn:
+                            item: Any = next(queue, end)
+                        if item is end:
+                            return
+                        work(item)
+            except BaseException as error:
+                errors.append(error)
+
+        with ThreadPoolExecutor(min(threads, len(items))) as pool:
+            try:
+                for future in [pool.submit(worker) for _ in range(min(threads, len(items)))]:
                     future.result()
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+            except BaseException as interrupt:  # a keyboard interrupt of the waiting thread
+                errors.append(interrupt)
+        if errors:
+            raise errors[0]

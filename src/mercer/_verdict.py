@@ -28,7 +28,7 @@ class Verdict(str):
         verdict.reason = reason
         return verdict
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         return str(self), self.reason
 
     @property

@@ -316,7 +316,7 @@ class Alphabet(Immutable):
         """Say that a symbol is unknown, and the cure."""
         symbol: Any = chr(value) if kind == "characters" else value if isinstance(value, str) else int(value)
         missing = "unknown='missing' to treat it as not observed"
-        cure = f"pass {missing}, or alphabet=..."
+        cure = f"pass {missing}, or alphabet=..., or make Sequences of all data before they are split"
         other = {("dna", "U"): "rna", ("rna", "T"): "dna"}.get((self._name() or "", str(symbol).upper()))
         if other:
             cure = f"pass alphabet='{other}', or {missing}"

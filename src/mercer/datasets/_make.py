@@ -79,7 +79,9 @@ def make_documents(
     last = np.maximum.accumulate(np.where(fresh, np.arange(length), 0), axis=1)
     words = np.take_along_axis(words, last, axis=1)
     rows = np.repeat(np.arange(n_samples), length)
-    counts = csr_array((np.ones(words.size), (rows, words.ravel())), shape=(n_samples, n_words))
+    # 32-bit indices: scikit-learn's linear models refuse others.
+    place = rows.astype(np.int32), words.ravel().astype(np.int32)
+    counts = csr_array((np.ones(words.size), place), shape=(n_samples, n_words))
     counts.sum_duplicates()
     return counts, y
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mercer._array import Array, namespace, safe_log
+from mercer._array import Array, logsumexp, namespace, safe_log, to_numpy
+from mercer._batch import take_rows
 
 
 class Coupling(Protocol):
@@ -145,14 +146,34 @@ class Leaf:
 
 
 class InnerLeaf:
-    """Members with explicit features: log <f, f'>^trials, by one matrix product a tile."""
+    """Members with explicit features: log <f, f'>^trials, by one matrix product a tile.
+
+    Parameters
+    ----------
+    features : array of shape (*B, k)
+        Nonnegative features.
+    trials : float, default=1.0
+        The power.
+    logs : array of shape (*B, k) or None, default=None
+        Logarithms of the features, where some are so small that their products underflow: then tiles are sums of
+        logarithms.
+    """
 
     order: np.ndarray[Any, Any] | None = None
     tile_hint = 512
 
-    def __init__(self, features: Array, trials: float = 1.0) -> None:
+    def __init__(self, features: Array, trials: float = 1.0, logs: Array | None = None) -> None:
         self.features = features
         self.trials = trials
+        self.logs = logs
+
+    @classmethod
+    def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:
+        """Make the features p^rho of probabilities."""
+        xp = namespace(p)
+        smallest = xp.min(xp.where(p > 0, p, xp.ones_like(p))) if p.size else 1.0
+        tiny = rho * float(np.log(float(to_numpy(smallest)))) < float(np.log(xp.finfo(p.dtype).smallest_normal)) / 2
+        return cls(power(p, rho), trials, rho * safe_log(p) if tiny else None)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -163,22 +184,51 @@ class InnerLeaf:
         return int(self.features.shape[0])
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.features[key], self.trials)
+        keys = key if isinstance(key, tuple) else (key,)
+        logs = None if self.logs is None else take_rows(self.logs, keys)
+        return type(self)(take_rows(self.features, keys), self.trials, logs)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
-        flat = namespace(self.features).reshape(self.features, (*shape, self.features.shape[-1]))
-        return type(self)(flat, self.trials)
+        xp, k = namespace(self.features), self.features.shape[-1]
+        logs = None if self.logs is None else xp.reshape(self.logs, (*shape, k))
+        return type(self)(xp.reshape(self.features, (*shape, k)), self.trials, logs)
 
-    def linear(self, other: Self) -> Array:
-        """Return the inner products themselves, for models that stay linear."""
-        return self.features @ namespace(other.features).matrix_transpose(other.features)
+    @property
+    def underflows(self) -> bool:
+        """Whether products of features leave the range of floats, so that only logarithms are right."""
+        return self.logs is not None
 
     def pair(self, other: Self) -> Array:
         """Answer every pair, as a logarithm."""
-        return self.trials * safe_log(self.linear(other))
+        if self.underflows or other.underflows:
+            return self.trials * self._log_inner(other)
+        xp = namespace(self.features, other.features)
+        return self.trials * safe_log(self.features @ xp.matrix_transpose(other.features))
+
+    def _log_inner(self, other: Self) -> Array:
+        """Sum in logarithms, one feature at a time."""
+        left = safe_log(self.features) if self.logs is None else self.logs
+        right = safe_log(other.features) if other.logs is None else other.logs
+        xp = namespace(left, right)
+        total = left[..., :, None, 0] + right[..., None, :, 0]
+        for i in range(1, left.shape[-1]):
+            total = xp.logaddexp(total, left[..., :, None, i] + right[..., None, :, i])
+        return total
 
     def alone(self) -> Array:
         """Answer every member with itself."""
         xp = namespace(self.features)
+        if self.logs is not None:
+            return self.trials * logsumexp(2 * self.logs, axis=-1)
         return self.trials * safe_log(xp.sum(self.features * self.features, axis=-1))
+
+
+def power(x: Array, rho: float) -> Array:
+    """Raise to ``rho``; the two most common powers without the cost of a general one."""
+    xp = namespace(x)
+    if rho == 1:
+        return x
+    positive = x > 0
+    safe = xp.where(positive, x, xp.ones_like(x))  # keeps the gradient at 0 finite
+    return xp.where(positive, xp.sqrt(safe) if rho == 0.5 else safe**rho, xp.zeros_like(x))

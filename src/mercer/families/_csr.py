@@ -96,6 +96,9 @@ class CSRRows:
     def __repr__(self) -> str:
         return f"CSRRows(shape={self.shape}, entries={self.data.size}, dtype={self.dtype})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CSRRows, (self.data, self.indices, self.indptr, self.n_columns)  # read-only again where it arrives
+
     def __getitem__(self, key: Key) -> CSRRows:
         """Select rows; a slice without a step shares the memory of the whole."""
         if isinstance(key, slice) and key.step in (None, 1):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._batch import Batch, row_digests
-from mercer._cache import ByteCache
+from mercer._cache import ByteCache, parameter_key
 from mercer._config import settings
 from mercer.data import Alphabet, Sequences
 from mercer.families._csr import CSRRows
+from mercer.families._family import is_number
 
 Floats = np.ndarray[Any, Any]
 
@@ -76,6 +76,8 @@ class Estimator(BaseEstimator):
         context : Context, default=None
             Whose alphabet strings are read with.
         """
+        if isinstance(X, list | tuple) and not len(X):
+            raise ValueError("there are no data: the list is empty")
         if self.takes == "symbols":
             alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
             X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
@@ -97,9 +99,23 @@ class Estimator(BaseEstimator):
             reset=reset,
             dtype=[np.float64, np.float32],
             accept_sparse="csr" if self.takes == "counts" else False,
-            ensure_all_finite="allow-nan" if self._missing_allowed() else True,
+            ensure_all_finite="allow-nan",
         )
-        return CSRRows.of(X) if sparse.issparse(X) else X
+        if sparse.issparse(X):
+            return CSRRows.of(X)
+        if not self._missing_allowed():
+            self._check_observed(X, X)
+        return X
+
+    def _check_observed(self, X: Any, x: Floats) -> None:
+        """Raise where a point ``x`` of the data ``X`` holds NaN."""
+        rows = np.flatnonzero(np.isnan(x).any(axis=1))
+        if len(rows):
+            name = datum_name(X, rows[0]) if x is X else f"point {rows[0]}"
+            raise ValueError(f"{name} has a coordinate that was not observed (NaN): {self._missing_cure()}")
+
+    def _missing_cure(self) -> str:
+        return f"{type(self).__name__} cannot be fitted to such data, so leave it out or fill it in"
 
     def _missing_allowed(self) -> bool:
         return False
@@ -146,8 +162,8 @@ class Estimator(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
-        X = self.accept(X, reset=True)
         self._check_parameters()
+        X = self.accept(X, reset=True)
         self.context_ = self.context(X)
         self.model_ = self._fit_shared(X, self.context_)
         return self
@@ -175,15 +191,19 @@ class Estimator(BaseEstimator):
         Batch of shape (N,)
             Datum i's model depends on this estimator's parameters, the context and datum i alone.
         """
+        self._check_parameters()
         if context is None:
             context = getattr(self, "context_", None)
-        X = self.accept(X, reset=context is None and not hasattr(self, "n_features_in_"), context=context)
-        self._check_parameters()
-        return self._fit_accepted(X, self.context(X) if context is None else context)
+        if context is None:  # nothing is kept: a copy remembers the width of X, and is forgotten
+            X = self.accept(X, owner=clone(self), reset=True)
+            return self._fit_accepted(X, self.context(X))
+        X = self.accept(X, context=context)
+        return self._fit_accepted(X, context)
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
         """Fit one model to every datum that `accept` has turned."""
         self._check_context(X, context)
+        self._check_data(X, segments(X)[1])  # before the cache takes data out, so that positions are the caller's
         return self._fit_cached(X, context)
 
     def _check_context(self, X: Any, context: Context) -> None:
@@ -193,9 +213,9 @@ class Estimator(BaseEstimator):
 
     def _fit_cached(self, X: Any, context: Context) -> Any:
         budget = settings().cache_bytes
-        if budget == 0 or len(X) == 0 or not self._cacheable():
+        key = parameter_key(self, context) if budget > 0 and len(X) > 0 and self._cacheable() else None
+        if key is None:
             return self._fit_data(X, context)
-        key = joblib.hash((type(self).__name__, self.get_params(), context))
         keys = [(key, digest) for digest in data_digests(X)]
         found = [fits.get(k) for k in keys]
         missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
@@ -214,9 +234,7 @@ class Estimator(BaseEstimator):
         return state is None or isinstance(state, int | np.integer)
 
     def _fit_data(self, X: Any, context: Context) -> Any:
-        x, offsets = segments(X)
-        self._check_data(X, offsets)
-        return self._fit_alone(x, offsets, context)
+        return self._fit_alone(*segments(X), context)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         weights = np.ones((x.shape[0], 1))
@@ -231,15 +249,24 @@ class Estimator(BaseEstimator):
             )
 
     def _check_parameters(self) -> None:
-        if not (self.prior is None or isinstance(self.prior, Batch) or self.prior == "pooled"):
+        named = isinstance(self.prior, str) and self.prior == "pooled"
+        if not (self.prior is None or isinstance(self.prior, Batch) or named):
             raise ValueError(f"prior = {self.prior!r}: give None, 'pooled' or a batch of shape (1,)")
         if isinstance(self.prior, Batch) and self.prior.shape != (1,):
             raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
-        if not np.isfinite(self.prior_strength) or self.prior_strength < 0:
+        if not is_number(self.prior_strength) or self.prior_strength < 0:
             raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
 
     def _prior_batch(self, context: Context) -> Any:
         return context.pooled if isinstance(self.prior, str) else self.prior
+
+    def _suited(self, prior: Any, template: Any) -> Any:
+        """Return the prior of a family, or raise where it is of another kind than ``template``."""
+        try:
+            template._check_alike(prior)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"the prior does not suit {type(self).__name__}: {error}") from None
+        return prior
 
     def score_samples(self, X: Any) -> Floats:
         """Log probability of every datum under the model that ``fit`` learned."""
@@ -277,7 +304,8 @@ class FamilyEstimator(Estimator):
         return self.template(context).with_mean_parameters(mu)
 
     def _prior_mean(self, context: Context) -> Floats:
-        return np.asarray(self._prior_batch(context).mean_parameters)
+        prior = self._suited(self._prior_batch(context), self.template(context))
+        return np.asarray(prior.mean_parameters)
 
     def context(self, X: Any) -> Context:
         """Learn the dimension and the pooled model."""
@@ -287,7 +315,7 @@ class FamilyEstimator(Estimator):
 
     def _with_pooled(self, x: Any, context: Context) -> Context:
         """Add the model of all points, fitted without a prior; where a prior is asked for, it is needed."""
-        if self.prior != "pooled" or isinstance(self.prior, Batch):
+        if not isinstance(self.prior, str):
             return context
         alone = clone(self).set_params(prior=None)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
@@ -317,7 +345,8 @@ class FamilyEstimator(Estimator):
             # A component that nobody visits stays what it was; a coordinate that nobody saw has no estimate.
             if start is None:
                 raise ValueError(
-                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out"
+                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out, "
+                    "whose values there are all NaN"
                 )
             mu = np.where(nobody, np.asarray(start.mean_parameters), mu)
         return mu

@@ -39,9 +39,9 @@ class Family(Batch):
 class ExponentialFamily(Family):
     """A family p(x) = exp(log_base(x) + <theta, statistics(x)> - log_partition(theta)).
 
-    A subclass writes `statistics`, `log_base`, `natural_parameters`, `log_partition`, `mean_parameters`, `with_mean_parameters`
-    and `dual`. It gets `log_prob`, `kl`, `log_product` at rho = 1/2, `dual_divergence`, `fisher_scores` and `fisher_information` from
-    them, and may replace any by a faster or more general closed form.
+    A subclass writes `statistics`, `log_base`, `natural_parameters`, `log_partition`, `mean_parameters`,
+    `with_mean_parameters` and `dual`. It gets `log_prob`, `kl`, `log_product` at rho = 1/2, `dual_divergence`,
+    `fisher_scores` and `pooled` from them, and may replace any by a faster or more general closed form.
     """
 
     # -- what a subclass writes ------------------------------------------------------------------------
@@ -140,8 +140,13 @@ class ExponentialFamily(Family):
 
     def pooled(self) -> Self:
         """Return the member with the average mean parameters, as a batch of shape ``(1,)``."""
+        self._require_members()
         mu = self.mean_parameters
         return self.with_mean_parameters(namespace(mu).mean(mu, axis=0, keepdims=True))
+
+    def _require_members(self) -> None:
+        if 0 in self.shape:
+            raise ValueError(f"this batch of {type(self).__name__} is empty: there is nothing to pool")
 
     def _crossable(self, x: Array) -> tuple[Self, Array]:
         return (self if self.shape else self.reshape(1)), x
@@ -149,6 +154,12 @@ class ExponentialFamily(Family):
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
         raise NotImplementedError(f"{type(self).__name__} must write sample(size, random_state)")
+
+
+def observed_scores(scores: Array) -> Array:
+    """Give coordinates that were not observed (NaN) the score of what is certain: zero."""
+    xp = namespace(scores)
+    return xp.where(xp.isnan(scores), xp.zeros_like(scores), scores)
 
 
 def is_number(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Numba: log determinants and quadratic forms of S + S' for every pair of full covariances.
 
-The same elimination as `_planes.log_det_and_quadratic`, with 16 pairs side by side in the vector lanes: one matrix of the
-left side meets 16 of the right. It works in registers and the first cache, and lets go of the interpreter's lock.
+The same elimination as `_planes.log_det_and_quadratic`, with 16 pairs side by side in the vector lanes: one matrix of
+the left side meets 16 of the right. It works in registers and the first cache, and lets go of the interpreter's lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small dense algebra on planes: every matrix entry is an (I, J) array over pairs.
 
-A Cholesky factorisation written as a loop over d, each step on whole planes, is several times faster than batched LAPACK for the
-d below 32 that users have, needs no (I, J, d, d) array, and runs on any array library.
+A Cholesky factorisation written as a loop over d, each step on whole planes, is several times faster than batched
+LAPACK for the d below 32 that users have, needs no (I, J, d, d) array, and runs on any array library.
 """
 
 from __future__ import annotations

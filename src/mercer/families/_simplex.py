@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, logsumexp, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, as_float, identity, logsumexp, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
 from mercer.families._family import ExponentialFamily
 
@@ -73,7 +73,7 @@ class Simplex(ExponentialFamily):
     def fisher_information(self) -> Array:
         """Information of the logits, s (diag a - a a') (FK-3)."""
         p = self.probability
-        eye = namespace(p).eye(self.dimension, dtype=p.dtype)
+        eye = identity(p, self.dimension)
         return self._draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])
 
     def dual_psd(self, form: str, t: float) -> Verdict:

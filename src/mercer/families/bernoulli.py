@@ -6,11 +6,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.families._coupling import power
 from mercer.families._estimator import Context, FamilyEstimator, Floats, datum_name, segments
-from mercer.families._family import ExponentialFamily, check_gamma, check_rho, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_gamma,
+    check_rho,
+    is_number,
+    observed_scores,
+    random_generator,
+)
 
 
 class Bernoullis(ExponentialFamily):
@@ -87,14 +95,14 @@ class Bernoullis(ExponentialFamily):
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""
-        return self._make(probability=mu)
+        return self._make(probability=frozen(mu))
 
     def dual(self, mu: Array) -> Array:
         """Return the negative entropy, finite on the boundary (DJS-4)."""
         return namespace(mu).sum(xlogx(mu) + xlogx(1 - mu), axis=-1)
 
     def dual_psd(self, form: str, t: float) -> Verdict:
-        """The dual divergence of Bernoullis is conditionally negative definite."""
+        """Say that the dual divergence of Bernoullis is conditionally negative definite."""
         return Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
@@ -116,7 +124,7 @@ class Bernoullis(ExponentialFamily):
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all 0/1 vectors (PPK-3.2)."""
         check_rho(rho)
-        return self._coordinates(other, lambda g, h: safe_log((g * h) ** rho + ((1 - g) * (1 - h)) ** rho))
+        return self._coordinates(other, lambda g, h: safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho)))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): coordinates that differ cost exp(-gamma)."""
@@ -142,10 +150,14 @@ class Bernoullis(ExponentialFamily):
 
         return self._coordinates(other, coordinate)
 
+    def fisher_scores(self, x: Any) -> Array:
+        """Scores of the log odds: answers minus probabilities, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
+        return observed_scores(super().fisher_scores(as_float(x)))
+
     def fisher_information(self) -> Array:
         """Information of the log odds: diagonal, p (1 - p) (FK-3)."""
         p = self.probability
-        return (p * (1 - p))[..., :, None] * namespace(p).eye(self.dimension, dtype=p.dtype)
+        return (p * (1 - p))[..., :, None] * identity(p, self.dimension)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` 0/1 vectors from every member, ``(*B, size, d)``."""
@@ -194,12 +206,18 @@ class Bernoulli(FamilyEstimator):
     def _missing_allowed(self) -> bool:
         return True
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.threshold is not None and not is_number(self.threshold):
+            raise ValueError(f"threshold = {self.threshold!r}: give a number, or None for data that are 0 or 1")
+
     def template(self, context: Context) -> Bernoullis:
         """Return fair coins."""
         return Bernoullis._make(probability=np.full(context.dimension, 0.5))
 
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix or `Sequences` of 0/1 values."""
+        self._check_parameters()
         X = super().accept(X, **options)
         if self.threshold is not None:
             X = X.mapped(self._binary) if isinstance(X, Sequences) else self._binary(X)

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import xlogy
 
-from mercer._array import Array, namespace, safe_log, to_numpy
+from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
 from mercer.data import Alphabet, Sequences
 from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
-from mercer.families._estimator import Context, Estimator, Floats
+from mercer.families._estimator import Context, Estimator, Floats, datum_name, segment_sum
 from mercer.families._family import check_gamma, check_rho, random_generator
 from mercer.families._simplex import Simplex, checked_probability
 
@@ -57,7 +58,7 @@ class Categoricals(Simplex):
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""
-        return self._make(probability=mu, alphabet=self.alphabet)
+        return self._make(probability=frozen(mu), alphabet=self.alphabet)
 
     def estimator(self) -> Categorical:
         """Return the estimator over this alphabet."""
@@ -67,7 +68,7 @@ class Categoricals(Simplex):
         """Prepare for a coupling; products and mean maps are inner products of features."""
         if isinstance(coupling, Product):
             check_rho(coupling.rho)
-            return InnerLeaf(power(self.probability, coupling.rho))
+            return InnerLeaf.of_power(self.probability, coupling.rho)
         if isinstance(coupling, Smoothed):
             check_gamma(coupling.gamma)
             return InnerLeaf(smoothed_features(self.probability, coupling.gamma))
@@ -98,23 +99,30 @@ class Categoricals(Simplex):
 
     def statistics(self, x: Array) -> Array:
         """Return one row of the alphabet's membership per symbol."""
-        return self._membership()[self._codes(x)]
+        return self._per_code(self._membership(), self._codes(x))
 
     def log_base(self, x: Array) -> Array:
         """Return zeros."""
-        return np.zeros(self._codes(x).shape)
+        return beside(self.probability, np.zeros(self._codes(x).shape), self.probability.dtype)
+
+    @staticmethod
+    def _per_code(table: Array, codes: Floats) -> Array:
+        """Rows of ``table`` for codes of any shape."""
+        xp = namespace(table)
+        rows = xp.take(table, beside(table, codes.astype(np.int64).reshape(-1)), axis=0)
+        return xp.reshape(rows, (*codes.shape, table.shape[-1]))
 
     def _membership(self) -> Array:
-        return namespace(self.probability).asarray(self.alphabet.membership, dtype=self.probability.dtype)
+        return beside(self.probability, np.array(self.alphabet.membership), self.probability.dtype)
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every symbol, ``(*B, n) x (*B, T) -> (*B, n, T)``; an ambiguity code is a sum."""
         xp = namespace(self.probability)
         table = safe_log(self.probability @ xp.matrix_transpose(self._membership()))
         # The full set is certain: exactly 0, whatever rounding does to a sum of probabilities.
-        certain = xp.asarray(np.arange(self.alphabet.n_codes) == self.alphabet.missing)
+        certain = beside(table, np.arange(self.alphabet.n_codes) == self.alphabet.missing)
         table = xp.where(certain, xp.zeros_like(table), table)
-        codes = xp.asarray(self._codes(x).astype(np.int64))
+        codes = beside(table, self._codes(x).astype(np.int64))
         if len(codes.shape) == 1:
             return xp.take(table, codes, axis=-1)
         shape = (*table.shape[:-1], codes.shape[-1])  # leading axes align
@@ -127,7 +135,12 @@ class Categoricals(Simplex):
         inside = p * self._membership()
         total = xp.sum(inside, axis=-1, keepdims=True)
         expected = inside / xp.where(total > 0, total, xp.ones_like(total))
-        return xp.take(expected - p, xp.asarray(self._codes(x).astype(np.int64)), axis=-2)
+        scores, codes = expected - p, self._codes(x)
+        if codes.ndim == 1:
+            return xp.take(scores, beside(scores, codes.astype(np.int64)), axis=-2)
+        shape = (*scores.shape[:-2], codes.shape[-1], self.dimension)  # leading axes align
+        index = beside(scores, codes.astype(np.int64))[..., None, :, None]
+        return xp.take_along_axis(scores, xp.broadcast_to(index, shape), axis=-2)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` symbols (as codes) from every member, ``(*B, size)``."""
@@ -211,27 +224,25 @@ class Categorical(Estimator):
         k, membership = context.dimension, context.alphabet.membership
         prior = np.zeros(k)
         if shrink and self.prior is not None:
-            prior = self.prior_strength * np.asarray(self._prior_batch(context).probability)[0]
+            batch = self._suited(
+                self._prior_batch(context), Categoricals._make(probability=prior, alphabet=context.alphabet)
+            )
+            prior = self.prior_strength * np.asarray(batch.probability)[0]
         plain = counts[..., :k] + prior
         ambiguous = counts[..., k:-1]
         p = _normalised(plain + ambiguous @ membership[k:-1] / membership[k:-1].sum(axis=1).max(initial=1), start)
-        if np.any(ambiguous):
-            for _ in range(200):  # EM: an ambiguous symbol counts for what it may be, by the current estimate
-                inside = p @ membership[k:-1].T
-                share = ambiguous / np.where(inside > 0, inside, 1.0)
-                updated = _normalised(plain + p * (share @ membership[k:-1]), start)
-                if np.max(np.abs(updated - p)) < 1e-12:
-                    break
-                p = updated
+        unsure = np.any(ambiguous > 0, axis=-1)
+        if np.any(unsure):
+            p[unsure] = _shared_out(plain[unsure], ambiguous[unsure], membership[k:-1], p[unsure])
         return Categoricals._make(probability=p, alphabet=context.alphabet)
 
     def _check_data(self, X: Sequences, offsets: Floats) -> None:
         super()._check_data(X, offsets)
         if self.prior is None and X.alphabet is not None:
-            seen = np.add.reduceat(X.values != X.alphabet.missing, offsets[:-1]) if len(X.values) else np.zeros(0)
-            if len(seen) and not seen.all():
-                i = int(np.flatnonzero(seen == 0)[0])
-                raise ValueError(f"sequence {i} holds missing symbols only: leave it out, or give prior='pooled'")
+            unseen = np.flatnonzero(segment_sum((X.values != X.alphabet.missing).astype(int), offsets) == 0)
+            if len(unseen):
+                name = datum_name(X, unseen[0])
+                raise ValueError(f"{name} holds missing symbols only: leave it out, or give prior='pooled'")
 
 
 def _normalised(counts: Floats, start: Any) -> Floats:
@@ -240,19 +251,46 @@ def _normalised(counts: Floats, start: Any) -> Floats:
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
 
 
-def power(x: Array, rho: float) -> Array:
-    """Raise to ``rho``; the two most common powers without the cost of a general one."""
-    xp = namespace(x)
-    if rho == 1:
-        return x
-    positive = x > 0
-    safe = xp.where(positive, x, xp.ones_like(x))  # keeps the gradient at 0 finite
-    return xp.where(positive, xp.sqrt(safe) if rho == 0.5 else safe**rho, xp.zeros_like(x))
+def _shared_out(plain: Floats, ambiguous: Floats, sets: Floats, p: Floats) -> Floats:
+    """Maximise the likelihood of counts of symbols ``(R, k)`` and of sets of symbols ``(R, c)``, from ``p``.
+
+    EM: an ambiguous symbol counts for what it may be, by the current estimate. Its steps shrink by as little as one
+    part in the number of ambiguous symbols, so that two of them are extrapolated (SQUAREM), never below EM's own
+    likelihood. Every row goes until it stands still by itself, whatever the others do.
+    """
+
+    def inside(p: Floats) -> Floats:
+        return (p[:, None] @ sets.T)[:, 0]  # one product a row: the same bits for any number of rows
+
+    def step(p: Floats, at: Floats) -> Floats:
+        within = inside(p)
+        share = ambiguous[at] / np.where(within > 0, within, 1.0)
+        counts = plain[at] + p * (share[:, None] @ sets)[:, 0]
+        return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
+
+    def likelihood(p: Floats, at: Floats) -> Floats:
+        return np.sum(xlogy(plain[at], p), axis=-1) + np.sum(xlogy(ambiguous[at], inside(p)), axis=-1)
+
+    p, at = p.copy(), np.arange(len(p))
+    for _ in range(1000):
+        first = step(p[at], at)
+        second = step(first, at)
+        change, bend = first - p[at], second - 2 * first + p[at]
+        ratio = np.linalg.norm(change, axis=-1) / np.maximum(np.linalg.norm(bend, axis=-1), 1e-300)
+        stride = np.clip(ratio, 1.0, 1e6)[:, None]
+        far = np.maximum(p[at] + 2 * stride * change + stride**2 * bend, 0.01 * second)
+        far = far / far.sum(axis=-1, keepdims=True)
+        better = likelihood(far, at) > likelihood(second, at)
+        p[at] = np.where(better[:, None], far, second)
+        at = at[np.max(np.abs(second - first), axis=-1) > 1e-13]
+        if not len(at):
+            break
+    return p
 
 
 def smoothed_features(p: Array, gamma: float) -> Array:
     """Features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
     xp = namespace(p)
     e = np.exp(-2.0 * gamma)
-    column = xp.full((*p.shape[:-1], 1), float(np.sqrt(e)), dtype=p.dtype)
+    column = beside(p, np.full((*p.shape[:-1], 1), np.sqrt(e)), p.dtype)
     return xp.concat([p * float(np.sqrt(-np.expm1(-2.0 * gamma))), column], axis=-1)

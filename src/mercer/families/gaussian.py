@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
-from mercer._array import Array, as_float, namespace, to_numpy
+from mercer._array import Array, as_float, beside, frozen, identity, namespace, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import Context, FamilyEstimator, Floats, segments
-from mercer.families._family import ExponentialFamily, check_gamma, check_rho, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_gamma,
+    check_rho,
+    is_number,
+    observed_scores,
+    random_generator,
+)
 from mercer.families._planes import log_det_and_quadratic
 
 Structure = Literal["full", "diagonal", "isotropic"]
@@ -72,7 +81,9 @@ class Gaussians(ExponentialFamily):
 
     @property
     def tile_hint(self) -> int:  # type: ignore[override]
-        """Rows of a tile whose planes stay in the cache."""
+        """Rows of a tile: many for the compiled loop, else as many as keep the planes in the cache."""
+        if self._in_lanes():
+            return 192
         planes = self.dimension * (self.dimension + 3) // 2 if self.structure == "full" else 4
         return int(np.clip(np.sqrt(4e6 / (8 * planes)), 24, 256))
 
@@ -104,7 +115,7 @@ class Gaussians(ExponentialFamily):
             linear = (precision @ self.mean[..., None])[..., 0]
             return xp.concat([linear, xp.reshape(-precision / 2, (*self.shape, -1))], axis=-1)
         precision = 1 / self._variances
-        square = -precision / 2
+        square = -precision[..., :1] / 2 if self.structure == "isotropic" else -precision / 2
         return xp.concat([precision * self.mean, square], axis=-1)
 
     def log_partition(self, theta: Array) -> Array:
@@ -137,7 +148,8 @@ class Gaussians(ExponentialFamily):
         m, second = mu[..., :d], mu[..., d:]
         if self.structure == "full":
             covariance = xp.reshape(second, (*mu.shape[:-1], d, d)) - m[..., :, None] * m[..., None, :]
-            return -xp.linalg.slogdet(covariance)[1] / 2
+            sign, log_det = xp.linalg.slogdet(covariance)
+            return xp.where(sign > 0, -log_det / 2, xp.inf)
         if self.structure == "diagonal":
             return -xp.sum(_log_or_inf(second - m * m), axis=-1) / 2
         return -d * _log_or_inf((second[..., 0] - xp.sum(m * m, axis=-1)) / d) / 2
@@ -145,7 +157,7 @@ class Gaussians(ExponentialFamily):
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the Gaussians with these moments."""
         xp, d = namespace(mu), self.dimension
-        m, second = mu[..., :d], mu[..., d:]
+        m, second = frozen(mu[..., :d]), mu[..., d:]
         if self.structure == "full":
             covariance = xp.reshape(second, (*mu.shape[:-1], d, d)) - m[..., :, None] * m[..., None, :]
             covariance = (covariance + xp.matrix_transpose(covariance)) / 2
@@ -168,8 +180,13 @@ class Gaussians(ExponentialFamily):
         _check_width(x, self.dimension)
         xp = namespace(x, self.mean)
         missing = xp.isnan(x)
-        if bool(xp.any(missing)):
+        if bool(xp.any(missing)) and self.structure == "full":
             value = single._log_prob_observed(to_numpy(x), to_numpy(missing))
+        elif bool(xp.any(missing)):
+            variances = single._variances[..., :, None, :]
+            difference = x[..., None, :, :] - single.mean[..., :, None, :]
+            terms = -(_LOG_2PI + xp.log(variances) + difference * difference / variances) / 2
+            value = xp.sum(xp.where(xp.isnan(terms), xp.zeros_like(terms), terms), axis=-1)
         else:
             planes = [x[..., None, :, i] - single.mean[..., :, None, i] for i in range(self.dimension)]
             log_det, quadratic = single._solve_planes(single._covariance_planes(), planes)
@@ -179,7 +196,9 @@ class Gaussians(ExponentialFamily):
     def _log_prob_observed(self, x: Floats, missing: Floats) -> Floats:
         """Marginalise unobserved coordinates: one pass per pattern of missing coordinates."""
         if x.ndim != 2:
-            raise ValueError("missing coordinates are marginalised for a flat list of points (T, d) only")
+            raise ValueError(
+                "missing coordinates of full covariances are marginalised for a flat list of points (T, d) only"
+            )
         out = np.zeros((*self.shape, len(x)))
         for pattern in np.unique(missing, axis=0):
             rows = np.flatnonzero(np.all(missing == pattern, axis=1))
@@ -202,31 +221,25 @@ class Gaussians(ExponentialFamily):
         """Log of the integral of p^rho q^rho (PPK-3.1), ``(*B, n) x (*B, m) -> (*B, n, m)``."""
         check_rho(rho)
         self._check_pair(other)
-        d = self.dimension
-        planes, difference = self._pair_planes(other)
-        log_det, quadratic = self._solve_planes(planes, difference)
-        value = (1 - 2 * rho) * d / 2 * _LOG_2PI - d / 2 * np.log(rho) - log_det / 2 - rho / 2 * quadratic
-        if rho != 1:
+        if rho == 1:
+            self._require_regular_sums(other)
+        else:
             for side in (self, other):
                 side._require_regular(f"the probability product at rho = {rho}")
+        d = self.dimension
+        log_det, quadratic = self._pair_solve(other)
+        constant = (1 - 2 * rho) * d / 2 * _LOG_2PI - d / 2 * math.log(rho)
+        value = constant - log_det / 2 - rho / 2 * quadratic
+        if rho != 1:
             own, theirs = self._log_det(), other._log_det()
             value = value + (1 - rho) / 2 * (own[..., :, None] + theirs[..., None, :])
-        elif not bool(namespace(value).all(namespace(value).isfinite(value))):
-            raise ValueError(
-                "the probability product at rho = 1 is infinite for a pair whose covariances sum to a singular matrix: "
-                "add a floor to the covariances"
-            )
         return value
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) (GMMK-2), also for singular covariances."""
         check_gamma(gamma)
         self._check_pair(other)
-        planes, difference = self._pair_planes(other)
-        for i, row in enumerate(planes):
-            for j, plane in enumerate(row):
-                row[j] = 2 * gamma * plane + (1.0 if i == j or self.structure != "full" else 0.0)
-        log_det, quadratic = self._solve_planes(planes, difference)
+        log_det, quadratic = self._pair_solve(other, scale=2 * gamma, identity=1.0)
         return -log_det / 2 - gamma * quadratic
 
     def dual_divergence(self, other: Self) -> Array:
@@ -245,8 +258,8 @@ class Gaussians(ExponentialFamily):
             pooled = sum(xp.log(row[0] / 2 + v * v / 4) for row, v in zip(planes, difference, strict=True))
             return pooled / 2 - ends / 4
         # |Sbar| = |(S + S')/2| (1 + v' (S + S')^{-1} v / 2), v = m - m'
-        log_det, quadratic = self._solve_planes(planes, difference)
-        return (log_det - d * np.log(2.0) + xp.log1p(quadratic / 2)) / 2 - ends / 4
+        log_det, quadratic = self._pair_solve(other)
+        return (log_det - d * math.log(2.0) + xp.log1p(quadratic / 2)) / 2 - ends / 4
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence KL(p || q) of every pair."""
@@ -264,13 +277,18 @@ class Gaussians(ExponentialFamily):
         return (trace + quadratic - self.dimension + dets) / 2
 
     def fisher_scores(self, x: Array) -> Array:
-        """Scores in (mean, log sd) or, full, (mean, symmetric covariance gradient) (FK-0, FK-4)."""
+        """Scores in (mean, log sd) or, full, (mean, symmetric covariance gradient) (FK-0, FK-4).
+
+        A coordinate that was not observed (NaN) has the score zero; a full covariance cannot tell, and raises.
+        """
         single, x = self._crossable(as_float(x))
         single._require_regular("the Fisher score")
         _check_width(x, self.dimension)
-        xp, d = namespace(x, self.mean), self.dimension
+        xp = namespace(x, self.mean)
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
+            if bool(xp.any(xp.isnan(x))):
+                raise ValueError("a point has a NaN coordinate: Fisher scores of full covariances need all of them")
             precision = xp.linalg.inv(single.covariance)[..., None, :, :]
             g = (precision @ difference[..., None])[..., 0]
             gradient = (g[..., :, None] * g[..., None, :] - precision) / 2
@@ -278,7 +296,7 @@ class Gaussians(ExponentialFamily):
         else:
             variances = single._variances[..., None, :]
             g = difference / variances
-            spread = difference * g - 1
+            g, spread = observed_scores(g), observed_scores(difference * g - 1)
             if self.structure == "isotropic":
                 spread = xp.sum(spread, axis=-1, keepdims=True)
             value = xp.concat([g, spread], axis=-1)
@@ -296,7 +314,7 @@ class Gaussians(ExponentialFamily):
             diagonal = xp.concat([1 / self.covariance, 2 * ones], axis=-1)
         else:
             diagonal = xp.concat([ones / self.covariance[..., None], 2.0 * d * ones[..., :1]], axis=-1)
-        return diagonal[..., :, None] * xp.eye(diagonal.shape[-1], dtype=diagonal.dtype)
+        return diagonal[..., :, None] * identity(diagonal, diagonal.shape[-1])
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Whether JensenShannon is positive semi-definite (DJS-5): full covariances in d >= 2 are special."""
@@ -333,7 +351,7 @@ class Gaussians(ExponentialFamily):
     def _as_full(self) -> Gaussians:
         if self.structure == "full":
             return self
-        eye = namespace(self.mean).eye(self.dimension, dtype=self.mean.dtype)
+        eye = identity(self.mean, self.dimension)
         return Gaussians._make(mean=self.mean, covariance=self._variances[..., None] * eye, structure="full")
 
     def _log_det(self) -> Array:
@@ -349,8 +367,22 @@ class Gaussians(ExponentialFamily):
         if len(bad):
             where = tuple(int(i) for i in bad[0])
             raise ValueError(
-                f"the Gaussian at index {where} has a singular covariance, for which {what} does not exist: add a floor "
-                "to its covariance"
+                f"the Gaussian at index {where} has a singular covariance, for which {what} does not exist: "
+                "add a floor to its covariance"
+            )
+
+    def _require_regular_sums(self, other: Self) -> None:
+        """Raise where the covariances of a pair have a singular sum; one regular side is enough."""
+        a, b = to_numpy(self.covariance), to_numpy(other.covariance)
+        if all((_smallest(c, self.structure) > 0).all() for c in (a, b)):
+            return
+        axes = {"full": 2, "diagonal": 1, "isotropic": 0}[self.structure]
+        sums = np.expand_dims(a, -1 - axes) + np.expand_dims(b, -2 - axes)
+        bad = np.argwhere(_smallest(sums, self.structure) <= 0)
+        if len(bad):
+            raise ValueError(
+                f"the probability product at rho = 1 is infinite for the pair {tuple(map(int, bad[0]))}, whose "
+                "covariances sum to a singular matrix: add a floor to the covariances"
             )
 
     def _covariance_planes(self) -> list[list[Array]]:
@@ -375,6 +407,32 @@ class Gaussians(ExponentialFamily):
         difference = [self.mean[..., :, None, i] - other.mean[..., None, :, i] for i in range(self.dimension)]
         return planes, difference
 
+    def _pair_solve(self, other: Self, scale: float = 1.0, identity: float = 0.0) -> tuple[Array, Array]:
+        """Return log|M| and v' M^{-1} v of every pair, for M = scale (S + S') + identity and v = m - m'."""
+        if self._in_lanes() and other._in_lanes():
+            from mercer.families import _lanes
+
+            log_det, quadratic = _lanes.solve(self._packed(), other._packed(), scale, identity)
+            if np.isfinite(log_det).all():  # else a product of pivots left the range of floats: planes do not form it
+                return log_det, quadratic
+        planes, difference = self._pair_planes(other)
+        if (scale, identity) != (1.0, 0.0):
+            for i, row in enumerate(planes):
+                for j, plane in enumerate(row):
+                    row[j] = scale * plane + (identity if i == j or self.structure != "full" else 0.0)
+        return self._solve_planes(planes, difference)
+
+    def _in_lanes(self) -> bool:
+        """Whether the compiled loop for full covariances takes this batch: float64 on the CPU, one batch axis."""
+        if self.structure != "full" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
+            return False
+        return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
+
+    def _packed(self) -> tuple[Floats, Floats]:
+        from mercer.families import _lanes
+
+        return _lanes.packed(self.mean, self.covariance)
+
     def _solve_planes(self, planes: list[list[Array]], difference: list[Array]) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v for planes of a matrix with this batch's structure."""
         if self.structure == "full":
@@ -396,7 +454,8 @@ class Gaussian(FamilyEstimator):
     covariance : {"full", "diagonal", "isotropic"}, default="full"
         Structure of the covariance.
     floor : float, default=1e-3
-        Fraction of the pooled variance that is added to every variance (EST-1), so that one point has a Gaussian too.
+        Fraction of the pooled variance (of 1, where the data do not vary) that is added to every variance (EST-1), so
+        that one point has a Gaussian too.
     prior : None, "pooled" or Gaussians of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -429,7 +488,7 @@ class Gaussian(FamilyEstimator):
         super()._check_parameters()
         if self.covariance not in ("full", "diagonal", "isotropic"):
             raise ValueError(f"covariance = {self.covariance!r}: give 'full', 'diagonal' or 'isotropic'")
-        if not np.isfinite(self.floor) or self.floor < 0:
+        if not is_number(self.floor) or self.floor < 0:
             raise ValueError(f"floor = {self.floor!r}: give a fraction of the pooled variance, 0 or more")
 
     def _missing_allowed(self) -> bool:
@@ -449,17 +508,14 @@ class Gaussian(FamilyEstimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
         x, _ = segments(X)
-        if self.covariance != "diagonal" and np.isnan(x).any():
-            row = int(np.flatnonzero(np.isnan(x).any(axis=1))[0])
-            raise ValueError(
-                f"point {row} has a coordinate that was not observed (NaN): only covariance='diagonal' can be fitted to "
-                "such data"
-            )
+        if self.covariance != "diagonal":
+            self._check_observed(X, x)
+
+    def _missing_cure(self) -> str:
+        return "only covariance='diagonal' can be fitted to such data"
 
     def _prior_mean(self, context: Context) -> Floats:
-        prior = self._prior_batch(context)
-        if prior.structure != self.covariance:
-            raise ValueError(f"the prior has {prior.structure} covariances, the estimator {self.covariance} ones")
+        prior = self._suited(self._prior_batch(context), self.template(context))
         return np.asarray(replace_mean(prior, prior.mean - context.center).mean_parameters)
 
     def template(self, context: Context) -> Gaussians:
@@ -478,8 +534,7 @@ class Gaussian(FamilyEstimator):
     def from_mean(self, mu: Floats, context: Context) -> Gaussians:
         """Turn moments about the pooled mean into Gaussians, with the floor added."""
         found = self.template(context).with_mean_parameters(mu)
-        scale = context.scale if context.scale is not None else np.ones(context.dimension)
-        floor = self.floor * (float(np.mean(scale)) or 1.0)
+        floor = self.floor * _pooled_variance(context)
         if self.covariance == "full":
             covariance = found.covariance + floor * np.eye(context.dimension)
         else:
@@ -491,8 +546,15 @@ class Gaussian(FamilyEstimator):
         if start is not None:
             start = replace_mean(start, start.mean - context.center)
         batch: Gaussians = super().fit_weighted(x, weights, offsets, context, start)
-        batch.__setstate__(dict(batch.__dict__))
         return batch
+
+
+def _pooled_variance(context: Context) -> float:
+    """Mean pooled variance of the coordinates; 1 where the data do not vary, or by rounding alone."""
+    if context.scale is None or context.center is None:
+        return 1.0
+    variance, size = float(np.mean(context.scale)), float(np.mean(np.square(context.center)))
+    return variance if variance > (8 * float(np.finfo(context.scale.dtype).eps)) ** 2 * size else 1.0
 
 
 def replace_mean(batch: Gaussians, mean: Array) -> Gaussians:
@@ -508,24 +570,28 @@ def _structure(mean: tuple[int, ...], covariance: tuple[int, ...]) -> Structure:
     if covariance == mean[:-1]:
         return "isotropic"
     raise ValueError(
-        f"covariance has shape {covariance}: for means of shape {mean} give {(*mean, mean[-1])} (full), {mean} (diagonal) "
-        f"or {mean[:-1]} (isotropic)"
+        f"covariance has shape {covariance}: for means of shape {mean} give {(*mean, mean[-1])} (full), "
+        f"{mean} (diagonal) or {mean[:-1]} (isotropic)"
     )
 
 
 def _smallest(covariance: Floats, structure: str) -> Floats:
-    """Smallest eigenvalue of every covariance; rounding below 1e-14 of the largest counts as zero."""
-    if structure == "isotropic" or covariance.size == 0:
-        return covariance if structure == "isotropic" else np.ones(covariance.shape[:1])
+    """Smallest eigenvalue of every covariance (or 1); rounding below 1e-14 of the largest counts as zero."""
+    if structure == "isotropic":
+        return covariance
     if structure == "diagonal":
         return np.min(covariance, axis=-1)
+    rounding = 45 * np.finfo(covariance.dtype).eps * covariance.shape[-1]
+    wide = covariance.astype(np.float64)
     try:
-        np.linalg.cholesky(covariance)
-        return np.ones(covariance.shape[:-2])
+        pivots = np.diagonal(np.linalg.cholesky(wide), axis1=-2, axis2=-1) ** 2
+        if np.all(pivots > rounding * np.diagonal(wide, axis1=-2, axis2=-1)):
+            return np.ones(covariance.shape[:-2])
     except np.linalg.LinAlgError:
-        values = np.linalg.eigvalsh(covariance)
-        largest = np.maximum(np.abs(values).max(axis=-1), np.finfo(float).tiny)
-        return np.where(np.abs(values[..., 0]) <= 1e-14 * largest * values.shape[-1], 0.0, values[..., 0])
+        pass
+    values = np.linalg.eigvalsh(wide)
+    largest = np.maximum(np.abs(values).max(axis=-1), np.finfo(float).tiny)
+    return np.where(np.abs(values[..., 0]) <= rounding * largest, 0.0, values[..., 0])
 
 
 def _check_values(mean: Array, covariance: Array, structure: str) -> None:
@@ -584,7 +650,7 @@ def _covariance_information(precision: Array) -> Array:
         for j in range(i, d):
             unit = np.zeros((d, d))
             unit[i, j] = unit[j, i] = 1.0 if i == j else float(np.sqrt(0.5))
-            basis.append(xp.asarray(unit, dtype=precision.dtype))
+            basis.append(beside(precision, unit, precision.dtype))
     moved = [precision @ unit @ precision for unit in basis]
     rows = [xp.stack([xp.sum(m * u, axis=(-1, -2)) / 2 for u in basis], axis=-1) for m in moved]
     return xp.stack(rows, axis=-2)
@@ -592,6 +658,6 @@ def _covariance_information(precision: Array) -> Array:
 
 def _block_diagonal(a: Array, b: Array) -> Array:
     xp = namespace(a, b)
-    corner = xp.zeros((*a.shape[:-2], a.shape[-1], b.shape[-1]), dtype=a.dtype)
+    corner = beside(a, np.zeros((*a.shape[:-2], a.shape[-1], b.shape[-1])), a.dtype)
     top = xp.concat([a, corner], axis=-1)
     return xp.concat([top, xp.concat([xp.matrix_transpose(corner), b], axis=-1)], axis=-2)

@@ -13,10 +13,10 @@ from mercer._special import gammaln
 from mercer.families import _csr
 from mercer.families._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator, Floats, segments
+from mercer.families._estimator import Context, Estimator, Floats, segment_sum, segments
 from mercer.families._family import check_gamma, check_rho, is_number, random_generator
 from mercer.families._simplex import Simplex, checked_probability
-from mercer.families.categorical import power, smoothed_features
+from mercer.families.categorical import smoothed_features
 from mercer.families.poisson import check_counts
 
 
@@ -32,8 +32,9 @@ class Multinomials(Simplex):
 
     Notes
     -----
-    Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2, :math:`\sum_d (a_d a'_d)^\rho` for one
-    trial, an exact convolution otherwise. Mean map of aligned tokens (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
+    Probability product (PPK-3.3): :math:`(\sum_d \sqrt{a_d a'_d})^s` at rho = 1/2,
+    :math:`\sum_d (a_d a'_d)^\rho` for one trial, an exact convolution otherwise. Mean map of aligned tokens
+    (GMMK-10c): :math:`((1-e)\langle a,a'\rangle+e)^s`.
 
     Examples
     --------
@@ -54,10 +55,11 @@ class Multinomials(Simplex):
             rows = CSRRows.of(probability)
             rows.check_counts()
             total = rows.row_sums()
-            bad = np.flatnonzero(np.abs(total - 1) > 1e-6)
+            bad = np.flatnonzero(np.abs(total - 1) > (1e-4 if rows.dtype == np.float32 else 1e-6))
             if len(bad):
                 raise ValueError(
-                    f"probability at index {int(bad[0])} sums to {total[bad[0]]:.6g}, not to one: divide counts by their sum first"
+                    f"probability at index {int(bad[0])} sums to {total[bad[0]]:.6g}, not to one: "
+                    "divide counts by their sum first"
                 )
             self._freeze(probability=rows, trials=int(trials))
         else:
@@ -99,15 +101,32 @@ class Multinomials(Simplex):
         """Return the distributions with these expected counts."""
         return self._make(probability=mu / self.trials, trials=self.trials)
 
+    def __getitem__(self, key: Any) -> Self:
+        """Select members; a single one of a sparse batch is dense."""
+        if self.sparse and isinstance(key, int | np.integer):
+            at = range(len(self))[key]
+            return self[at : at + 1].dense().reshape()
+        return super().__getitem__(key)
+
+    @property
+    def natural_parameters(self) -> Array:
+        """Log probabilities; -inf where an outcome is impossible."""
+        return safe_log(self.dense().probability)
+
     @property
     def mean_parameters(self) -> Array:
         """Expected counts s a."""
         return self.trials * self.dense().probability
 
+    def fisher_information(self) -> Array:
+        """Information of the logits, s (diag a - a a') (FK-3)."""
+        return super(Multinomials, self.dense()).fisher_information()
+
     def pooled(self) -> Self:
         """Return the average distribution, as a batch of shape ``(1,)``."""
         if not self.sparse:
             return super().pooled()
+        self._require_members()
         average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
         return self._make(probability=CSRRows.of(average), trials=self.trials)
 
@@ -136,7 +155,7 @@ class Multinomials(Simplex):
     def _inner(self, rho: float) -> Any:
         if self.sparse:
             return SparseLeaf(_csr.prepare(self.probability.power(rho)), self.trials)
-        return InnerLeaf(power(self.probability, rho), self.trials)
+        return InnerLeaf.of_power(self.probability, rho, self.trials)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho and number of trials (PPK-3.3)."""
@@ -187,6 +206,7 @@ class Multinomials(Simplex):
         single, x = dense._crossable(_dense_counts(x))
         if x.shape[-1] != self.dimension:
             raise ValueError(f"rows of counts have {x.shape[-1]} columns, the model has {self.dimension}")
+        check_counts(x, type(self).__name__)
         xp = namespace(x, single.probability)
         logs = safe_log(single.probability)
         finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
@@ -279,7 +299,8 @@ class Multinomial(Estimator):
     trials : int, default=1
         Number of draws of the laws that are compared; 1 compares word frequencies.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
-        What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing. A prior makes sparse rows dense.
+        What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing. A prior makes sparse
+        rows dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
 
@@ -315,10 +336,12 @@ class Multinomial(Estimator):
         if isinstance(X, CSRRows):
             if X.data.size and X.data.min() < 0:
                 row = int(np.searchsorted(X.indptr, int(np.flatnonzero(X.data < 0)[0]), side="right")) - 1
-                check_counts(X[row : row + 1].dense(), f"{type(self).__name__} (document {row})")
+                check_counts(X[row : row + 1].dense(), type(self).__name__, first=row)
             X.check_counts()
         else:
-            check_counts(segments(X)[0], type(self).__name__)
+            x, _ = segments(X)
+            check_counts(x, type(self).__name__)
+            self._check_observed(X, x)
         return X
 
     def context(self, X: Any) -> Context:
@@ -336,11 +359,11 @@ class Multinomial(Estimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         x, _ = segments(X)
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
-        empty = np.flatnonzero(np.add.reduceat(total, offsets[:-1]) == 0) if len(total) else np.zeros(0, int)
+        empty = np.flatnonzero(segment_sum(total, offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
-                f"document {int(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or give "
-                "prior='pooled' so that it gets the frequencies of all documents"
+                f"document {int(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or "
+                "give prior='pooled' so that it gets the frequencies of all documents"
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Multinomials:
@@ -364,7 +387,9 @@ class Multinomial(Estimator):
             columns.append(_dense_counts(counts))
         counts = np.stack(columns, axis=1)
         if self.prior is not None:
-            counts = counts + self.prior_strength * np.asarray(self._prior_batch(context).dense().probability)[0]
+            template = Multinomials._make(probability=np.zeros(context.dimension), trials=self.trials)
+            prior = self._suited(self._prior_batch(context), template)
+            counts = counts + self.prior_strength * np.asarray(prior.dense().probability)[0]
         total = counts.sum(axis=-1, keepdims=True)
         fallback = 1.0 / context.dimension if start is None else np.asarray(start.dense().probability)
         frequencies = np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.families._estimator import Context, FamilyEstimator, Floats, segments
-from mercer.families._family import ExponentialFamily, check_rho, random_generator
+from mercer.families._family import ExponentialFamily, check_rho, observed_scores, random_generator
 
 
 class Poissons(ExponentialFamily):
@@ -88,14 +88,14 @@ class Poissons(ExponentialFamily):
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these rates."""
-        return self._make(rate=mu)
+        return self._make(rate=frozen(mu))
 
     def dual(self, mu: Array) -> Array:
         """Return mu log mu - mu, finite at zero (DJS-4)."""
         return namespace(mu).sum(xlogx(mu) - mu, axis=-1)
 
     def dual_psd(self, form: str, t: float) -> Verdict:
-        """The dual divergence of Poissons is conditionally negative definite."""
+        """Say that the dual divergence of Poissons is conditionally negative definite."""
         return Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
@@ -105,6 +105,7 @@ class Poissons(ExponentialFamily):
         single, x = self._crossable(as_float(x))
         if x.shape[-1] != self.dimension:
             raise ValueError(f"points have {x.shape[-1]} coordinates, the model has {self.dimension}")
+        check_counts(x, type(self).__name__)
         value: Any = 0.0
         for i in range(self.dimension):
             count, rate = x[..., None, :, i], single.rate[..., :, None, i]
@@ -141,9 +142,13 @@ class Poissons(ExponentialFamily):
             value = value + xp.where((a > 0) & (b <= 0), xp.inf, term)
         return value
 
+    def fisher_scores(self, x: Any) -> Array:
+        """Scores of the log rates: counts minus rates, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
+        return observed_scores(super().fisher_scores(as_float(x)))
+
     def fisher_information(self) -> Array:
         """Information of the log rates: diagonal, the rates (FK-3)."""
-        return self.rate[..., :, None] * namespace(self.rate).eye(self.dimension, dtype=self.rate.dtype)
+        return self.rate[..., :, None] * identity(self.rate, self.dimension)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
@@ -195,16 +200,18 @@ class Poisson(FamilyEstimator):
         return X
 
 
-def check_counts(x: Floats, who: str) -> None:
-    """Raise where a count is negative."""
-    bad = np.argwhere(x < 0)
-    if len(bad):
-        row, column = (int(i) for i in bad[0])
-        # scikit-learn's own sentence comes first: its checks look for it.
-        raise ValueError(
-            f"Negative values in data passed to {who}: row {row} has the count {x[row, column]} in column {column}, and counts "
-            "must be nonnegative and finite"
-        )
+def check_counts(x: Array, who: str, first: int = 0) -> None:
+    """Raise where a count is negative or infinite; ``first`` is the number of the first row."""
+    if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
+        return
+    counts = to_numpy(x)
+    *_, row, column = where = tuple(int(i) for i in np.argwhere((counts < 0) | (counts == np.inf))[0])
+    # scikit-learn's own sentence comes first: its checks look for it.
+    problem = "Negative" if counts[where] < 0 else "Infinite"
+    raise ValueError(
+        f"{problem} values in data passed to {who}: document {row + first} has the count {counts[where]} "
+        f"in column {column}, and counts must be nonnegative and finite"
+    )
 
 
 def _log_pmf(count: Array, rate: Array) -> Array:
@@ -232,13 +239,13 @@ def _log_product(a: Array, b: Array, rho: float) -> Array:
 def _series(total: Array, mean: Array, rho: float) -> Array:
     """Sum exp(-rho (a + b) + 2 rho (n log mean - log n!)) over n, starting from the largest term.
 
-    The terms rise to n* = mean and then fall, like a Gaussian of variance mean / (2 rho): what is further than ten of its
-    deviations (and 60 steps, for small means) away is below 1e-18 of the largest.
+    The terms rise to n* = mean and then fall, like a Gaussian of variance mean / (2 rho): what is further than ten of
+    its deviations (and 60 steps, for small means) away is below 1e-18 of the largest.
     """
     xp = namespace(total, mean)
     top = xp.floor(mean)
     largest = 2 * rho * (_times_log(top, mean) - gammaln(top + 1))
-    spread = float(xp.max(mean)) if mean.size != 0 else 0.0
+    spread = float(to_numpy(xp.max(mean))) if 0 not in mean.shape else 0.0
     reach = int(10 * np.sqrt(spread / (2 * rho)) + 60 / min(2 * rho, 1.0))
     value = xp.zeros_like(total)
     for step in range(-reach, reach + 1):

@@ -3,6 +3,7 @@
 from mercer.gram import psd
 from mercer.gram._compute import Estimate, compute, estimate
 from mercer.gram._diagnose import Diagnosis, alignment, diagnose
+from mercer.gram._engine import Run, runs
 from mercer.gram._file import GramFile, load, save
 from mercer.gram._memo import memo
 
@@ -10,6 +11,7 @@ __all__ = [
     "Diagnosis",
     "Estimate",
     "GramFile",
+    "Run",
     "alignment",
     "compute",
     "diagnose",
@@ -17,5 +19,6 @@ __all__ = [
     "load",
     "memo",
     "psd",
+    "runs",
     "save",
 ]

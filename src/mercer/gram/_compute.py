@@ -8,22 +8,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer._array import Array
+from mercer._array import Array, to_numpy
 from mercer._parallel import n_threads, single_blas
-from mercer.gram._engine import Operand, blocks
+from mercer.gram._engine import Operand, blocks, tile_shape
 
 
 class TileKernel(Protocol):
-    """What the engine asks of a kernel."""
-
-    def prepare(self, X: Any) -> Operand:
-        """Do once per batch what does not depend on the other side."""
+    """What is asked of a kernel here."""
 
     def tile(self, a: Any, b: Any) -> Array:
         """Answer a tile."""
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Answer a whole matrix."""
+
+    def _operands(self, X: Any, Y: Any) -> tuple[TileKernel, Operand, Operand | None]:
+        """Return a kernel that can answer, and what it has prepared for each side; None where both are the same."""
 
 
 def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
@@ -51,6 +51,12 @@ class Estimate:
         Of the result; a few tiles come on top.
     seconds : float
         On the threads that are set, from one tile of the data.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> print(mc.gram.Estimate(pairs=5050, bytes=80_000, seconds=0.2))
+    5,050 pairs, 0.1 MiB, about 0.2 s
     """
 
     pairs: int
@@ -78,13 +84,12 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     >>> cost.pairs, cost.bytes
     (5050, 80000)
     """
-    a = kernel.prepare(X)
-    b = a if Y is None else kernel.prepare(Y)
+    kernel, a, other = kernel._operands(X, Y)
+    symmetric = other is None
+    b = a if other is None else other
     n, m = len(a), len(b)
-    pairs = n * (n + 1) // 2 if Y is None else n * m
-    if pairs == 0:
-        return Estimate(0, 0, 0.0)
-    todo = blocks(n, m, (a.tile_hint, b.tile_hint), Y is None)
+    pairs = n * (n + 1) // 2 if symmetric else n * m
+    todo = blocks(n, m, tile_shape(a, b, symmetric), symmetric)
     sample = todo[len(todo) // 2]
     with single_blas():
         kernel.tile(a[sample.rows], b[sample.columns])  # compiles and warms the caches
@@ -92,6 +97,8 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
         values = kernel.tile(a[sample.rows], b[sample.columns])
         seconds = time.perf_counter() - start
     evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in todo)
-    share = evaluated / max(int(np.prod(values.shape[-2:])), 1)
-    lead = int(np.prod(values.shape[:-2]))
-    return Estimate(pairs, lead * n * m * 8, seconds * share / n_threads())
+    *lead, rows, columns = values.shape
+    threads = min(n_threads(), len(todo))
+    return Estimate(
+        pairs, int(np.prod(lead)) * n * m * to_numpy(values).itemsize, seconds * evaluated / (rows * columns) / threads
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._array import to_numpy
 from mercer.gram import psd
 
 
@@ -28,6 +29,13 @@ class Diagnosis:
         The ends of the spectrum.
     advice : str
         One sentence.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> found = mc.gram.diagnose(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    >>> found.n, round(found.effective_rank, 2), round(found.smallest, 2)
+    (2, 1.6, 0.5)
     """
 
     n: int
@@ -66,8 +74,8 @@ def diagnose(K: Any, y: Any = None) -> Diagnosis:
     --------
     >>> import numpy as np, mercer as mc
     >>> print(mc.gram.diagnose(np.eye(4)).advice)
-    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, prior='pooled', \
-or EmpiricalMap(kernel).
+    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, \
+prior='pooled', or EmpiricalMap(kernel).
     """
     K = psd.square(K)
     n = len(K)
@@ -77,7 +85,9 @@ or EmpiricalMap(kernel).
         raise ValueError(f"object {i} has the self-kernel {diagonal[i]:.3g}: a diagnosis needs positive ones")
     root = np.sqrt(diagonal)
     normalised = K / root / root[:, None]
-    off = normalised[~np.eye(n, dtype=bool)] if n > 1 else np.ones(1)
+    if n < 2:
+        raise ValueError("a diagnosis compares objects with each other: give a Gram matrix of at least two")
+    off = normalised[~np.eye(n, dtype=bool)]
     levels = (0.0, 0.25, 0.5, 0.75, 1.0)
     quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
     rank = float(np.trace(K) ** 2 / np.sum(K * K))
@@ -99,25 +109,47 @@ def _advice(quantiles: dict[float, float], found: psd.Check) -> str:
             f"The matrix is not positive semi-definite (smallest eigenvalue {found.smallest:.3g}): wrap the kernel in "
             "Repaired, which maps test rows too."
         )
-    if abs(quantiles[0.5]) < 1e-3 and abs(quantiles[0.75]) < 1e-2:
+    if abs(quantiles[0.5]) < 1e-3:
         return (
             "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, "
             "prior='pooled', or EmpiricalMap(kernel)."
         )
     if quantiles[0.25] > 0.999:
         return (
-            "Nearly all objects look the same to this kernel: try a larger length or gamma, a smaller prior_strength, or "
-            "Centered(kernel)."
+            "Nearly all objects look the same to this kernel: try a larger length or gamma, a smaller "
+            "prior_strength, or Centered(kernel)."
         )
     return "Nothing stands out: the matrix is positive semi-definite, and objects resemble each other in part."
 
 
 def alignment(K: Any, y: Any) -> float:
-    """Return the centred alignment of a Gram matrix with labels (same class or not) or numeric targets."""
-    y = np.asarray(y)
-    if len(y) != len(K):
-        raise ValueError(f"{len(y)} labels for a Gram matrix of {len(K)} objects")
+    """Return the centred alignment of a Gram matrix with labels (same class or not) or numeric targets (KK-5).
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        A Gram matrix.
+    y : array of shape (N,)
+        Labels; floats are numeric targets.
+
+    Returns
+    -------
+    float
+        From -1 to 1; 0 for labels that are all the same.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> y = np.array([0, 0, 1, 1])
+    >>> round(mc.gram.alignment(y[:, None] == y, y), 6)
+    1.0
+    """
+    K, y = np.asarray(to_numpy(K), dtype=float), np.asarray(y)
+    if y.shape != (len(K),):
+        raise ValueError(f"labels of shape {y.shape} for a Gram matrix of {len(K)} objects")
     if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise ValueError(f"target {int(np.flatnonzero(~np.isfinite(y))[0])} is not finite")
         target = np.outer(y, y)
     else:
         target = (y[:, None] == y).astype(float)

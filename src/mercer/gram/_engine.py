@@ -1,19 +1,21 @@
 """How a Gram matrix is filled: tiles, the symmetric half, threads, progress.
 
-The engine knows a protocol and no kernel: operands that have a length and can be sliced, and a function that answers a tile.
-It permutes by the operands' ``order``, cuts by their ``tile_hint``, calls, writes and mirrors. A tile's size depends on the operands
-alone, so that the result has the same bits for any number of threads.
+The engine knows a protocol and no kernel: operands that have a length and can be sliced, and a function that answers a
+tile. It permutes by the operands' ``order``, cuts by their ``tile_hint``, calls, writes and mirrors. A tile's size
+depends on the operands alone, so that the result has the same bits for any number of threads.
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_cupy_array, is_numpy_array, is_torch_array
 
 from mercer._array import Array, namespace
 from mercer._parallel import n_threads, single_blas, thread_map
@@ -22,6 +24,56 @@ PARALLEL_FROM_SECONDS = 0.004
 """Work below this is done by one thread: starting a pool costs about a tenth of it."""
 TILE_FROM_SECONDS = 0.0002
 """Tiles faster than this spend their time on the interpreter's lock, which threads would fight for."""
+
+ACCELERATOR_TILES = 8
+"""How many times longer a tile's sides are on a GPU, where a small tile costs as much to start as to compute."""
+
+logger = logging.getLogger("mercer")
+logger.addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one filling of a matrix did, for the record.
+
+    Parameters
+    ----------
+    label : str
+        The kernel.
+    shape : tuple of int
+        Of the matrix.
+    tiles, threads : int
+        How many tiles, on how many threads.
+    device : str
+        Where: "cpu" for NumPy, else the array's device.
+    seconds : float
+        How long.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> K = mc.RBF(gamma=1.0)([[0.0], [1.0]])
+    >>> run = mc.gram.runs[-1]
+    >>> run.label, run.shape, run.tiles, run.threads
+    ('RBF', (2, 2), 1, 1)
+    """
+
+    label: str
+    shape: tuple[int, ...]
+    tiles: int
+    threads: int
+    device: str
+    seconds: float
+
+    def __str__(self) -> str:
+        size = " x ".join(map(str, self.shape))
+        return (
+            f"{self.label}: {size}, {self.tiles} tiles, {self.threads} thread(s), {self.device}, {self.seconds:.3g} s"
+        )
+
+
+runs: deque[Run] = deque(maxlen=100)
+"""The latest runs of this process, the newest last; also logged under ``mercer``."""
 
 
 class Operand(Protocol):
@@ -100,13 +152,15 @@ def fill(
     n, m = len(a), len(other)
     if n == 0 or m == 0:
         return np.zeros((n, m))
-    tiles = blocks(n, m, _tile_shape(a, other, symmetric), symmetric)
+    tiles = blocks(n, m, tile_shape(a, other, symmetric), symmetric)
+    start = time.perf_counter()
     with single_blas():
-        start = time.perf_counter()
         first = tile(a[tiles[0].rows], other[tiles[0].columns])
         seconds = time.perf_counter() - start
     if not is_numpy_array(first):
-        return _assemble(tile, a, other, row_order, column_order, diagonal if symmetric else None)
+        joined = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
+        _record(label, joined, len(tiles), 1, start)
+        return joined
 
     out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
     write = _Writer(out, row_order, column_order, symmetric)
@@ -117,11 +171,20 @@ def fill(
         write(block, tile(a[block.rows], other[block.columns]))
 
     worthwhile = seconds >= TILE_FROM_SECONDS and seconds * (len(tiles) - 1) >= PARALLEL_FROM_SECONDS
-    thread_map(work, tiles[1:], threads=n_threads() if worthwhile else 1, label=label)
+    threads = min(n_threads(), len(tiles)) if worthwhile else 1
+    thread_map(work, tiles[1:], threads=threads, label=label)
     if symmetric and diagonal is not None:
         index = np.arange(n)
         out[..., index, index] = diagonal
+    _record(label, out, len(tiles), threads, start)
     return out
+
+
+def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> None:
+    where = "cpu" if is_numpy_array(out) else str(device(out))
+    run = Run(label, tuple(out.shape), tiles, threads, where, time.perf_counter() - start)
+    runs.append(run)
+    logger.debug("%s", run)
 
 
 class _Writer:
@@ -141,9 +204,7 @@ class _Writer:
 
     def __call__(self, block: Block, values: Any) -> None:
         if self.symmetric and block.diagonal:
-            # Two orders of summation differ in the last digit: the upper half counts.
-            upper = np.triu(values)
-            values = upper + np.swapaxes(np.triu(values, 1), -1, -2)
+            values = _mirrored(values)
         self._put(block.rows, block.columns, values)
         if self.symmetric and not block.diagonal:
             self._put(block.columns, block.rows, np.swapaxes(values, -1, -2))
@@ -162,9 +223,12 @@ def _sorted(operand: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
     return (None, operand) if order is None else (order, operand[order])
 
 
-def _tile_shape(a: Any, b: Any, symmetric: bool) -> tuple[int, int]:
+def tile_shape(a: Any, b: Any, symmetric: bool) -> tuple[int, int]:
+    """Return rows and columns of a tile: the operands' business, and never that of the number of threads."""
     if symmetric:
-        return a.tile_hint, a.tile_hint
+        # A tile on the diagonal is evaluated whole, for a half: four along a side keep that waste at a quarter.
+        quarter = 16 * max(1, -(-len(a) // 64))
+        return min(a.tile_hint, quarter), min(a.tile_hint, quarter)
     # Few rows on one side leave room for more columns: the area is what the caches hold.
     area = a.tile_hint * b.tile_hint
     rows = min(len(a), a.tile_hint)
@@ -172,20 +236,45 @@ def _tile_shape(a: Any, b: Any, symmetric: bool) -> tuple[int, int]:
     return max(rows, 1), max(columns, 1)
 
 
-def _assemble(tile: Tile, a: Any, b: Any, row_order: Any, column_order: Any, diagonal: Array | None) -> Array:
-    """Join tiles instead of writing into them: keeps gradients, and any device."""
-    shape = _tile_shape(a, b, False)
-    rows = []
-    for r in cut(len(a), shape[0]):
-        tiles = [tile(a[r], b[c]) for c in cut(len(b), shape[1])]
-        rows.append(namespace(tiles[0]).concat(tiles, axis=-1))
-    xp = namespace(rows[0])
-    out = xp.concat(rows, axis=-2)
-    if row_order is not None:
-        out = xp.take(out, xp.asarray(np.argsort(row_order)), axis=-2)
-    if column_order is not None:
-        out = xp.take(out, xp.asarray(np.argsort(column_order)), axis=-1)
-    if diagonal is not None:
-        eye = xp.eye(out.shape[-1], dtype=xp.bool)
+def _assemble(
+    tile: Tile,
+    first: Array,
+    a: Any,
+    b: Any,
+    row_order: Any,
+    column_order: Any,
+    symmetric: bool,
+    diagonal: Array | None,
+) -> Array:
+    """Join tiles instead of writing into them: keeps gradients, and any device. The first tile is there already."""
+    xp = namespace(first)
+    shape = tile_shape(a, b, symmetric)
+    if _accelerated(first):
+        shape = (ACCELERATOR_TILES * shape[0], ACCELERATOR_TILES * shape[1])
+        first = tile(a[: shape[0]], b[: shape[1]])
+    rows, columns = cut(len(a), shape[0]), cut(len(b), shape[1])
+    grid: list[list[Array]] = []
+    for i, r in enumerate(rows):
+        done = [xp.matrix_transpose(above[i]) for above in grid] if symmetric else [first] if i == 0 else []
+        if symmetric:
+            done.append(_mirrored(tile(a[r], b[r]) if i else first))
+        grid.append(done + [tile(a[r], b[c]) for c in columns[len(done) :]])
+    out = xp.concat([xp.concat(tiles, axis=-1) for tiles in grid], axis=-2)
+    for order, axis in ((row_order, -2), (column_order, -1)):
+        if order is not None:
+            out = xp.take(out, xp.asarray(np.argsort(order), device=device(out)), axis=axis)
+    if symmetric and diagonal is not None:
+        eye = xp.eye(out.shape[-1], dtype=xp.bool, device=device(out))
         out = xp.where(eye, diagonal[..., :, None], out)
     return out
+
+
+def _accelerated(x: Array) -> bool:
+    return is_cupy_array(x) or (is_torch_array(x) and x.device.type != "cpu")
+
+
+def _mirrored(values: Array) -> Array:
+    """Return a diagonal tile with its upper half on both sides: two orders of summation differ in the last digit."""
+    xp = namespace(values)
+    above = xp.triu(values, k=1)
+    return xp.triu(values) + xp.matrix_transpose(above)

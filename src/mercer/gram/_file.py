@@ -24,6 +24,14 @@ class GramFile:
         Ids of its objects.
     kernel : str
         What made it, for the reader's eyes.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
+    >>> mc.gram.save(path, np.eye(2), kernel="mine")
+    >>> mc.gram.load(path).kernel
+    'mine'
     """
 
     K: np.ndarray[Any, Any]
@@ -44,6 +52,8 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     ['a', 'b']
     """
     K = to_numpy(K)
+    if K.ndim != 2 or K.dtype.kind not in "biuf":
+        raise ValueError(f"expected a Gram matrix of numbers, got an array of shape {K.shape} and dtype {K.dtype}")
     ids = {}
     for name, given, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
         ids[name] = None if given is None else [str(i) for i in given]
@@ -53,6 +63,19 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
 
 
 def load(path: str | os.PathLike[str]) -> GramFile:
-    """Read a Gram matrix that `save` wrote."""
+    """Read a Gram matrix that `save` wrote.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
+    >>> mc.gram.save(path, np.eye(2))
+    >>> mc.gram.load(path).K
+    array([[1., 0.],
+           [0., 1.]])
+    """
     header, arrays = _files.read(path, "gram")
-    return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
+    try:
+        return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
+    except KeyError as error:
+        raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error

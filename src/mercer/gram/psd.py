@@ -61,28 +61,43 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     (True, False)
     """
     K = square(K)
-    if len(K) <= DENSE_UP_TO:
+    ends = _lanczos(K, tolerance) if len(K) > DENSE_UP_TO else None
+    if ends is None:
         values = np.linalg.eigvalsh(K)
-        smallest, largest, method = float(values[0]), float(values[-1]), "dense"
+        ends = float(values[0]), float(values[-1])
+        method = "dense"
     else:
-        from scipy.sparse.linalg import eigsh
-
-        start = np.random.default_rng(0).standard_normal(len(K))  # the same answer every time
-        largest = float(eigsh(K, k=1, which="LA", return_eigenvectors=False, v0=start)[0])
-        # Shifting the spectrum below zero makes the smallest eigenvalue the one of largest magnitude, which Lanczos finds fast.
-        shifted = _shifted(K, largest)
-        tol = tolerance / 10
-        extreme = eigsh(shifted, k=1, which="LM", return_eigenvectors=False, v0=start, tol=tol)[0]
-        smallest = float(extreme) + largest
         method = "lanczos"
+    smallest, largest = ends
     scale = max(abs(largest), abs(smallest))
     return Check(smallest >= -tolerance * scale, smallest, largest, tolerance, method)
 
 
-def _shifted(K: Any, shift: float) -> Any:
-    from scipy.sparse.linalg import LinearOperator
+def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] | None:
+    """Return the ends of the spectrum, or None where Lanczos does not find them.
 
-    return LinearOperator(K.shape, matvec=lambda v: K @ v - shift * v, dtype=K.dtype)
+    The eigenvalues of a Gram matrix crowd at zero, where plain Lanczos does not converge: the lower end is found on the
+    inverse of K + shift, the least shift on a ladder that makes it positive definite.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+    start = np.random.default_rng(0).standard_normal(len(K))  # the same answer every time
+    bound = float(np.abs(K).sum(axis=1).max())
+    try:
+        largest = float(eigsh(K, k=1, which="LA", return_eigenvectors=False, v0=start, tol=1e-10)[0])
+        shift = max(tolerance, 1e-14) * (largest if largest > 0 else bound)
+        while True:
+            try:
+                factor = cho_factor(K + shift * np.eye(len(K)), overwrite_a=True, check_finite=False)
+                break
+            except LinAlgError:
+                shift = min(100 * shift, 2 * bound)
+        inverse = LinearOperator(K.shape, matvec=lambda v: cho_solve(factor, v, check_finite=False), dtype=K.dtype)
+        found = eigsh(K, k=1, sigma=-shift, OPinv=inverse, return_eigenvectors=False, v0=start, tol=1e-4, ncv=50)
+    except ArpackError:  # no convergence, or a matrix of zeros
+        return None
+    return float(found[0]), largest
 
 
 def square(K: Any) -> np.ndarray[Any, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cache
 from typing import Any, ClassVar, Self
 
-import joblib
 import numpy as np
 from array_api_compat import is_numpy_array
 from scipy import sparse
@@ -13,10 +14,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
-from mercer._array import Array, namespace, safe_log, to_numpy
+from mercer._array import Array, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._cache import parameter_key
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.families._csr import CSRRows
 from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
 from mercer.gram._engine import fill
@@ -54,8 +57,9 @@ class Prepared:
 class Kernel(TransformerMixin, BaseEstimator):
     """A positive semi-definite kernel as a scikit-learn transformer.
 
-    ``fit`` keeps the training data, ``fit_transform`` gives their Gram matrix, ``transform`` the rows of new data against them:
-    ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` give matrices without learning anything.
+    ``fit`` keeps the training data, ``fit_transform`` gives their Gram matrix, ``transform`` the rows of new data
+    against them: ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` give
+    matrices without learning anything.
 
     A subclass writes `_prepare`, `_tile` and `_self`, and says in ``domain`` whether these return logarithms.
     """
@@ -78,6 +82,10 @@ class Kernel(TransformerMixin, BaseEstimator):
     def _source(self, X: Any) -> Any:
         """Turn accepted data into what is compared: a batch of models, or the data themselves."""
         return X
+
+    def _match(self, source: Any, reference: Any) -> Any:
+        """Check that two sources can be compared, and return the first as the second is stored."""
+        return source
 
     def _prepare(self, source: Any) -> Any:
         """Do once per batch what does not depend on the other side; returns an operand."""
@@ -104,7 +112,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         return ""
 
     def _learned(self) -> Any:
-        """What was learned and changes kernel values, as something that can be hashed."""
+        """Return what was learned and changes kernel values, as something that can be hashed."""
         return None
 
     @property
@@ -125,9 +133,7 @@ class Kernel(TransformerMixin, BaseEstimator):
             Ignored by most kernels.
         """
         self._check_parameters()
-        accepted = self._accept(X, reset=True)
-        if len_of(accepted) == 0:
-            raise ValueError(f"{type(self).__name__}.fit got no data: 0 objects")
+        accepted = self._admit(X, reset=True)
         self._learn(accepted, y)
         self.train_ = self._source(accepted)
         return self
@@ -140,7 +146,8 @@ class Kernel(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
-        return self._remembered(self._source(self._accept(X, reset=False)), self.train_)
+        source = self._source(self._admit(X, reset=False))
+        return self._remembered(self._match(source, self.train_), self.train_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Name the columns of the Gram matrix: one per training object."""
@@ -155,11 +162,12 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {**state, "_settings": _config.snapshot()}
+        sent = _config.snapshot()
+        return state if sent is None else {**state, "_settings": sent}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        _config.adopt(state.pop("_settings"))
+        _config.adopt(state.pop("_settings", None))
         super().__setstate__(state)
 
     # -- matrices ----------------------------------------------------------------------------------------
@@ -176,7 +184,9 @@ class Kernel(TransformerMixin, BaseEstimator):
             return kernel._matrix(a, b, log=True)
         values = kernel._matrix(a, b, log=False)
         if bool(namespace(values).any(values < 0)):
-            raise ValueError(f"{type(self).__name__} takes negative values here, which have no logarithm")
+            raise ValueError(
+                f"{type(self).__name__} takes negative values here, which have no logarithm: use the kernel itself"
+            )
         return safe_log(values)
 
     def diag(self, X: Any) -> Array:
@@ -187,15 +197,28 @@ class Kernel(TransformerMixin, BaseEstimator):
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
         kernel, a, b = self._operands(X, Y)
-        xp_value = kernel._matrix(a, b, log=kernel.normalize and kernel.domain == "log")
-        xp = namespace(xp_value)
-        if kernel.normalize and kernel.domain == "log":
-            squared = -2 * xp.expm1(xp_value)  # exact for objects that are close
-        else:
-            own = kernel._exp(kernel._diagonal(a))
-            other = own if b is None else kernel._exp(kernel._diagonal(b))
-            squared = own[..., :, None] + other[..., None, :] - 2 * xp_value
-        return xp.sqrt(xp.clip(squared, 0.0, None))
+        values = kernel._matrix(a, b, log=kernel.domain == "log")
+        own = kernel._diagonal(a)
+        other = own if b is None else kernel._diagonal(b)
+        return namespace(values).sqrt(kernel._squared_distances(values, own, other))
+
+    def _squared_distances(self, values: Array, own: Array, other: Array) -> Array:
+        """Compute k(x,x) + k(y,y) - 2 k(x,y) from values and self-kernels in the kernel's domain (KK-4)."""
+        xp = namespace(values)
+        own, other = own[..., :, None], other[..., None, :]
+        plain = self._exp(own) + self._exp(other) - 2 * self._exp(values)
+        if self.domain == "log":
+            # Where self-kernels are alike, without cancellation: 2 e^h (cosh g - e^(log k - h)), h their mean.
+            safe, safe_other = (xp.where(side > -xp.inf, side, xp.zeros_like(side)) for side in (own, other))
+            alike = (own > -xp.inf) & (other > -xp.inf) & (xp.abs(safe - safe_other) < 1)
+            mean = (safe + safe_other) / 2
+            gap = xp.where(alike, safe - safe_other, xp.zeros_like(mean)) / 4
+            excess = xp.where(alike, values - mean, xp.zeros_like(values))
+            close = self._exp(xp.where(alike, mean, xp.zeros_like(mean))) * (
+                4 * xp.sinh(gap) ** 2 - 2 * xp.expm1(excess)
+            )
+            plain = xp.where(alike, close, plain)
+        return xp.clip(plain, 0.0, None)
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, where the kernel has them."""
@@ -210,7 +233,8 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def _features(self, a: Any) -> Array:
         raise TypeError(
-            f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or EmpiricalMap({type(self).__name__}(...))"
+            f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or "
+            f"EmpiricalMap({type(self).__name__}(...))"
         )
 
     # -- the engine's side -------------------------------------------------------------------------------
@@ -228,11 +252,23 @@ class Kernel(TransformerMixin, BaseEstimator):
             else:
                 xp = namespace(values)
                 values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])  # type: ignore[index]
-        if is_numpy_array(values) and np.isnan(values).any():
-            i, j = np.argwhere(np.isnan(values))[0][-2:]
+            values = self._silenced(values, a, b)
+        xp = namespace(values)
+        if bool(xp.any(xp.isnan(values))):
+            i, j = np.argwhere(np.isnan(to_numpy(values)))[0][-2:]
             raise ArithmeticError(
-                f"{type(self).__name__} gave NaN for a pair (row {i}, column {j} of a tile): please report it with the data"
+                f"{type(self).__name__} has no value for a pair (row {i}, column {j} of a tile): look for numbers in "
+                "the data that are too large to be squared, else please report it with the data"
             )
+        return values
+
+    def _silenced(self, values: Array, a: Prepared, b: Prepared) -> Array:
+        """Let objects of zero norm resemble nothing, whatever rounding left of them."""
+        xp = namespace(values)
+        nothing = -xp.inf if self.domain == "log" else 0.0
+        for zero, at in ((a.zero, (..., slice(None), None)), (b.zero, (..., None, slice(None)))):
+            if zero is not None:
+                values = xp.where(beside(values, zero[at]), nothing, values)
         return values
 
     def _prepared(self, source: Any) -> Prepared:
@@ -250,12 +286,17 @@ class Kernel(TransformerMixin, BaseEstimator):
         zero = values == -np.inf if self.domain == "log" else values <= 0
         if not zero.any():
             return Prepared(operand, norm)
+        if self.domain == "linear" and values.min() < -1e-10 * np.abs(values).max():
+            raise ValueError(
+                f"object {int(np.argmin(values))} has the self-kernel {values.min():.4g} under {type(self).__name__}, "
+                "which is not positive semi-definite and cannot be normalised: wrap the kernel in mc.Repaired first"
+            )
         if self.zero == "raise":
             raise ValueError(
-                f"object {np.argwhere(zero)[0][-1]} has zero norm under {type(self).__name__}, so it cannot be normalised: leave it "
-                "out, set zero='zero' to let it resemble nothing, or normalize=False"
+                f"object {np.argwhere(zero)[0][-1]} has zero norm under {type(self).__name__}, so it cannot be "
+                "normalised: leave it out, set zero='zero' to let it resemble nothing, or normalize=False"
             )
-        mask = xp.asarray(zero)
+        mask = beside(norm, zero)
         harmless = xp.zeros_like(norm) if self.domain == "log" else xp.ones_like(norm)
         return Prepared(operand, xp.where(mask, harmless, norm), zero)
 
@@ -267,10 +308,19 @@ class Kernel(TransformerMixin, BaseEstimator):
         one = xp.zeros_like(a.norm) if self.domain == "log" else xp.ones_like(a.norm)
         if a.zero is None:
             return one
-        return xp.where(xp.asarray(a.zero), -xp.inf if self.domain == "log" else 0.0, one)
+        return xp.where(beside(one, a.zero), -xp.inf if self.domain == "log" else 0.0, one)
 
     def _exp(self, values: Array) -> Array:
-        return namespace(values).exp(values) if self.domain == "log" else values
+        """Turn what is in the kernel's domain into values; infinity is none."""
+        if self.domain == "linear":
+            return values
+        xp = namespace(values)
+        if bool(xp.any(values > float(np.log(xp.finfo(values.dtype).max)))):
+            raise OverflowError(
+                f"{type(self).__name__} has values up to exp({to_numpy(values).max():.6g}), beyond the largest number: "
+                "use kernel.log(X), or normalise the kernel"
+            )
+        return xp.exp(values)
 
     def _matrix(self, a: Prepared, b: Prepared | None, *, log: bool) -> Array:
         def exponentiated(p: Prepared, q: Prepared) -> Array:
@@ -296,31 +346,37 @@ class Kernel(TransformerMixin, BaseEstimator):
         if setting is None or not _hashable(a) or not (b is None or _hashable(b)):
             return self._matrix(self._prepared(a), None if b is None else self._prepared(b), log=False)
 
+        @cache
+        def whole(side: int) -> Prepared:  # all of it, so that messages name an object by its place in the data
+            return self._prepared(a if side == 0 or b is None else b)
+
         def rectangle(rows: Floats, columns: Floats | None) -> Floats:
-            left = self._prepared(_some(a, rows))
-            right = None if columns is None else self._prepared(_some(a if b is None else b, columns))
-            return self._matrix(left, right, log=False)
+            right = None if columns is None else _some(whole(0 if b is None else 1), columns)
+            return self._matrix(_some(whole(0), rows), right, log=False)
 
         return gather(setting, data_digests(a), None if b is None else data_digests(b), rectangle)
 
-    def _setting(self) -> str | None:
-        """Digest of everything but the objects that kernel values depend on; None where it has no digest."""
-        if not self._memoize:
-            return None
-        try:
-            return str(joblib.hash((type(self), self.get_params(), self._learned())))
-        except Exception:  # unpicklable parameters, such as lambdas: the memo is an optimisation only
-            return None
+    def _setting(self) -> Hashable | None:
+        """Return a key of everything but the objects that kernel values depend on; None where there is none."""
+        return parameter_key(self, self._learned()) if self._memoize else None
 
     def _operands(self, X: Any, Y: Any) -> tuple[Self, Prepared, Prepared | None]:
         """Return a kernel that can answer, and the prepared sides; ``Y`` of None or X itself is symmetric."""
         self._check_parameters()
         symmetric = Y is None or Y is X
         kernel = self._ready(X) if symmetric else self._ready(X, Y)
-        a = kernel._prepared(kernel._source(kernel._accept(X, reset=False)))
+        left = kernel._source(kernel._admit(X, reset=False))
         if symmetric:
-            return kernel, a, None
-        return kernel, a, kernel._prepared(kernel._source(kernel._accept(Y, reset=False)))
+            return kernel, kernel._prepared(left), None
+        right = kernel._match(kernel._source(kernel._admit(Y, reset=False)), left)
+        return kernel, kernel._prepared(left), kernel._prepared(right)
+
+    def _admit(self, X: Any, *, reset: bool) -> Any:
+        """Accept data, of which there must be some."""
+        shape = getattr(X, "shape", None)
+        if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
+            raise ValueError(f"{type(self).__name__} got no data (0 objects): pass at least one")
+        return self._accept(X, reset=reset)
 
     def _ready(self, *data: Any) -> Self:
         """Return this kernel if it can answer, else a copy that has seen what the data share. Nothing is kept."""
@@ -332,7 +388,7 @@ class Kernel(TransformerMixin, BaseEstimator):
                 "kernel.fit(training_data) first"
             )
         kernel: Self = clone(self)
-        kernel._learn(kernel._accept(joined(data), reset=True))
+        kernel._learn(kernel._admit(joined(data), reset=True))
         return kernel
 
     # -- algebra ------------------------------------------------------------------------------------------
@@ -358,21 +414,38 @@ def len_of(X: Any) -> int:
 
 
 def joined(data: tuple[Any, ...]) -> Any:
-    """Put several data sets of one kind together, so that what they share is learned from all."""
-    first = data[0]
-    if len(data) == 1 or isinstance(first, Batch):
-        return first
-    if isinstance(first, Sequences):
-        return Sequences.concat([first if d is first else Sequences(d, alphabet=first.alphabet) for d in data])
-    if sparse.issparse(first):
-        return sparse.vstack(data, format="csr")
-    if hasattr(first, "shape") and len(first.shape) == 2 and len({np.shape(d)[1:] for d in data}) == 1:
-        return np.concatenate([np.asarray(d) for d in data])
-    return [datum for d in data for datum in d]
+    """Put several data sets together, so that what they share is learned from all; batches of models share nothing."""
+    raw = [d for d in data if not isinstance(d, Batch)]
+    if len(raw) <= 1:
+        return raw[0] if raw else data[0]
+    first = raw[0]
+    for d in raw:
+        if isinstance(d, Sequences):
+            return Sequences.concat([s if isinstance(s, Sequences) else Sequences(s, alphabet=d.alphabet) for s in raw])
+    if all(hasattr(d, "shape") and len(d.shape) == 2 for d in raw):
+        if len({d.shape[1] for d in raw}) == 1:
+            if any(sparse.issparse(d) for d in raw):
+                return sparse.vstack([sparse.csr_array(d) for d in raw], format="csr")
+            rows = np.concatenate([np.asarray(d) for d in raw])
+            return type(first)(rows, columns=first.columns) if hasattr(first, "columns") else rows
+        if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":
+            return first  # the other side's width is checked against it
+    return [datum for d in raw for datum in d]
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether ``value`` is a whole number, ``least`` or more."""
+    return is_number(value) and float(value) == int(value) and int(value) >= least
 
 
 def _hashable(source: Any) -> bool:
-    return hasattr(source, "digests") or is_numpy_array(source)
+    """Whether the memo can keep this source's values: it holds NumPy numbers, no gradients and nothing on a device."""
+    if isinstance(source, Batch):
+        fields = [getattr(source, name) for name in (*source._arrays, *source._parts)]
+        return all(_hashable(field) for field in fields)
+    if hasattr(source, "parts"):
+        return all(_hashable(part) for part in source.parts)
+    return isinstance(source, CSRRows) or is_numpy_array(source) or hasattr(source, "digests")
 
 
 def _some(source: Any, index: Floats) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array
 from mercer._batch import Batch
 from mercer.families._coupling import Coupling
+from mercer.families._csr import CSRRows
 from mercer.families._estimator import Estimator
-from mercer.kernels._base import Kernel
+from mercer.kernels._base import Kernel, is_whole
 
 
 class ModelKernel(Kernel):
@@ -25,30 +27,52 @@ class ModelKernel(Kernel):
             return X
         if self.model is None:
             raise TypeError(
-                f"{type(self).__name__}() has no model, and {type(X).__name__} is no batch of distributions: give it a model that "
-                f"turns data into distributions, as in {type(self).__name__}(mc.Gaussian()), or pass a batch such as mc.Gaussians(...)"
+                f"{type(self).__name__}() has no model, and {type(X).__name__} is no batch of distributions: give it a "
+                f"model that turns data into distributions, as in {type(self).__name__}(mc.Gaussian()), or pass a "
+                "batch such as mc.Gaussians(...)"
             )
         return self.model.accept(X, owner=self, reset=reset, context=getattr(self, "context_", None))
 
     def _learn(self, X: Any, y: Any = None) -> None:
+        self.__dict__.pop("context_", None)
         if not isinstance(X, Batch):
-            self.model._check_parameters()
             self.context_ = self.model.context(X)
 
     def _source(self, X: Any) -> Any:
-        return X if isinstance(X, Batch) else self.model._fit_accepted(X, self.context_)
+        if isinstance(X, Batch):
+            return X
+        if not hasattr(self, "context_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} was fitted to a batch of models and has learned nothing about data: fit "
+                "it to data, or pass a batch"
+            )
+        return self.model._fit_accepted(X, self.context_)
+
+    def _match(self, source: Any, reference: Any) -> Any:
+        reference._check_alike(source)
+        sparse = getattr(reference, "sparse", False)
+        if sparse == getattr(source, "sparse", False):
+            return source
+        if not sparse:
+            return source.dense()
+        return source._make(probability=CSRRows.of(source.probability), trials=source.trials)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.model is not None and not isinstance(self.model, Estimator):
             raise TypeError(
-                f"model = {self.model!r}: give an estimator such as mc.Gaussian() (without fitting it), or None to compare batches"
+                f"model = {self.model!r}: give an estimator such as mc.Gaussian() (without fitting it), or None to "
+                "compare batches"
             )
+        if self.model is not None:
+            self.model._check_parameters()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if isinstance(self.model, Estimator):
             tags.input_tags = self.model.__sklearn_tags__().input_tags
+            # A model of one row needs a prior for the coordinates that the row lacks.
+            tags.input_tags.allow_nan &= self.model.prior is not None
         return tags
 
 
@@ -61,30 +85,26 @@ class CoupledKernel(ModelKernel):
         raise NotImplementedError
 
     def _lengths(self) -> tuple[int, ...] | None:
-        return None if self.length is None else (self.length,)
+        return None if self.length is None else (int(self.length),)
 
     def _prepare(self, source: Any) -> Any:
         return source.couple(self._coupling(), self._lengths())
 
     def _tile(self, a: Any, b: Any) -> Array:
-        if hasattr(a, "batch"):
-            a.batch._check_alike(b.batch)
         return self._single(a.pair(b))
 
     def _self(self, a: Any) -> Array:
         values = a.alone()
-        return values[0] if len(values.shape) == 2 else values
+        return values[0, ...] if len(values.shape) == 2 else values
 
     @staticmethod
     def _single(values: Array) -> Array:
         """Drop the axis of lengths, of which there is one."""
-        return values[0] if len(values.shape) == 3 else values
+        return values[0, ...] if len(values.shape) == 3 else values
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.length is not None and (
-            isinstance(self.length, bool) or int(self.length) != self.length or self.length < 1
-        ):
+        if self.length is not None and not is_whole(self.length, 1):
             raise ValueError(
                 f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more"
             )
@@ -105,8 +125,8 @@ class SharedModelKernel(Kernel):
                 )
         elif not isinstance(self.model, Estimator):
             raise TypeError(
-                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as mc.Gaussian() or a "
-                "fitted batch of shape (1,)"
+                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as "
+                "mc.Gaussian() or a fitted batch of shape (1,)"
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Any:

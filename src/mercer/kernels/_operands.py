@@ -49,6 +49,15 @@ class Rows:
             return self.values.rows.power(2.0).row_sums()
         return namespace(self.values).sum(self.values * self.values, axis=-1)
 
+    def squared_distances(self, other: Rows) -> Array:
+        """Return |x - y|^2 of every pair; dense rows about their mean, so that data far from zero lose no digits."""
+        left, right = self, other
+        if not (self.sparse or other.sparse):
+            origin = namespace(self.values).mean(self.values, axis=0, keepdims=True)
+            left, right = Rows(self.values - origin), Rows(other.values - origin)
+        squared = left.squares()[:, None] + right.squares()[None, :] - 2 * left.inner(right)
+        return namespace(squared).clip(squared, 0.0, None)
+
     def dense(self) -> Array:
         """Return the rows as an ordinary matrix."""
         return self.values.rows.dense() if self.sparse else self.values

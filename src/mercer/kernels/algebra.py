@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -67,21 +68,18 @@ class Compound(Kernel):
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if reset:
-            # scikit-learn's rule: the object that is fitted remembers the width of its input, and its parts theirs.
-            accepted = tuple(part._accept(X, reset=True) for part in self._fresh())
-        else:
-            accepted = tuple(part._accept(X, reset=False) for part in self._parts())
-        self._copy_width()
-        return Together(accepted)
-
-    def _fresh(self) -> tuple[Kernel, ...]:
-        self.kernels_ = tuple(clone(getattr(self, name)) for name in self._names())
-        return self.kernels_
+            self.kernels_ = tuple(clone(getattr(self, name)) for name in self._names())
+        accepted = Together(tuple(part._accept(X, reset=reset) for part in self._parts()))
+        if reset:
+            self._copy_width()
+        return accepted
 
     def _copy_width(self) -> None:
+        """Follow scikit-learn's rule: the object that is fitted remembers the width of its input."""
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self._parts()[0], name) and not hasattr(self, name):
-                setattr(self, name, getattr(self._parts()[0], name))
+            self.__dict__.pop(name, None)
+            if hasattr(self.kernels_[0], name):
+                setattr(self, name, getattr(self.kernels_[0], name))
 
     def _learn(self, X: Any, y: Any = None) -> None:
         for part, data in zip(self.kernels_, X.parts, strict=True):
@@ -91,6 +89,10 @@ class Compound(Kernel):
     def _source(self, X: Any) -> Any:
         return Together(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))
 
+    def _match(self, source: Any, reference: Any) -> Any:
+        sides = zip(self._parts(), source.parts, reference.parts, strict=True)
+        return Together(tuple(part._match(s, r) for part, s, r in sides))
+
     def _prepare(self, source: Any) -> Any:
         return Together(tuple(part._prepared(s) for part, s in zip(self._parts(), source.parts, strict=True)))
 
@@ -99,11 +101,20 @@ class Compound(Kernel):
         return next((part._needs_fit for part in self._parts() if part._needs_fit), "")
 
     def _learned(self) -> Any:
-        return [part._learned() for part in self._parts()]
+        # The fitted parts answer, whose parameters may be older than this kernel's.
+        return [part._setting() for part in self._parts()]
+
+    def _setting(self) -> Hashable | None:
+        unknown = any(part._setting() is None for part in self._parts())
+        return None if unknown else super()._setting()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = self._parts()[0].__sklearn_tags__().input_tags
+        parts = [part.__sklearn_tags__().input_tags for part in self._parts()]
+        tags.input_tags = parts[0]
+        tags.input_tags.sparse = all(part.sparse for part in parts)
+        tags.input_tags.allow_nan = all(part.allow_nan for part in parts)
+        tags.input_tags.positive_only = any(part.positive_only for part in parts)
         return tags
 
     def _tiles(self, a: Together, b: Together) -> list[Array]:
@@ -179,18 +190,15 @@ class Multiplied(_Pair):
     """
 
     def _tile(self, a: Together, b: Together) -> Array:
-        if self.domain == "log":
-            left, right = self._tiles(a, b)
-            return left + right
-        for part, p, q in zip(self._parts(), a.parts, b.parts, strict=True):
-            if part.domain == "log" and not part.normalize:
-                logs = part.tile(p, q)
-                xp = namespace(logs)
-                if logs.size and float(xp.max(logs)) < -700:
-                    raise FloatingPointError(
-                        f"all values of {type(part).__name__} underflow beside a kernel that can be negative: set its normalize=True"
-                    )
         left, right = self._tiles(a, b)
+        if self.domain == "log":
+            return left + right
+        for part, values in zip(self._parts(), (left, right), strict=True):
+            if part.domain == "log" and not part.normalize and not bool(namespace(values).any(values > 0)):
+                raise FloatingPointError(
+                    f"all values of {type(part).__name__} underflow beside a kernel that can be negative: normalise "
+                    "it, with normalize=True or mc.Normalized"
+                )
         return left * right
 
     def _self(self, a: Together) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,16 @@ from mercer.data import Sequences
 from mercer.families._coupling import InnerLeaf
 from mercer.families._family import check_gamma
 from mercer.families.categorical import smoothed_features
-from mercer.kernels._base import Kernel
+from mercer.kernels._base import Kernel, is_whole
 
 Floats = np.ndarray[Any, Any]
 
 BLOCK_POINTS = 1024
 """Points of one side whose base kernels are alive at once."""
+
+
+UNDERFLOW = -600.0
+"""Log sums below this have lost terms to underflow and are summed once more, as logarithms."""
 
 
 class EmpiricalMeanMap(Kernel):
@@ -68,7 +73,7 @@ class EmpiricalMeanMap(Kernel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_gamma(self.gamma)
-        if isinstance(self.order, bool) or int(self.order) != self.order or self.order < 0:
+        if not is_whole(self.order, 0):
             raise ValueError(
                 f"order = {self.order!r}: give 0 for single points, or the number of neighbours in a window"
             )
@@ -81,8 +86,8 @@ class EmpiricalMeanMap(Kernel):
             point = int(np.flatnonzero(np.isnan(X.values).any(axis=1))[0])
             owner = int(np.searchsorted(X.offsets, point, side="right")) - 1
             raise ValueError(
-                f"sequence {owner} has a coordinate that was not observed (NaN): a mean map of the data cannot marginalise it; use "
-                "MeanMap(Gaussian('diagonal')), or leave such points out"
+                f"{X.name(owner)} has a coordinate that was not observed (NaN): a mean map of the data cannot "
+                "marginalise it; use MeanMap(Gaussian('diagonal')), or leave such points out"
             )
         return X
 
@@ -102,7 +107,7 @@ class EmpiricalMeanMap(Kernel):
             counts = source.counts()
             return InnerLeaf(smoothed_features(counts / counts.sum(axis=1, keepdims=True), self.gamma))
         points = source.one_hot() if source.is_symbols else source
-        return PointSets(points.windows(self.order) if self.order else points, self.gamma)
+        return PointSets(points.windows(int(self.order)) if self.order else points, self.gamma)
 
     def _tile(self, a: Any, b: Any) -> Array:
         return a.pair(b)
@@ -146,38 +151,53 @@ class PointSets:
 
     def pair(self, other: PointSets) -> Floats:
         """Log average base kernel of every pair of sets."""
-        return safe_log(self._sums(other) / self.sets.lengths[:, None] / other.sets.lengths)
+        logs = safe_log(self._summed(other))
+        if np.any(logs < UNDERFLOW):
+            top = np.full(logs.shape, -np.inf)
+            for x, y, base in self._blocks(other):
+                _reduce(np.maximum, top, base, x, y)
+            logs = safe_log(self._summed(other, top)) + top
+        return logs - np.log(self.sets.lengths)[:, None] - np.log(other.sets.lengths)
 
     def alone(self) -> Floats:
         """Log average base kernel of every set with itself."""
         return np.array([self[i : i + 1].pair(self[i : i + 1])[0, 0] for i in range(len(self))])
 
-    def _sums(self, other: PointSets) -> Floats:
-        """Sum base kernels over all points of every pair, a block of rows and of columns at a time."""
+    def _summed(self, other: PointSets, top: Floats | None = None) -> Floats:
+        """Sum base kernels over all points of every pair; ``top``, one logarithm per pair, is taken out of them."""
         total = np.zeros((len(self), len(other)))
+        for x, y, base in self._blocks(other):
+            if top is not None:
+                base -= top[x][:, y]
+            _reduce(np.add, total, np.exp(base, out=base), x, y)
+        return total
+
+    def _blocks(self, other: PointSets) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Log base kernels, a block of rows and of columns at a time, and the sets that these points belong to."""
         x, y = self.sets.values, other.sets.values
         owner_x = np.repeat(np.arange(len(self)), self.sets.lengths)
         owner_y = np.repeat(np.arange(len(other)), other.sets.lengths)
         for i in range(0, len(x), BLOCK_POINTS):
             for j in range(0, len(y), BLOCK_POINTS):
                 rows, columns = slice(i, i + BLOCK_POINTS), slice(j, j + BLOCK_POINTS)
-                base = _rbf(x[rows], y[columns], self.gamma)
-                _add_blocks(total, base, owner_x[rows], owner_y[columns])
-        return total
+                yield owner_x[rows], owner_y[columns], _log_rbf(x[rows], y[columns], self.gamma)
 
 
-def _rbf(x: Floats, y: Floats, gamma: float) -> Floats:
+def _log_rbf(x: Floats, y: Floats, gamma: float) -> Floats:
+    origin = x.mean(axis=0)  # points far from zero lose no digits
+    x, y = x - origin, y - origin
     squared = x @ (-2 * y.T)
     squared += np.sum(x * x, axis=1)[:, None]
     squared += np.sum(y * y, axis=1)
     np.maximum(squared, 0.0, out=squared)
     squared *= -gamma
-    return np.exp(squared, out=squared)
+    return np.asarray(squared)
 
 
-def _add_blocks(total: Floats, base: Floats, owner_x: Floats, owner_y: Floats) -> None:
-    """Add a block of base kernels to the sums of the sets that own its points (owners ascend)."""
+def _reduce(operation: Any, total: Floats, base: Floats, owner_x: Floats, owner_y: Floats) -> None:
+    """Add a block of base kernels to what is known of the sets that own its points (owners ascend)."""
     rows, row_starts = np.unique(owner_x, return_index=True)
     columns, column_starts = np.unique(owner_y, return_index=True)
-    sums = np.add.reduceat(np.add.reduceat(base, column_starts, axis=1), row_starts, axis=0)
-    total[np.ix_(rows, columns)] += sums
+    reduced = operation.reduceat(operation.reduceat(base, column_starts, axis=1), row_starts, axis=0)
+    where = np.ix_(rows, columns)
+    total[where] = operation(total[where], reduced)

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, to_numpy
+from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families._estimator import segment_sum, segments
+from mercer.families._family import is_number
+from mercer.kernels._base import is_whole
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import Rows
 
@@ -27,7 +30,7 @@ class Fisher(SharedModelKernel):
         The metric of the scores: none (the practical kernel), the diagonal or all of the training data's second moment,
         that of points drawn from the model, or the model's own information.
     ridge : float, default=1e-3
-        Added to an estimated information, as a fraction of its mean diagonal.
+        Added to an estimated information, as a fraction of its mean diagonal; 0 takes the pseudo-inverse.
     n_samples : int, default=10000
         Points drawn for ``information="sampled"``.
     random_state : int or None, default=0
@@ -83,8 +86,17 @@ class Fisher(SharedModelKernel):
         super()._check_parameters()
         if self.information not in INFORMATION:
             raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
-        if not np.isfinite(self.ridge) or self.ridge < 0:
+        if not is_number(self.ridge) or self.ridge < 0:
             raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean information, 0 or more")
+        if not is_whole(self.n_samples, 1):
+            raise ValueError(f"n_samples = {self.n_samples!r}: give the number of points to draw, 1 or more")
+        if isinstance(self.model, Batch):
+            self._check_scores(self.model)
+
+    @staticmethod
+    def _check_scores(model: Any) -> None:
+        if not hasattr(model, "fisher_scores"):
+            raise TypeError(f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have; use a family")
 
     @property
     def _needs_fit(self) -> str:
@@ -94,10 +106,7 @@ class Fisher(SharedModelKernel):
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
-        if not hasattr(self.model_, "fisher_scores"):
-            raise TypeError(
-                f"Fisher needs `fisher_scores`, which {type(self.model_).__name__} does not have; use a family"
-            )
+        self._check_scores(self.model_)
         self._whiten = self._whitening(X)
 
     def _scores(self, X: Any) -> Floats:
@@ -110,39 +119,39 @@ class Fisher(SharedModelKernel):
         if self.information == "identity":
             return None
         if self.information == "exact":
-            return self._root(to_numpy(self.model_.fisher_information())[0], ridge=0.0, cut=1e-12)
+            return self._root(to_numpy(self.model_.fisher_information())[0], ridge=0.0)
         if self.information == "sampled":
-            points = self.model_.sample(self.n_samples, random_state=self.random_state)[0]
+            points = self.model_.sample(int(self.n_samples), random_state=self.random_state)[0]
             scores = to_numpy(self.model_.fisher_scores(points))[0]
-            return self._root(scores.T @ scores / len(scores), ridge=self.ridge)
+            return self._root(scores.T @ scores / len(scores), self.ridge)
         scores = self._scores(X)
         if self.information == "diagonal":
-            moment = np.mean(scores * scores, axis=0)
-            self.effective_rank_ = float(moment.sum() ** 2 / max(np.sum(moment**2), 1e-300))
-            return 1 / np.sqrt(moment + self.ridge * max(float(moment.mean()), 1e-300))
+            return self._inverse_root(np.mean(scores * scores, axis=0), self.ridge)
+        if scores.shape[0] >= scores.shape[1]:
+            return self._root(scores.T @ scores / len(scores), self.ridge)
         return self._dual_root(scores)
 
-    def _root(self, information: Floats, ridge: float, cut: float = 0.0) -> Floats:
-        """Return a matrix W with W W' = (I + ridge)^+."""
+    def _root(self, information: Floats, ridge: float) -> Floats:
+        """Return a matrix W with W W' = (I + ridge)^-1, the pseudo-inverse without a ridge."""
         values, vectors = np.linalg.eigh(information)
-        top = max(float(values[-1]), 1e-300)
-        self.effective_rank_ = float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
-        raised = np.maximum(values, 0) + ridge * max(float(values.mean()), 1e-300)
-        keep = raised > cut * top
-        return np.asarray(vectors[:, keep] / np.sqrt(raised[keep]))
+        return np.asarray(vectors * self._inverse_root(values, ridge))
 
     def _dual_root(self, scores: Floats) -> Floats:
-        """Return the same for the scores' second moment, without a P x P decomposition when data are fewer than parameters."""
+        """Return the same for the second moment of fewer scores than parameters, without decomposing P x P."""
         n, p = scores.shape
-        if p <= n:
-            return self._root(scores.T @ scores / n, ridge=self.ridge)
         _, singular, right = np.linalg.svd(scores, full_matrices=False)
-        values = singular**2 / n
+        # The p - n eigenvalues that are 0 come last: (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
+        inverse = self._inverse_root(np.append(singular**2 / n, np.zeros(p - n)), self.ridge)
+        inside = right.T * (inverse[:n] - inverse[-1]) @ right
+        return np.asarray(inside + inverse[-1] * np.eye(p))
+
+    def _inverse_root(self, values: Floats, ridge: float) -> Floats:
+        """Return (values + ridge)^{-1/2}; without a ridge 0 where a value is below 1e-12 of the largest (FK-2)."""
+        values = np.maximum(values, 0.0)
         self.effective_rank_ = float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
-        ridge = max(self.ridge * float(values.sum()) / p, 1e-300)
-        # (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
-        inside = right.T * (1 / np.sqrt(values + ridge) - 1 / np.sqrt(ridge)) @ right
-        return np.asarray(inside + np.eye(p) / np.sqrt(ridge))
+        raised = values + ridge * values.mean()
+        keep = raised > (0.0 if ridge else 1e-12 * values.max())
+        return np.where(keep, 1 / np.sqrt(np.where(keep, raised, 1.0)), 0.0)
 
     def _prepare(self, source: Any) -> Rows:
         scores = self._scores(source)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from sklearn.exceptions import NotFittedError
+
 from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._verdict import Verdict
@@ -82,10 +84,14 @@ class JensenShannon(ModelKernel):
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
+        self.__dict__.pop("center_", None)
         if self.form == "centering":
-            batch = super()._source(X)
-            self._check_family(batch)
-            self.center_ = batch.pooled()
+            self.center_ = self._source(X).pooled()
+
+    def _source(self, X: Any) -> Any:
+        batch = super()._source(X)
+        self._check_family(batch)
+        return batch
 
     @property
     def _needs_fit(self) -> str:
@@ -97,23 +103,25 @@ class JensenShannon(ModelKernel):
     def _check_family(self, batch: Batch) -> None:
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
-                f"JensenShannon needs an exponential family with a dual, which {type(batch).__name__} is not: use a family "
-                "such as Gaussians or Multinomials, or another kernel"
+                f"JensenShannon needs an exponential family with a dual, which {type(batch).__name__} is not: use a "
+                "family such as Gaussians or Multinomials, or another kernel"
             )
         verdict = batch.dual_psd(self.form, self.t)
         if verdict != "no":
             return
-        sentence = f"JensenShannon(form={self.form!r}, t={self.t}) is not positive semi-definite for this family. {verdict.reason}"
+        named = f"JensenShannon(form={self.form!r}, t={self.t})"
+        sentence = f"{named} is not positive semi-definite for this family. {verdict.reason}"
         if self.check_psd:
             raise ValueError(f"{sentence}; check_psd=False allows it all the same")
         warnings.warn(sentence, stacklevel=4)
 
     def _prepare(self, source: Any) -> Any:
-        self._check_family(source)
         operand = source.couple(Divergence())
         if self.form != "centering":
             return operand
-        center = self.center_.couple(Divergence())
+        if not hasattr(self, "center_"):
+            raise NotFittedError("this JensenShannon was fitted with another form, and knows no centre: call fit again")
+        center = self._match(self.center_, source).couple(Divergence())
         return _Centred(operand, operand.pair(center)[:, 0])
 
     def _tile(self, a: Any, b: Any) -> Array:
@@ -123,7 +131,8 @@ class JensenShannon(ModelKernel):
 
     def _self(self, a: Any) -> Array:
         if self.form == "centering":
-            return 2 * a.to_center
+            xp = namespace(a.to_center)  # below rounding, an object is at the centre and has no direction
+            return 2 * xp.where(a.to_center > 1e-14, a.to_center, xp.zeros_like(a.to_center))
         return self._from_divergence(a.alone())
 
     def _from_divergence(self, psi: Array) -> Array:

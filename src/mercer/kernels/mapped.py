@@ -8,10 +8,11 @@ import numpy as np
 
 from mercer._array import Array, namespace, to_numpy
 from mercer._verdict import Verdict
-from mercer.families._family import check_gamma
+from mercer.families._estimator import data_digests
+from mercer.families._family import check_gamma, is_number
 from mercer.kernels._operands import Rows
 from mercer.kernels.algebra import Together
-from mercer.kernels.wrappers import Wrapper, _WithDiagonal
+from mercer.kernels.wrappers import Wrapper, _finite, _WithDiagonal
 
 Floats = np.ndarray[Any, Any]
 
@@ -34,12 +35,15 @@ class _Trained(Wrapper):
     def _learn_gram(self, inner: Any) -> None:
         raise NotImplementedError
 
-    def _columns(self, operand: Together, *, log: bool = False) -> Floats:
+    def _prepare(self, source: Any) -> Any:
+        return super()._prepare(self._match(source, Together((self._inner.train_,))))
+
+    def _columns(self, operand: Together, *, log: bool = False) -> Array:
         """Kernel of every object with the training objects, ``(N, n_train)``."""
-        return to_numpy(self._inner._matrix(operand.parts[0], self._train, log=log))
+        return self._inner._matrix(operand.parts[0], self._train, log=log)
 
     def _learned(self) -> Any:
-        return [part.train_.digests() if hasattr(part.train_, "digests") else part.train_ for part in self._parts()]
+        return super()._learned(), data_digests(self._inner.train_)
 
     def __getstate__(self) -> dict[str, Any]:
         # The prepared operand can be made again, and may be large or live on a device.
@@ -65,8 +69,8 @@ class Centered(_Trained):
 
     Notes
     -----
-    :math:`k(x,y) - \bar k(x) - \bar k(y) + \bar{\bar k}`, the bars being means over the training data: KK-3 with a constant as the only
-    confound.
+    :math:`k(x,y) - \bar k(x) - \bar k(y) + \bar{\bar k}`, the bars being means over the training data: KK-3 with a
+    constant as the only confound.
 
     Examples
     --------
@@ -82,18 +86,24 @@ class Centered(_Trained):
         self.zero = zero
 
     def _learn_gram(self, inner: Any) -> None:
-        self._mean = float(np.mean(to_numpy(inner._matrix(self._train, None, log=False))))
+        matrix = inner._matrix(self._train, None, log=False)
+        self._mean = namespace(matrix).mean(matrix)
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        return _WithDiagonal(operand, self._columns(operand).mean(axis=1))
+        columns = self._columns(operand)
+        return _WithDiagonal(operand, namespace(columns).mean(columns, axis=-1))
 
     def _tile(self, a: Any, b: Any) -> Array:
         values = self._tiles(a.operand, b.operand)[0]
         return values - a.diagonal[:, None] - b.diagonal[None, :] + self._mean
 
     def _self(self, a: Any) -> Array:
-        return self._diagonals(a.operand)[0] - 2 * a.diagonal + self._mean
+        own = self._diagonals(a.operand)[0]
+        xp = namespace(own)
+        values = own - 2 * a.diagonal + self._mean
+        rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.diagonal) + xp.abs(self._mean))
+        return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the centre has no direction
 
     @property
     def psd(self) -> Verdict:
@@ -128,10 +138,10 @@ class EmpiricalMap(_Featured):
     kernel : Kernel
         A kernel with positive values.
     gamma : float or None, default=None
-        None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the number of training
-        objects.
+        None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the
+        number of training objects.
     floor : float, default=-700.0
-        What a log kernel of -inf counts as.
+        What a log kernel of -inf counts as, or the smallest finite one of the training data where that is lower.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
@@ -139,15 +149,15 @@ class EmpiricalMap(_Featured):
 
     Notes
     -----
-    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, columns standardised. Positive
-    semi-definite by construction.
+    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, columns
+    standardised. Positive semi-definite by construction.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.array([[0.0], [1.0], [20.0], [21.0]])
     >>> mc.EmpiricalMap(mc.RBF(gamma=5.0)).fit_transform(X).round(2)[0]
-    array([ 1.,  1., -1., -1.])
+    array([ 1.  ,  0.99, -1.  , -1.  ])
     """
 
     def __init__(
@@ -177,34 +187,46 @@ class EmpiricalMap(_Featured):
             raise ValueError(
                 f"{type(self.kernel).__name__} can be negative, and has no logarithm: map a kernel with positive values"
             )
+        if not is_number(self.floor):
+            raise ValueError(f"floor = {self.floor!r}: give the finite number that a log kernel of -inf counts as")
 
     def _learn_gram(self, inner: Any) -> None:
         logs = self._description(Together((self._train,)), symmetric=True)
+        finite = logs > -np.inf
+        self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
+        logs = np.where(finite, logs, self._floor)
         self._center = logs.mean(axis=0)
         spread = logs.std(axis=0)
         self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
 
     def _description(self, operand: Together, *, symmetric: bool = False) -> Floats:
-        """Log kernels with the training objects, normalised, -inf at the floor."""
+        """Log kernels with the training objects, normalised."""
         inner = self._inner
         if symmetric:
             logs = to_numpy(inner._matrix(self._train, None, log=True))
         else:
-            logs = self._columns(operand, log=True)
-        own, theirs = (to_numpy(inner._diagonal(side)) for side in (operand.parts[0], self._train))
-        return np.maximum(logs - (own[:, None] + theirs) / 2, self.floor)
+            logs = to_numpy(self._columns(operand, log=True))
+        own, theirs = (to_numpy(_finite(inner._diagonal(side))) for side in (operand.parts[0], self._train))
+        return np.asarray(logs - (own[:, None] + theirs) / 2)
 
     def _map(self, operand: Together) -> Floats:
-        return (self._description(operand) - self._center) / self._scale
+        logs = self._description(operand)
+        return (np.where(logs > -np.inf, logs, self._floor) - self._center) / self._scale
 
     def _tile(self, a: Rows, b: Rows) -> Array:
         if self.gamma is None:
             return a.inner(b)
-        squared = a.squares()[:, None] + b.squares()[None, :] - 2 * a.inner(b)
-        return -self.gamma / a.width * namespace(squared).clip(squared, 0.0, None)
+        return -self.gamma / a.width * a.squared_distances(b)
 
     def _self(self, a: Rows) -> Array:
-        return a.squares() if self.gamma is None else a.squares() * 0.0
+        return a.squares() if self.gamma is None else np.zeros(len(a))
+
+    def _features(self, a: Rows) -> Array:
+        if self.gamma is not None:
+            raise TypeError(
+                f"a Gaussian of descriptions (gamma={self.gamma}) has no finite explicit features: gamma=None has"
+            )
+        return super()._features(a)
 
     @property
     def psd(self) -> Verdict:
@@ -232,8 +254,8 @@ class Repaired(_Featured):
     Notes
     -----
     With :math:`K = V \Lambda V^\top` and the positive part :math:`V_+, \Lambda_+`, objects are mapped to
-    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes its nearest positive semi-definite one, and test rows are projected the
-    same way.
+    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes its nearest positive semi-definite one, and
+    test rows are projected the same way.
 
     Examples
     --------
@@ -253,15 +275,17 @@ class Repaired(_Featured):
         super()._check_parameters()
         if self.method != "clip":
             raise ValueError(f"method = {self.method!r}: the one repair that maps test rows consistently is 'clip'")
+        if not is_number(self.tolerance) or self.tolerance < 0:
+            raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, 0 or more")
 
     def _learn_gram(self, inner: Any) -> None:
         values, vectors = np.linalg.eigh(to_numpy(inner._matrix(self._train, None, log=False)))
         keep = values > self.tolerance * np.abs(values).max()
-        self.clipped_ = float(np.abs(values[values < 0]).sum() / np.abs(values).sum())
+        self.clipped_ = float(np.abs(values[values < 0]).sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
         self._projection = vectors[:, keep] / np.sqrt(values[keep])
 
     def _map(self, operand: Together) -> Floats:
-        return np.asarray(self._columns(operand) @ self._projection)
+        return np.asarray(to_numpy(self._columns(operand)) @ self._projection)
 
     @property
     def psd(self) -> Verdict:

@@ -30,8 +30,8 @@ class MeanMap(CoupledKernel):
     -----
     .. math:: k(p, q) = \iint p(x)\, q(y)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
 
-    (GMMK-0). For sequences the base kernel is the product over time. Multinomial counts use the base kernel that averages
-    over all alignments of the tokens (GMMK-10c).
+    (GMMK-0). For sequences the base kernel is the product over time. Multinomial counts use the base kernel that
+    averages over all alignments of the tokens (GMMK-10c).
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from mercer._array import Array, namespace
+from mercer._array import Array
 from mercer._verdict import Verdict
 from mercer.families._csr import CSRRows
 from mercer.families._family import check_gamma
@@ -98,11 +98,10 @@ class RBF(_VectorKernel):
 
     def _tile(self, a: Rows, b: Rows) -> Array:
         gamma = 1.0 / a.width if self.gamma is None else self.gamma
-        squared = a.squares()[:, None] + b.squares()[None, :] - 2 * a.inner(b)
-        return -gamma * namespace(squared).clip(squared, 0.0, None)
+        return -gamma * a.squared_distances(b)
 
     def _self(self, a: Rows) -> Array:
-        return a.squares() * 0.0
+        return np.zeros(len(a))
 
     @property
     def psd(self) -> Verdict:

@@ -80,8 +80,8 @@ class Tempered(Wrapper):
 
     Notes
     -----
-    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible: check the Gram matrix with
-    ``mc.psd.check`` and repair it with `Repaired`.
+    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible: check the Gram matrix
+    with ``mc.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class Tempered(Wrapper):
 
     def _tile(self, a: Any, b: Any) -> Array:
         logs = self._tiles(a.operand, b.operand)[0]
-        return self.beta * (logs - (a.diagonal[:, None] + b.diagonal[None, :]) / 2)
+        return self.beta * (logs - (_finite(a.diagonal)[:, None] + _finite(b.diagonal)[None, :]) / 2)
 
     def _self(self, a: Any) -> Array:
-        return a.diagonal * 0.0
+        return a.diagonal - _finite(a.diagonal)
 
     @property
     def psd(self) -> Verdict:
@@ -158,21 +158,14 @@ class Gaussianized(Wrapper):
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        inner = self._inner
-        return _WithDiagonal(operand, inner._exp(inner._diagonal(operand.parts[0])))
+        return _WithDiagonal(operand, self._inner._diagonal(operand.parts[0]))
 
     def _tile(self, a: Any, b: Any) -> Array:
         inner, (p,), (q,) = self._inner, a.operand.parts, b.operand.parts
-        values = inner.tile(p, q)
-        xp = namespace(values)
-        if inner.domain == "log" and inner.normalize:
-            squared = -2 * xp.expm1(values)  # exact for objects that are close
-        else:
-            squared = a.diagonal[:, None] + b.diagonal[None, :] - 2 * inner._exp(values)
-        return -self.gamma * xp.clip(squared, 0.0, None)
+        return -self.gamma * inner._squared_distances(inner.tile(p, q), a.diagonal, b.diagonal)
 
     def _self(self, a: Any) -> Array:
-        return a.diagonal * 0.0
+        return namespace(a.diagonal).zeros_like(a.diagonal)
 
     @property
     def psd(self) -> Verdict:
@@ -180,6 +173,12 @@ class Gaussianized(Wrapper):
         return Verdict(
             str(self._inner.psd), f"a Gaussian of a Hilbert space distance (LMMK-2); {self._inner.psd.reason}"
         )
+
+
+def _finite(diagonal: Array) -> Array:
+    """Log self-kernels, 0 for objects of zero norm, whose log kernels are -inf anyway."""
+    xp = namespace(diagonal)
+    return xp.where(diagonal > -xp.inf, diagonal, xp.zeros_like(diagonal))
 
 
 class _WithDiagonal:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, namespace, safe_log, to_numpy
-from mercer._batch import Batch
+from mercer._array import Array, beside, namespace, safe_log, to_numpy
+from mercer._batch import Batch, take_rows
 from mercer.data import Sequences
 from mercer.families._coupling import Coupling, InnerLeaf, Operand, power
 from mercer.families._family import random_generator
@@ -119,10 +119,10 @@ class HMMs(Batch):
             return self
         xp = namespace(self.initial)
         size = len(self)
-        initial = xp.concat([self.initial, xp.zeros((size, extra), dtype=self.initial.dtype)], axis=-1)
-        right = xp.zeros((size, self.initial.shape[-1], extra), dtype=self.initial.dtype)
-        loops = xp.eye(n, dtype=self.initial.dtype)[n - extra :, :]
-        below = xp.zeros((size, 1, 1), dtype=self.initial.dtype) + loops
+        first, dtype = self.initial, self.initial.dtype
+        initial = xp.concat([first, beside(first, np.zeros((size, extra)), dtype)], axis=-1)
+        right = beside(first, np.zeros((size, first.shape[-1], extra)), dtype)
+        below = beside(first, np.tile(np.eye(n)[n - extra :], (size, 1, 1)), dtype)
         transition = xp.concat([xp.concat([self.transition, right], axis=-1), below], axis=-2)
         columns = np.concatenate([np.arange(self.initial.shape[-1]), np.zeros(extra, dtype=int)])
         return self._make(
@@ -224,8 +224,8 @@ class ChainOperand:
         sizes = self.n_states[key]
         n = int(sizes.max()) if len(sizes) else 1
         return type(self)(
-            self.initial[key][:, :n],
-            self.transition[key][:, :n, :n],
+            take_rows(self.initial, (key,))[:, :n],
+            take_rows(self.transition, (key,))[:, :n, :n],
             self.leaf[key][:, :n],
             sizes,
             self.lengths,

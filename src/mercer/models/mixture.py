@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Array, logsumexp, namespace, safe_log, to_numpy
-from mercer._batch import Batch
+from mercer._batch import Batch, take_rows
 from mercer.families._coupling import Coupling, Operand
 from mercer.families._estimator import Context, Estimator, Floats, segments
 from mercer.families._family import random_generator
@@ -134,7 +134,8 @@ class MixtureOperand:
         return int(self.log_weights.shape[0])
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.log_weights[key], self.leaf[key])
+        keys = key if isinstance(key, tuple) else (key,)
+        return type(self)(take_rows(self.log_weights, keys), self.leaf[key])
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""

@@ -1,0 +1,238 @@
+"""The commands, their options and how results are printed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from mercer._version import __version__
+from mercer.papers import PAPERS, load
+
+app = typer.Typer(
+    help="Kernels from generative models, for scikit-learn.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file as JSON.")]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file as CSV.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of data, folds and draws.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit()
+
+
+@app.command()
+def compare(
+    task: Annotated[list[str] | None, typer.Option(help="Race on this task only; may be given again.")] = None,
+    folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")] = 5,
+    seed: Seed = 0,
+    json_path: Json = None,
+    csv_path: Csv = None,
+) -> None:
+    """Race kernels against plain baselines on built-in data."""
+    from mercer.cli import _compare  # scikit-learn's classifiers take a second to import
+
+    names = task or list(_compare.TASKS)
+    unknown = [name for name in names if name not in _compare.TASKS]
+    if unknown:
+        _fail(f"there is no task {unknown[0]!r}: the tasks are {', '.join(_compare.TASKS)}")
+    _check_folders(json_path, csv_path)
+    tasks = {name: _compare.TASKS[name](seed) for name in names}
+    outcomes = []
+    with _progress() as bar:
+        step = bar.add_task("", total=sum(len(t.contenders) for t in tasks.values()))
+        for name, one in tasks.items():
+            for contender in one.contenders:
+                bar.update(step, description=f"{name}: {contender.name}")
+                outcomes.append(_compare.race(name, one, contender, folds, seed))
+                bar.advance(step)
+    _print_race(tasks, outcomes, folds)
+    _save([asdict(o) for o in outcomes], json_path, csv_path)
+
+
+def _print_race(tasks: dict[str, Any], outcomes: list[Any], folds: int) -> None:
+    from mercer.cli import _compare
+
+    best = _compare.winners(outcomes)
+    table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
+    for heading, side in (("task", "left"), ("method", "left"), ("accuracy", "right"), ("seconds", "right")):
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for i, o in enumerate(outcomes):
+        first = i == 0 or outcomes[i - 1].task != o.task
+        last = i + 1 == len(outcomes) or outcomes[i + 1].task != o.task
+        marked = (o.task, o.method) in best
+        accuracy = f"{o.accuracy:.3f} ± {o.sd:.3f} {'*' if marked else ' '}"
+        style = "bold green" if marked else None
+        method = f"{o.method} (mercer)" if o.is_kernel else o.method
+        table.add_row(o.task if first else "", method, accuracy, f"{o.seconds:.1f}", style=style, end_section=last)
+    Console().print(table)
+    for name, one in tasks.items():
+        typer.echo(f"{name}: {one.about}")
+    typer.echo(
+        f"\nAccuracy: mean ± standard deviation over {folds} folds; every parameter was chosen by cross-validation "
+        "inside the training folds.\n* the best of its task; differences below one standard deviation mean little."
+    )
+    name, contender = _showcase(tasks, outcomes)
+    typer.echo(f"\nThe best kernel on {name} ({contender.name}), for your X and y:\n")
+    typer.echo(_compare.snippet(contender))
+
+
+def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
+    """Return the task, and its best kernel, where a kernel is furthest ahead of the baselines."""
+
+    def lead(name: str) -> float:
+        own = [o for o in outcomes if o.task == name]
+        kernels, plain = ([o.accuracy for o in own if o.is_kernel is which] for which in (True, False))
+        return max(kernels) - max(plain)
+
+    name = max(tasks, key=lead)
+    top = max((o for o in outcomes if o.task == name and o.is_kernel), key=lambda o: o.accuracy)
+    return name, next(c for c in tasks[name].contenders if c.name == top.method)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(help="A source, such as agarwal2011.")] = None,
+    table: Annotated[str | None, typer.Argument(help="One of its tables, such as table1.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Two tasks and 3 draws, in seconds.")] = False,
+    draws: Annotated[int | None, typer.Option(min=1, help="Random training sets: 20, quick 3.")] = None,
+    variants: Annotated[bool, typer.Option("--variants", help="Also run methods that explain differences.")] = False,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Average the test errors of the classes.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets, instead of MERCER_DATA.")] = None,
+    seed: Seed = 0,
+    json_path: Json = None,
+    csv_path: Csv = None,
+) -> None:
+    """Reproduce a table of a paper, ours beside theirs; without arguments, list what there is."""
+    if paper is None or table is None:
+        _list_tables(paper)
+        return
+    source = _source(paper)
+    if table not in source.TABLES:
+        _fail(f"{paper} has no {table!r}: its tables are {', '.join(source.TABLES)}")
+    _check_folders(json_path, csv_path)
+    if data is not None and not data.is_dir():
+        _fail(f"--data {data} is no folder: give the one that has the folders of the data sets")
+    options = {"draws": draws, "quick": quick, "variants": variants, "balanced": balanced, "seed": seed}
+    try:
+        with _data_folder(data):
+            cells = _with_progress(source, table, options)
+    except (OSError, ImportError, ValueError) as error:  # data that are missing, damaged or cannot be downloaded
+        _fail(str(error), code=1)
+    _print_cells(source.TABLES[table], cells, " (both classes weighing the same)" if balanced else "")
+    _save([asdict(cell) for cell in cells], json_path, csv_path)
+
+
+def _source(name: str) -> Any:
+    if name not in PAPERS:
+        _fail(f"there is nothing to reproduce for {name!r}: the sources are {', '.join(PAPERS)}")
+    return load(name)
+
+
+@contextmanager
+def _data_folder(folder: Path | None) -> Iterator[None]:
+    """Let the loaders look in this folder."""
+    before = os.environ.get("MERCER_DATA")
+    if folder is not None:
+        os.environ["MERCER_DATA"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["MERCER_DATA"] = before
+        elif folder is not None:
+            del os.environ["MERCER_DATA"]
+
+
+def _list_tables(paper: str | None) -> None:
+    for name in PAPERS if paper is None else (paper,):
+        source = _source(name)
+        typer.echo(f"{name}: {source.TITLE}")
+        for key, table in source.TABLES.items():
+            typer.echo(f"  mercer reproduce {name} {key}    {table.caption}")
+
+
+def _with_progress(source: Any, table: str, options: dict[str, Any]) -> list[Any]:
+    with _progress() as bar:
+        step = bar.add_task("data", total=None)
+        done = count()
+
+        def show(what: str, steps: int) -> None:
+            bar.update(step, description=what, total=steps or None, completed=next(done) if steps else 0)
+
+        cells: list[Any] = source.reproduce(table, progress=show, **options)
+        return cells
+
+
+def _print_cells(known: Any, cells: Sequence[Any], remark: str) -> None:
+    """Print three lines a task: ours chosen by cross-validation, ours at the best parameters, the paper's."""
+    tasks, methods = (list(dict.fromkeys(getattr(c, name) for c in cells)) for name in ("task", "method"))
+    table = Table(box=box.SIMPLE_HEAD, title=known.caption + remark, title_justify="left", padding=(0, 1, 0, 0))
+    for heading in ("task", ""):
+        table.add_column(heading, no_wrap=True)
+    for method in methods:
+        table.add_column(method, justify="right", overflow="fold")
+    lines = (("ours (CV)", "chosen"), ("ours (best)", "best"), ("paper", "paper"))
+    for task in [*tasks, "mean"]:
+        own = [c for c in cells if task in (c.task, "mean")]
+        places = [*task.replace(" vs. ", "\nvs. ").splitlines(), "", ""]  # a pair beside its lines, not in one
+        for place, (label, key) in zip(places, lines, strict=False):
+            shown = [_average([getattr(c, key) for c in own if c.method == method]) for method in methods]
+            table.add_row(place, label, *shown, end_section=key == "paper")
+    console = Console()
+    if not console.is_terminal:  # a file has no width
+        console.width = 120
+    console.print(table)
+    typer.echo(known.differs)
+
+
+def _average(values: list[float | None]) -> str:
+    numbers = [value for value in values if value is not None]
+    return f"{sum(numbers) / len(numbers):.3f}".lstrip("0") if numbers else ""
+
+
+def _progress() -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, transient=True, console=Console(stderr=True))
+
+
+def _fail(sentence: str, code: int = 2) -> NoReturn:
+    typer.echo(sentence, err=True)
+    raise typer.Exit(code)
+
+
+def _check_folders(*paths: Path | None) -> None:
+    """Find out before the work that its result could not be written."""
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            _fail(f"{path} cannot be written: its folder does not exist")
+
+
+def _save(rows: list[dict[str, Any]], json_path: Path | None, csv_path: Path | None) -> None:
+    if json_path is not None:
+        json_path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if csv_path is not None:
+        with csv_path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)

@@ -1,0 +1,444 @@
+"""What every kernel keeps: one class that a kernel's test inherits by naming the kernel, a maker and a slow truth.
+
+``KernelContract`` is for any input. ``PluralContract`` is for batches of distributions: from one function
+``build(z)``, free numbers to a batch, come random, adversarial and nearly equal members, the other array libraries and
+the gradients.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import array_api_strict
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import mercer as mc
+from mercer.gram import _engine
+from mercer.kernels._base import Prepared
+
+
+def take(X, index):
+    """Objects of a list, a matrix, a container or a batch."""
+    return [X[i] for i in index] if isinstance(X, list) else X[np.asarray(index)]
+
+
+def size(X):
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def normalised(K):
+    return K / np.sqrt(np.diag(K)[:, None] * np.diag(K))
+
+
+def by_pairs(pair, X, Y=None):
+    """A matrix by a double loop over the objects."""
+    Y = X if Y is None else Y
+    return np.array([[pair(X[i], Y[j]) for j in range(size(Y))] for i in range(size(X))])
+
+
+def numpy(x):
+    return x.detach().numpy() if hasattr(x, "detach") else np.asarray(x)
+
+
+class KernelContract:
+    """Name ``kernel()``, ``data(seed, n)`` and ``truth(X)``; say what is special; inherit the tests."""
+
+    needs_fit = False
+    features = False
+    truth_tolerance = 1e-10
+    degenerate = "zero norm"
+    """What a kernel about differences may say of one object, or of equal ones (a pattern)."""
+
+    def kernel(self):
+        raise NotImplementedError
+
+    def data(self, seed, n):
+        raise NotImplementedError
+
+    def truth(self, X):
+        """Un-normalised Gram matrix of a few objects by loops, enumeration or quadrature."""
+        raise NotImplementedError
+
+    def adversarial(self):
+        """Twenty or more members, some of them nearly equal and some extreme."""
+        return self.data(99, 24)
+
+    def nearly(self, epsilon):
+        """Two objects at a distance of order epsilon, or None."""
+        return None
+
+    def ready(self, X):
+        return self.kernel().fit(X) if self.needs_fit else self.kernel()
+
+    # -- values ------------------------------------------------------------------------------------------
+
+    def test_slow_truth(self):
+        X = self.data(1, 4)
+        k = self.ready(X)
+        expected = self.truth(X)
+        K = k(X)
+        np.testing.assert_allclose(
+            K, normalised(expected) if k.normalize else expected, rtol=self.truth_tolerance, atol=self.truth_tolerance
+        )
+
+    def test_symmetric_with_exact_diagonal(self):
+        X = self.data(2, 12)
+        k = self.ready(X)
+        K = k(X)
+        assert np.array_equal(K, K.T)
+        assert np.array_equal(k.diag(X), np.diag(K))
+        assert np.isfinite(K).all()
+        if k.normalize:
+            assert np.all(np.diag(K) == 1)
+            assert np.abs(K).max() <= 1 + 1e-9
+
+    def test_adversarial_gram_is_psd(self):
+        X = self.adversarial()
+        assert size(X) >= 20
+        k = self.ready(X)
+        K = k(X)
+        assert np.isfinite(K).all()
+        if k.psd == "always":
+            assert mc.psd.check(K, 1e-10), np.linalg.eigvalsh(K)[0]
+
+    def test_same_objects_twice(self):
+        X = self.data(3, 7)
+        k = self.ready(X)
+        again = take(X, range(7))
+        assert np.array_equal(k(X, X), k(X))
+        np.testing.assert_allclose(k(X, again), k(X), rtol=1e-9, atol=1e-10)
+
+    def test_cross_gram(self):
+        X = self.data(4, 9)
+        a, b = take(X, range(4)), take(X, range(4, 9))
+        unfitted = self.ready(X)
+        np.testing.assert_allclose(unfitted(a, b), unfitted(b, a).T, rtol=1e-9, atol=1e-10)
+        k = self.kernel().fit(X)
+        np.testing.assert_allclose(k(a, b), k(X)[:4, 4:], rtol=1e-9, atol=1e-10)
+
+    def test_order_of_data_does_not_matter(self):
+        X = self.data(5, 8)
+        p = np.random.default_rng(0).permutation(8)
+        K = self.ready(X)(X)
+        shuffled = take(X, p)
+        np.testing.assert_allclose(self.ready(shuffled)(shuffled), K[np.ix_(p, p)], rtol=1e-9, atol=1e-10)
+
+    def test_logarithm(self):
+        X = self.data(6, 6)
+        k = self.ready(X)
+        K = k(X)
+        if k.domain == "linear" and (K < 0).any():
+            with pytest.raises(ValueError, match="negative values here, which have no logarithm"):
+                k.log(X)
+        else:
+            np.testing.assert_allclose(np.exp(k.log(X)), K, rtol=1e-12)
+
+    def test_distance(self):
+        X = self.data(7, 9)
+        k = self.ready(X)
+        a, b = take(X, range(4)), take(X, range(4, 9))
+        squared = k.diag(a)[:, None] + k.diag(b) - 2 * k(a, b)
+        np.testing.assert_allclose(k.distance(a, b) ** 2, squared, rtol=1e-9, atol=1e-10 * np.abs(squared).max())
+        assert np.all(np.diag(k.distance(X)) == 0)
+
+    def test_distance_of_nearly_equal_objects(self):
+        if self.nearly(1e-2) is None:
+            pytest.skip("has no continuous parameter")
+        k = self.ready(self.data(5, 6))
+        large, small = (k.distance(X)[0, 1] for X in (self.nearly(1e-2), self.nearly(1e-4)))
+        np.testing.assert_allclose(large / small, 100, rtol=0.05)
+
+    def test_normalize(self):
+        X = self.data(8, 6)
+        k = self.kernel()
+        if "normalize" not in k.get_params():
+            pytest.skip("has no normalize=")
+        raw = k.set_params(normalize=False).fit(X)(X)
+        np.testing.assert_allclose(
+            clone(k).set_params(normalize=True).fit(X)(X), normalised(raw), rtol=1e-9, atol=1e-12
+        )
+
+    def test_features(self):
+        X = self.data(9, 6)
+        k = self.ready(X)
+        if not self.features:
+            with pytest.raises(TypeError, match=r"no (finite explicit|normalised) features"):
+                k.features(X)
+            return
+        a, b = take(X, range(2)), take(X, range(2, 6))
+        np.testing.assert_allclose(k.features(a) @ k.features(b).T, k(a, b), rtol=1e-9, atol=1e-10)
+
+    def test_verdict_has_a_reason(self):
+        for k in (self.kernel(), self.kernel().fit(self.data(10, 4))):
+            assert k.psd in ("always", "conditional", "approximate", "no")
+            assert len(k.psd.reason) > 5
+
+    def test_one_object_and_equal_objects_are_never_nan(self):
+        X = self.data(11, 3)
+        for same in (take(X, [0]), take(X, [1, 1, 1])):
+            try:
+                K = self.kernel().fit_transform(same)
+            except ValueError as error:
+                assert re.search(self.degenerate, str(error))  # noqa: PT017
+            else:
+                assert np.isfinite(K).all()
+                if self.kernel().normalize:
+                    np.testing.assert_allclose(K, 1.0)
+
+    # -- scikit-learn ------------------------------------------------------------------------------------
+
+    def test_three_ways_to_the_training_matrix(self):
+        X = self.data(12, 8)
+        k = self.kernel()
+        K = k.fit_transform(X)
+        np.testing.assert_allclose(self.kernel().fit(X).transform(X), K, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(k(X), K, rtol=1e-9, atol=1e-10)
+        with mc.config(memo_bytes=0):
+            np.testing.assert_allclose(self.kernel().fit_transform(X), K, rtol=1e-9, atol=1e-10)
+        if k.normalize:
+            assert np.all(np.diag(K) == 1)
+        assert list(k.get_feature_names_out())[-1] == f"{type(k).__name__.lower()}7"
+
+    def test_memo_gives_the_same_rows(self):
+        X = self.data(13, 9)
+        train, test = take(X, range(6)), take(X, range(3, 9))
+        k = self.kernel().fit(train)
+        with mc.config(memo_bytes=0):
+            expected = k.transform(test)
+        for _ in range(2):
+            np.testing.assert_allclose(k.transform(test), expected, rtol=1e-9, atol=1e-10)
+
+    def test_clone_parameters_pickle_deepcopy(self):
+        X = self.data(14, 6)
+        k = self.kernel()
+        assert set(clone(k).get_params()) == set(k.get_params())
+        assert clone(k).set_params(**k.get_params(deep=False)).get_params(deep=False) == k.get_params(deep=False)
+        K = k.fit_transform(X)
+        assert not hasattr(clone(k), "train_")
+        for other in (pickle.loads(pickle.dumps(k)), copy.deepcopy(k)):
+            np.testing.assert_allclose(other.transform(X), K, rtol=1e-9, atol=1e-10)
+            np.testing.assert_allclose(other(X), K, rtol=1e-9, atol=1e-10)
+
+    def test_parameters_stay_as_given(self):
+        k = self.kernel()
+        given = k.get_params(deep=False)
+        children = {name: dict(vars(child)) for name, child in given.items() if hasattr(child, "get_params")}
+        k.fit(self.data(15, 5))
+        assert all(k.get_params(deep=False)[name] is value for name, value in given.items())
+        for name, before in children.items():
+            assert vars(given[name]) == before, f"{name} was changed by fit"
+
+    def test_asking_changes_nothing(self):
+        X, Y = self.data(16, 6), self.data(17, 3)
+        k = self.kernel().fit(X)
+        before = dict(vars(k))
+        for ask in (k.transform, k, k.diag, k.distance):
+            ask(Y)
+        after = vars(k)
+        assert before.keys() == after.keys()
+        assert all(after[name] is value for name, value in before.items())
+
+    def test_call_never_learns(self):
+        X = self.data(18, 5)
+        k = self.kernel()
+        before = dict(vars(k))
+        if self.needs_fit:
+            for ask in (k, k.diag, k.log, k.distance):
+                with pytest.raises(NotFittedError, match=r"because .*: call kernel.fit\(training_data\) first"):
+                    ask(X)
+        else:
+            k(X), k.diag(X)
+        assert vars(k) == before
+        with pytest.raises(NotFittedError):
+            k.transform(X)
+
+    def test_threads_share_a_fitted_kernel(self):
+        X = self.data(19, 6)
+        k = self.kernel().fit(X)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: k(X), range(4)))
+        assert all(np.array_equal(K, found[0]) for K in found)
+
+    def test_no_data(self):
+        X = self.data(20, 4)
+        k = self.kernel().fit(X)
+        for ask in (k, k.transform, k.fit, lambda nothing: k(X, nothing)):
+            with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
+                ask(take(X, []) if isinstance(X, list) else X[:0])
+
+    # -- the engine --------------------------------------------------------------------------------------
+
+    def test_any_number_of_threads_and_any_tile(self, monkeypatch):
+        X = self.data(21, 20)
+        k = self.ready(X)
+        whole = k(X)
+        monkeypatch.setattr(Prepared, "tile_hint", property(lambda self: 3))
+        monkeypatch.setattr(_engine, "PARALLEL_FROM_SECONDS", 0.0)
+        monkeypatch.setattr(_engine, "TILE_FROM_SECONDS", 0.0)
+        found = []
+        for jobs in (1, 2):
+            with mc.config(n_jobs=jobs, memo_bytes=0):
+                found.append(k(X))
+        assert np.array_equal(*found)
+        scale = np.abs(whole).max()
+        np.testing.assert_allclose(found[0] / scale, whole / scale, rtol=1e-11, atol=1e-12)
+
+
+# -- batches of distributions, from free numbers -----------------------------------------------------------
+
+
+def softmax(z):
+    xp = array_namespace(z)
+    e = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
+    return e / xp.sum(e, axis=-1, keepdims=True)
+
+
+def gaussians(z, structure="full"):
+    """Gaussians in two dimensions from 5 free numbers each."""
+    xp = array_namespace(z)
+    mean, variance = z[:, :2], xp.exp(2 * z[:, 2:4])
+    if structure == "diagonal":
+        return mc.Gaussians(mean, variance)
+    if structure == "isotropic":
+        return mc.Gaussians(mean, variance[:, 0])
+    a, b, c = xp.exp(z[:, 2]), xp.exp(z[:, 3]), z[:, 4]
+    rows = [xp.stack([a * a, a * c], axis=-1), xp.stack([a * c, c * c + b * b], axis=-1)]
+    return mc.Gaussians(mean, xp.stack(rows, axis=-2))
+
+
+def categoricals(z, make=mc.Categoricals, **options):
+    return make(softmax(z), **options)
+
+
+def bernoullis(z):
+    return mc.Bernoullis(1 / (1 + array_namespace(z).exp(-z)))
+
+
+def poissons(z):
+    return mc.Poissons(array_namespace(z).exp(z))
+
+
+def mixtures(z):
+    """Two Gaussians on the line from 6 free numbers."""
+    xp = array_namespace(z)
+    return mc.Mixtures(softmax(z[:, :2]), mc.Gaussians(2 * z[:, 2:4, None], xp.exp(z[:, 4:])))
+
+
+def hmms(z, states=2, symbols=3):
+    """Hidden Markov models over symbols from n + n n + n k free numbers."""
+    xp, n = array_namespace(z), states
+    initial, transition, emission = z[:, :n], z[:, n : n + n * n], z[:, n + n * n :]
+    return mc.HMMs(
+        softmax(initial),
+        softmax(xp.reshape(transition, (-1, n, n))),
+        mc.Categoricals(softmax(xp.reshape(emission, (-1, n, symbols)))),
+    )
+
+
+def gaussian_hmms(z):
+    """Two states that emit points on the line, from 2 + 4 + 4 free numbers."""
+    xp = array_namespace(z)
+    emission = mc.Gaussians(z[:, 6:8, None], xp.exp(z[:, 8:10]))
+    return mc.HMMs(softmax(z[:, :2]), softmax(xp.reshape(z[:, 2:6], (-1, 2, 2))), emission)
+
+
+WIDTH = {gaussians: 5, categoricals: 3, bernoullis: 2, poissons: 2, mixtures: 6, hmms: 12, gaussian_hmms: 10}
+
+
+class PluralContract(KernelContract):
+    """A kernel between batches: ``build`` makes a batch from free numbers, of any array library."""
+
+    width: int
+    libraries = True
+
+    def build(self, z):
+        raise NotImplementedError
+
+    def free(self, seed, n):
+        return 0.6 * np.random.default_rng(seed).standard_normal((n, self.width))
+
+    def data(self, seed, n):
+        return self.build(self.free(seed, n))
+
+    def adversarial(self):
+        z = self.free(99, 24)
+        return self.build(np.concatenate([z[:8], 6 * z[8:16], z[16:17] + 1e-8 * z[16:]]))
+
+    def nearly(self, epsilon):
+        z = self.free(5, 1)
+        return self.build(np.concatenate([z, z + epsilon * np.random.default_rng(6).standard_normal(z.shape)]))
+
+    @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+    def test_other_array_libraries(self, library):
+        if not self.libraries:
+            pytest.skip("computes with NumPy only")
+        xp = array_api_strict if library == "array_api_strict" else pytest.importorskip("torch")
+        z = self.free(1, 5)
+        a, b = self.build(z), self.build(z[:3])
+        p, q = (self.build(xp.asarray(side)) for side in (z, z[:3]))
+        plain, k = self.ready(a), self.ready(p)
+        for found, expected in ((k(p), plain(a)), (k(p, q), plain(a, b)), (k.diag(p), plain.diag(a))):
+            assert type(found) is type(xp.asarray(1.0))
+            np.testing.assert_allclose(numpy(found), expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(numpy(k.distance(p)), plain.distance(a), rtol=1e-6, atol=1e-7)
+        assert type(self.kernel().fit_transform(p)) is type(found)
+
+
+class Gradients:
+    """For a `PluralContract` whose kernel is differentiated through."""
+
+    @pytest.mark.parametrize("normalize", [True, False])
+    def test_gradients(self, normalize):
+        torch = pytest.importorskip("torch")
+        k = self.kernel().set_params(normalize=normalize)
+        z = torch.asarray(self.free(2, 3)).requires_grad_()
+        assert torch.autograd.gradcheck(lambda z: k(self.build(z)), (z,), atol=1e-6)
+
+
+# -- slow truths that several kernels share -----------------------------------------------------------------
+
+
+def strings(symbols, length):
+    return list(itertools.product(range(symbols), repeat=length))
+
+
+def string_weights(model, length, rho=1.0):
+    """Sum over hidden paths of P(string, path)^rho, for every string: enumeration."""
+    initial, transition = np.asarray(model.initial), np.asarray(model.transition)
+    emission = np.asarray(model.emission.probability)
+    weights = []
+    for x in strings(emission.shape[1], length):
+        total = 0.0
+        for path in strings(len(initial), length):
+            joint = initial[path[0]] * emission[path[0], x[0]]
+            for t in range(1, length):
+                joint *= transition[path[t - 1], path[t]] * emission[path[t], x[t]]
+            total += joint**rho
+        weights.append(total)
+    return np.array(weights)
+
+
+AXIS = np.linspace(-14, 14, 281)
+STEP = AXIS[1] - AXIS[0]
+
+
+def density_on_plane(p):
+    """Density of a Gaussian in two dimensions on the grid AXIS x AXIS."""
+    covariance = np.asarray(p.covariance)
+    if p.structure != "full":
+        covariance = np.diag(np.broadcast_to(covariance, 2))
+    x = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1) - np.asarray(p.mean)
+    quadratic = np.einsum("...i,ij,...j", x, np.linalg.inv(covariance), x)
+    return np.exp(-quadratic / 2) / (2 * np.pi * np.sqrt(np.linalg.det(covariance)))
+
+
+def density_on_line(mean, variance):
+    return np.exp(-((AXIS - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)

@@ -1,0 +1,602 @@
+"""The battery that every family and its estimator inherit (STYLE.md, FORMULAS section 10).
+
+A family's test names how to make random members and a slow truth: `nodes`, points and weights whose weighted sums are
+integrals (a fine grid, spectrally exact for Gaussians) or sums over all outcomes. Closed forms are held against these.
+"""
+
+import copy
+import pickle
+from types import MappingProxyType
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import mercer as mc
+from mercer._array import namespace, to_numpy
+from mercer.families import ExponentialFamily
+from mercer.families._estimator import fits
+
+RHOS = (0.3, 0.5, 1.0, 2.0)
+GAMMAS = (0.05, 0.7, 3.0)
+NUMPY_ONLY = {"sample", "save", "log_prob of NaN in full Gaussians", "sparse Multinomials", "estimators"}
+"""All that makes a detour through NumPy; the rest of the methods answer in the library that they were asked in."""
+
+seeds = given(seed=st.integers(0, 10**6))
+few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+
+
+def libraries():
+    yield pytest.param(array_api_strict, id="strict")
+    try:
+        import torch
+    except ImportError:
+        return
+    yield pytest.param(torch, id="torch")
+
+
+def smallest_ratio(gram):
+    values = np.linalg.eigvalsh(gram)
+    return values[0] / values[-1]
+
+
+def dual_gram(psi, form, t=1.0, to_center=None):
+    """DJS-3, from divergences."""
+    if form == "exp":
+        return np.exp(-t * psi)
+    return 1 / (t + psi) if form == "inverse" else to_center[:, None] + to_center[None, :] - psi
+
+
+class FamilyContract:
+    constants = ()  # names of constructor arguments that are no arrays
+    mean_map = True
+    dual_always = True  # whether every form and t of JensenShannon is positive semi-definite
+    sharp = None  # gamma, offset(gamma), tolerance: log_mean_map + offset -> log_product at rho = 1 (T-14)
+
+    # -- what a test class writes ----------------------------------------------------------------------
+
+    def members(self, seed=0, shape=(3,)):
+        raise NotImplementedError
+
+    def nodes(self):
+        """Points (T, *event) and weights (T,)."""
+        raise NotImplementedError
+
+    def parameters(self, p):
+        """What fisher_scores differentiates in (FK-0), (*B, P)."""
+        raise NotImplementedError
+
+    def build(self, theta):
+        """The inverse of `parameters`, in any array library."""
+        raise NotImplementedError
+
+    def points(self, p):
+        """A few points for log_prob."""
+        return p.reshape(-1)[0].sample(4, random_state=1)
+
+    def base_kernel(self, gamma):
+        x, _ = self.nodes()
+        return np.exp(-gamma * np.sum((x[:, None] - x[None]) ** 2, axis=-1))
+
+    def expected_base_kernel(self, p, q, gamma):
+        _, w = self.nodes()
+        return (self.mass(p) * w) @ self.base_kernel(gamma) @ (self.mass(q) * w).T
+
+    def edge(self):
+        """Members on the boundary of the parameters, or None where there are none."""
+
+    # -- helpers ----------------------------------------------------------------------------------------
+
+    def mass(self, p):
+        return np.exp(p.log_prob(self.nodes()[0]))
+
+    def pair(self, seed=0):
+        return self.members(seed, (3,)), self.members(seed + 1, (2,))
+
+    def converted(self, p, convert):
+        fields = {name: convert(getattr(p, name)) for name in p._arrays}
+        return type(p)(**fields, **{name: getattr(p, name) for name in self.constants})
+
+    def pairings(self):
+        yield from (lambda p, q, rho=rho: p.log_product(q, rho=rho) for rho in RHOS)
+        if self.mean_map:
+            yield from (lambda p, q, gamma=gamma: p.log_mean_map(q, gamma=gamma) for gamma in GAMMAS)
+        yield lambda p, q: p.dual_divergence(q)
+        yield lambda p, q: p.kl(q)
+
+    # -- the exponential family ---------------------------------------------------------------------------
+
+    @few
+    @seeds
+    def test_normalised(self, seed):
+        assert_allclose(self.mass(self.members(seed)) @ self.nodes()[1], 1, rtol=1e-9)
+
+    def test_exponential_form(self):
+        p, (x, _) = self.members(), self.nodes()
+        theta = p.natural_parameters
+        value = theta @ p.statistics(x).T + p.log_base(x) - p.log_partition(theta)[:, None]
+        assert_allclose(value, p.log_prob(x), rtol=1e-9, atol=1e-9)
+        assert_allclose(ExponentialFamily.log_prob(p, x), p.log_prob(x), rtol=1e-9, atol=1e-9)
+
+    def test_mean_parameters(self):
+        p, (x, w) = self.members(), self.nodes()
+        assert_allclose(p.mean_parameters, (self.mass(p) * w) @ p.statistics(x), rtol=1e-8, atol=1e-8)
+        theta, h = p.natural_parameters, 1e-5
+        steps = h * np.eye(theta.shape[-1])
+        rise = p.log_partition(theta[:, None] + steps) - p.log_partition(theta[:, None] - steps)
+        assert_allclose(rise / (2 * h), p.mean_parameters, rtol=1e-6, atol=1e-6)
+
+    def test_members_from_mean_parameters(self):
+        p = self.members(shape=(2, 3))
+        again = p.with_mean_parameters(p.mean_parameters)
+        assert again.shape == p.shape
+        for name in p._arrays:
+            assert_allclose(getattr(again, name), getattr(p, name), rtol=1e-10, atol=1e-12)
+        mu = p.mean_parameters.copy()
+        again = p.with_mean_parameters(mu)
+        mu[:] = np.nan  # a batch owns its arrays
+        assert_allclose(again.mean_parameters, p.mean_parameters, rtol=1e-10)
+
+    @few
+    @seeds
+    def test_dual_is_the_legendre_dual_up_to_an_affine_function(self, seed):
+        p, q = self.pair(seed)
+        middle = p.with_mean_parameters((p.mean_parameters[:, None] + q.mean_parameters[None]) / 2)
+
+        def legendre(r):
+            theta = r.natural_parameters
+            return np.sum(theta * r.mean_parameters, axis=-1) - r.log_partition(theta)
+
+        truth = (legendre(p)[:, None] + legendre(q)[None]) / 2 - legendre(middle)
+        assert_allclose(p.dual_divergence(q), truth, rtol=1e-9, atol=1e-9)
+        dual = p.dual
+        psi = (dual(p.mean_parameters)[:, None] + dual(q.mean_parameters)) / 2 - dual(middle.mean_parameters)
+        assert_allclose(psi, truth, rtol=1e-9, atol=1e-9)
+        assert_allclose(ExponentialFamily.dual_divergence(p, q), truth, rtol=1e-9, atol=1e-9)
+
+    # -- pairs --------------------------------------------------------------------------------------------
+
+    @few
+    @seeds
+    def test_kl(self, seed):
+        p, q = self.pair(seed)
+        (x, w), mass = self.nodes(), self.mass(p)
+        truth = np.sum((w * mass)[:, None] * (p.log_prob(x)[:, None] - q.log_prob(x)[None]), axis=-1)
+        assert_allclose(p.kl(q), truth, rtol=1e-8, atol=1e-9)
+        assert_allclose(ExponentialFamily.kl(p, q), truth, rtol=1e-8, atol=1e-9)
+        assert_allclose(np.diagonal(p.kl(p)), 0, atol=1e-12)
+
+    @pytest.mark.parametrize("rho", RHOS)
+    @few
+    @seeds
+    def test_log_product(self, rho, seed):
+        p, q = self.pair(seed)
+        x, w = self.nodes()
+        truth = np.log(np.exp(rho * p.log_prob(x)) * w @ np.exp(rho * q.log_prob(x)).T)
+        assert_allclose(p.log_product(q, rho=rho), truth, rtol=1e-9, atol=1e-9)
+        own, theirs = (np.diagonal(r.log_product(r, rho=rho)) for r in (p, q))
+        assert np.all(p.log_product(q, rho=rho) <= (own[:, None] + theirs) / 2 + 1e-12)  # T-4
+
+    def test_bhattacharyya(self):
+        """T-3, and the generic formula of PPK-3.0 against the closed form."""
+        p, q = self.pair()
+        assert_allclose(np.diagonal(p.log_product(p, rho=0.5)), 0, atol=1e-13)
+        assert_allclose(ExponentialFamily.log_product(p, q, rho=0.5), p.log_product(q, rho=0.5), rtol=1e-9, atol=1e-10)
+        with pytest.raises(ValueError, match=r"at rho = 0.5 only .* not at rho = 1.5"):
+            ExponentialFamily.log_product(p, q, rho=1.5)
+
+    @few
+    @seeds
+    def test_divergence_to_the_midpoint(self, seed):
+        """DJS-2, T-24."""
+        p, q = self.pair(seed)
+        psi = p.dual_divergence(q)
+        middle = p.with_mean_parameters((p.mean_parameters[:, None] + q.mean_parameters[None]) / 2)
+        halves = [
+            [
+                (p[i : i + 1].kl(middle[i, j : j + 1]) + q[j : j + 1].kl(middle[i, j : j + 1]))[0, 0] / 2
+                for j in range(len(q))
+            ]
+            for i in range(len(p))
+        ]
+        assert_allclose(psi, halves, rtol=1e-8, atol=1e-10)
+        assert np.all(psi >= 0)
+        assert_allclose(q.dual_divergence(p), psi.T, rtol=1e-12, atol=1e-15)
+        assert_allclose(np.diagonal(p.dual_divergence(p)), 0, atol=1e-12)
+
+    @pytest.mark.parametrize("gamma", GAMMAS)
+    def test_log_mean_map(self, gamma):
+        if not self.mean_map:
+            assert not hasattr(self.members(), "log_mean_map")
+            return
+        p, q = self.pair()
+        assert_allclose(p.log_mean_map(q, gamma=gamma), np.log(self.expected_base_kernel(p, q, gamma)), rtol=1e-8)
+        assert_array_equal(p.log_mean_map(q, gamma=0.0), np.zeros((3, 2)))  # T-14
+
+    def test_sharp_mean_map_is_the_product(self):
+        if self.sharp is None:
+            pytest.skip("no mean map whose limit is the probability product")
+        gamma, offset, tolerance = self.sharp
+        p, q = self.pair()
+        value = p.log_mean_map(q, gamma=gamma) + offset
+        assert_allclose(value, p.log_product(q, rho=1.0), rtol=tolerance, atol=tolerance)
+
+    def test_gram_matrices_are_psd(self):
+        """T-2 and the safe rows of DJS-5."""
+        p = self.members(5, (20,))
+        for rho in RHOS:
+            assert smallest_ratio(np.exp(p.log_product(p, rho=rho))) > -1e-10
+        for gamma in GAMMAS if self.mean_map else ():
+            assert smallest_ratio(np.exp(p.log_mean_map(p, gamma=gamma))) > -1e-10
+        if not self.dual_always:
+            return
+        psi, to_center = p.dual_divergence(p), p.dual_divergence(p.pooled())[:, 0]
+        for form in ("exp", "inverse", "centering"):
+            for t in (0.1, 0.5, 1.0, 10.0):
+                assert p.dual_psd(form, t) == "always"
+                assert smallest_ratio(dual_gram(psi, form, t, to_center)) > -1e-10
+
+    def test_on_the_boundary(self):
+        """Zeros: sums over outcomes hold, F is finite (DJS-6), KL is +inf where q lacks what p has; never a NaN."""
+        p = self.edge()
+        if p is None:
+            pytest.skip("no members on the boundary")
+        _, w = self.nodes()
+        mass = self.mass(p)
+        assert_allclose(mass @ w, 1, rtol=1e-9)
+        with np.errstate(divide="ignore"):
+            for rho in RHOS:
+                assert_allclose(p.log_product(p, rho=rho), np.log(mass**rho * w @ (mass**rho).T), rtol=1e-9, atol=1e-9)
+        terms = np.where(mass[:, None] > 0, np.inf, 0.0)
+        both = (mass[:, None] > 0) & (mass[None] > 0)
+        logs = np.log(np.where(both, mass[:, None] / np.where(both, mass[None], 1), 1))
+        terms = np.where(both, mass[:, None] * logs, terms)
+        truth = np.sum(w * terms, axis=-1)
+        assert np.isinf(truth).any()
+        assert_allclose(p.kl(p), truth, rtol=1e-8, atol=1e-9)
+        assert np.all(np.isfinite(p.dual(p.mean_parameters)))
+        assert np.all(np.isfinite(p.dual_divergence(p)))
+        if self.mean_map:
+            assert_allclose(p.log_mean_map(p, gamma=0.7), np.log(self.expected_base_kernel(p, p, 0.7)), rtol=1e-9)
+
+    # -- scores and samples ---------------------------------------------------------------------------------
+
+    def test_fisher_scores(self):
+        """T-22: finite differences, zero mean under the model, information = E[g g']."""
+        p, (x, w) = self.members(), self.nodes()
+        some = slice(None, None, max(1, len(x) // 7))
+        theta, h = self.parameters(p), 1e-5
+        scores = p.fisher_scores(x)
+        assert scores.shape == (3, len(x), theta.shape[-1])
+        for j, step in enumerate(h * np.eye(theta.shape[-1])):
+            rise = self.build(theta + step).log_prob(x[some]) - self.build(theta - step).log_prob(x[some])
+            assert_allclose(scores[:, some, j], rise / (2 * h), rtol=1e-6, atol=1e-6)
+        weighted = (self.mass(p) * w)[..., None] * scores
+        assert_allclose(weighted.sum(axis=1), 0, atol=1e-7)
+        information = np.swapaxes(weighted, 1, 2) @ scores
+        assert_allclose(p.fisher_information(), information, rtol=1e-7, atol=1e-7)
+        assert_allclose(p[0].fisher_scores(x), scores[0], rtol=1e-12)
+
+    def test_sample(self):
+        p, size = self.members(), 4000
+        x = p.sample(size, random_state=0)
+        assert x.shape[:2] == (3, size)
+        for i in range(3):
+            statistics = p.statistics(x[i])
+            error = statistics.std(axis=0) / np.sqrt(size)
+            assert np.all(np.abs(statistics.mean(axis=0) - p.mean_parameters[i]) <= 5 * error + 1e-12)
+        assert_array_equal(x, p.sample(size, random_state=np.random.default_rng(0)))
+        assert p[0].sample(2, random_state=np.random.RandomState(0)).shape == x[0, :2].shape
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def test_leading_axes_align(self):
+        p, q = self.members(0, (2, 3)), self.members(1, (2, 4))
+        for pairing in self.pairings():
+            out = pairing(p, q)
+            assert out.shape == (2, 3, 4)
+            for b in range(2):
+                assert_allclose(out[b], pairing(p[b], q[b]), rtol=1e-12, atol=1e-13)
+            assert_allclose(pairing(p[:1], q)[1], pairing(p[0], q[1]), rtol=1e-12, atol=1e-13)
+        x = self.points(p)
+        batched = np.stack([x[:3], x[1:4]])
+        for method in ("log_prob", "fisher_scores"):
+            assert getattr(p, method)(x).shape[:3] == (2, 3, 4)
+            out = getattr(p, method)(batched)
+            assert out.shape[:3] == (2, 3, 3)
+            for b in range(2):
+                assert_allclose(out[b], getattr(p[b], method)(batched[b]), rtol=1e-12)
+        assert p[0, 1].log_prob(x).shape == (4,)
+        assert_allclose(p[0, 1].log_prob(x), p[0].log_prob(x)[1], rtol=1e-12)
+        assert p[0, :0].log_product(q[0]).shape == (0, 4)
+        with pytest.raises(ValueError, match="at least one axis; index with a slice"):
+            p[0, 1].log_product(q[0])
+
+    def test_indexing(self):
+        p = self.members(0, (5,))
+        picks = {
+            "int": 2,
+            "numpy int": np.int64(-1),
+            "slice": slice(1, 4),
+            "integers": np.array([3, 0, 0]),
+            "list": [4, 1],
+            "booleans": np.array([True, False, True, False, False]),
+        }
+        for pick in picks.values():
+            for key in (pick, (pick, ...)):
+                for name in p._arrays:
+                    assert_array_equal(getattr(p[key], name), np.asarray(getattr(p, name))[pick])
+        assert p[2].shape == ()
+        assert p[2:3].shape == (1,)
+        assert [q.shape for q in p] == [()] * 5
+        assert_array_equal(self.parameters(p.reshape(5, 1)[:, 0]), self.parameters(p))
+        assert p.reshape(-1, 5).shape == (1, 5)
+        joined = type(p).concat([p[:2], p[2:]])
+        assert_array_equal(self.parameters(joined), self.parameters(p))
+        with pytest.raises(IndexError, match="2 indices for a batch of shape"):
+            p[0, 0]
+        with pytest.raises(TypeError, match="single distribution"):
+            len(p[0])
+        with pytest.raises(ValueError, match="needs at least one batch"):
+            type(p).concat([])
+        with pytest.raises(ValueError, match="is empty: there is nothing to pool"):
+            p[:0].pooled()
+
+    def test_immutable(self):
+        p = self.members()
+        derived = [p, p[0], p[1:], p[[0, 1]], p.reshape(3, 1), type(p).concat([p, p]), p.pooled()]
+        derived += [p.with_mean_parameters(p.mean_parameters), pickle.loads(pickle.dumps(p))]
+        for q in derived:
+            for name in q._arrays:
+                value = getattr(q, name)
+                if isinstance(value, np.ndarray):
+                    with pytest.raises(ValueError, match="read-only"):
+                        value[...] = 0
+            with pytest.raises(AttributeError, match="immutable: make a new batch"):
+                q.mean = 0
+        assert copy.deepcopy(p) is p
+        assert copy.copy(p) is p
+        arrays = {name: np.array(getattr(p, name)) for name in p._arrays}
+        q = type(p)(**arrays, **{name: getattr(p, name) for name in self.constants})
+        for name, value in arrays.items():
+            value[...] = 0  # the border copies
+            assert_array_equal(getattr(q, name), getattr(p, name))
+
+    def test_borders(self, tmp_path):
+        p = self.members()
+        with pytest.raises(TypeError, match="is a batch of distributions, not an array: turn it into a Gram matrix"):
+            np.asarray(p)
+        p.save(tmp_path / "p.npz")
+        copies = [mc.load(tmp_path / "p.npz"), type(p).load(tmp_path / "p.npz"), pickle.loads(pickle.dumps(p))]
+        for q in copies:
+            assert repr(q) == repr(p)
+            assert q.digests() == p.digests()
+            assert_array_equal(q.log_product(p), p.log_product(p))
+        assert len(set(p.digests())) == 3
+        assert p[[2, 0]].digests() == [p.digests()[2], p.digests()[0]]
+        assert self.members(1).digests() != p.digests()
+
+    def test_bad_pairs_and_parameters(self):
+        p = self.members()
+        stranger = mc.Gaussians([[0.0]], [1.0]) if not isinstance(p, mc.Gaussians) else mc.Poissons([[1.0]])
+        for pairing in self.pairings():
+            with pytest.raises(TypeError, match="both sides must be of the same family"):
+                pairing(p, stranger)
+            with pytest.raises(TypeError, match=f"expected {type(p).__name__} on the other side, got ndarray"):
+                pairing(p, np.zeros((2, 2)))
+        for rho in (0, -1.0, np.nan, np.inf, "half", None):
+            with pytest.raises(ValueError, match="must be a positive number"):
+                p.log_product(p, rho=rho)
+        for gamma in (-0.1, np.nan, "wide") if self.mean_map else ():
+            with pytest.raises(ValueError, match="needs gamma >= 0"):
+                p.log_mean_map(p, gamma=gamma)
+
+    # -- array libraries ----------------------------------------------------------------------------------------
+
+    def answers(self, p, q, convert=lambda x: x):
+        x = convert(self.points(self.members()))
+        yield from (pairing(p, q) for pairing in self.pairings())
+        yield from (p.log_prob(x), p.fisher_scores(x), p.fisher_information(), p.statistics(x), p.log_base(x))
+        yield from (p.natural_parameters, p.mean_parameters, p.dual(p.mean_parameters))
+        yield from (p.log_partition(p.natural_parameters), p.pooled().mean_parameters)
+        yield p.with_mean_parameters(p.mean_parameters).log_product(q)
+
+    @pytest.mark.parametrize("library", list(libraries()))
+    def test_same_numbers_in_every_library(self, library):
+        p, q = self.pair()
+        a, b = (self.converted(r, lambda x: library.asarray(np.array(x))) for r in (p, q))
+        answers = list(self.answers(a, b, library.asarray))
+        for ours, truth in zip(answers, self.answers(p, q), strict=True):
+            assert namespace(ours) is namespace(library.asarray([0.0]))
+            assert_allclose(to_numpy(ours), truth, rtol=1e-11, atol=1e-12)
+        assert a.digests() == p.digests()
+        assert_array_equal(to_numpy(self.parameters_of(a[np.array([2, 0])])), self.parameters_of(p[[2, 0]]))
+
+    @staticmethod
+    def parameters_of(p):
+        return p.mean_parameters
+
+    def test_gradients(self):
+        torch = pytest.importorskip("torch")
+        left, right = (torch.asarray(self.parameters(r), requires_grad=True) for r in self.pair())
+        for pairing in self.pairings():
+            assert torch.autograd.gradcheck(lambda a, b, f=pairing: f(self.build(a), self.build(b)), (left, right))
+
+    def test_float32(self):
+        p, q = self.pair()
+        a, b = (self.converted(r, lambda x: np.asarray(x, np.float32)) for r in (p, q))
+        x = self.points(p)
+        x = x.astype(np.float32) if x.dtype.kind == "f" else x
+        for ours, truth in zip(self.answers(a, b), self.answers(p, q), strict=True):
+            assert_allclose(ours, truth, rtol=2e-4, atol=2e-4)
+        narrow = [pairing(a, b) for pairing in self.pairings()]
+        narrow += [
+            a.log_prob(x),
+            a.fisher_scores(x),
+            a.fisher_information(),
+            a.mean_parameters,
+            a.pooled().mean_parameters,
+        ]
+        assert {value.dtype for value in narrow} == {np.dtype(np.float32)}
+
+
+class EstimatorContract:
+    """What every singular does. ``sets`` are data of one or more points each."""
+
+    exact = MappingProxyType({})  # parameters under which a fit is the bare formula
+
+    def estimator(self, **parameters):
+        raise NotImplementedError
+
+    def sets(self):
+        raise NotImplementedError
+
+    def empty(self):
+        """A datum without points."""
+        raise NotImplementedError
+
+    def totals(self, datum):
+        """Sum of the statistics and the mass of one datum, in the unit of prior_strength."""
+        raise NotImplementedError
+
+    def frequencies(self, p):
+        """Mean parameters of one observation."""
+        return p.mean_parameters
+
+    def truth(self, data, prior=None, strength=0.0):
+        """DJS-6: (n0 mu0 + sum of statistics) / (n0 + n)."""
+        rows = []
+        for datum in data:
+            total, mass = self.totals(datum)
+            rows.append((total + (strength * prior if strength else 0)) / (mass + strength))
+        return np.array(rows)
+
+    def fitted(self, data, **parameters):
+        return self.frequencies(self.estimator(**self.exact, **parameters).fit_each(data))
+
+    def test_maximum_likelihood(self):
+        sets = self.sets()
+        assert_allclose(self.fitted(sets), self.truth(sets), rtol=1e-10, atol=1e-10)
+        model = self.estimator(**self.exact).fit(sets)
+        assert model.model_.shape == (1,)
+        total, mass = (sum(parts) for parts in zip(*map(self.totals, sets), strict=True))
+        assert_allclose(self.frequencies(model.model_)[0], total / mass, rtol=1e-10, atol=1e-10)
+        each = model.model_.log_prob(segment_points(model, sets))[0].sum()
+        assert_allclose(model.score_samples(sets).sum(), each, rtol=1e-10)
+        assert_allclose(model.score(sets), each / len(sets), rtol=1e-10)
+
+    def test_prior(self):
+        sets = self.sets()
+        pooled = self.estimator(**self.exact).fit(sets).model_
+        mu0 = self.frequencies(pooled)[0]
+        truth = self.truth(sets, mu0, 2.5)
+        assert_allclose(self.fitted(sets, prior="pooled", prior_strength=2.5), truth, rtol=1e-9, atol=1e-9)
+        assert_allclose(self.fitted(sets, prior=pooled, prior_strength=2.5), truth, rtol=1e-9, atol=1e-9)
+        assert_allclose(self.fitted(sets, prior="pooled", prior_strength=1e-9), self.truth(sets), atol=1e-6)
+        assert_allclose(self.fitted(sets, prior="pooled", prior_strength=0), self.truth(sets), atol=1e-9)
+        far = self.fitted(sets, prior="pooled", prior_strength=1e12)
+        assert_allclose(far, np.broadcast_to(mu0, far.shape), rtol=1e-8, atol=1e-8)
+
+    def test_empty_datum(self):
+        sets = self.sets()
+        sets.insert(1, self.empty())
+        with pytest.raises(ValueError, match=r"1'? is empty.*leave it out, or give prior='pooled'"):
+            self.estimator().fit_each(sets)
+        sets.append(self.empty())
+        mu = self.fitted(sets, prior="pooled")
+        pooled = self.frequencies(self.estimator(**self.exact).fit(self.sets()).model_)[0]
+        assert_allclose(mu[[1, -1]], [pooled, pooled], rtol=1e-9, atol=1e-9)
+
+    def test_weights_are_repetitions(self):
+        sets = self.sets()
+        estimator = self.estimator(**self.exact)
+        X = estimator.accept(sets, reset=True)
+        context, x, offsets = estimator.context(X), segment_points(estimator, sets), self.offsets(sets)
+        rng = np.random.default_rng(0)
+        weights = rng.integers(0, 4, size=(len(x), 2))
+        weights[offsets[:-1]] += 1
+        batch = estimator.fit_weighted(x, weights.astype(float), offsets, context)
+        assert batch.shape == (len(sets), 2)
+        for j in range(2):
+            repeated = np.repeat(x, weights[:, j], axis=0)
+            moved = np.concatenate([[0], np.cumsum(weights[:, j])])[offsets]
+            plain = estimator.fit_weighted(repeated, np.ones((len(repeated), 1)), moved, context)
+            assert_allclose(self.frequencies(batch)[:, j], self.frequencies(plain)[:, 0], rtol=1e-10, atol=1e-10)
+
+    def offsets(self, sets):
+        return np.concatenate([[0], np.cumsum([len(s) for s in sets])])
+
+    @pytest.mark.parametrize("prior", [None, "pooled"])
+    def test_neighbours_do_not_matter(self, prior):
+        sets = self.sets()
+        estimator = self.estimator(prior=prior).fit(sets)
+        with mc.config(cache_bytes=0):
+            together = estimator.fit_each(sets).digests()
+            alone = [estimator.fit_each(sets[i : i + 1]).digests()[0] for i in range(len(sets))]
+        assert together == alone
+
+    def test_each_datum_is_fitted_once(self, monkeypatch):
+        fits.clear()
+        sets, estimator = self.sets(), self.estimator()
+        estimator.fit(sets)
+        fitted, original = [], type(estimator)._fit_data
+        monkeypatch.setattr(
+            type(estimator), "_fit_data", lambda self, X, context: fitted.append(len(X)) or original(self, X, context)
+        )
+        first = estimator.fit_each(sets[:2])
+        second = estimator.fit_each(sets)
+        order = [1, 2, 3, 0]  # a cycle through both fits
+        third = estimator.fit_each([sets[i] for i in order])
+        assert fitted == [2, len(sets) - 2]
+        assert second.digests()[:2] == first.digests()
+        assert third.digests() == [second.digests()[i] for i in order]
+        clone(estimator).set_params(prior_strength=7.0).fit_each(sets, context=estimator.context_)
+        assert fitted[2:] == [len(sets)]
+        for name in first._arrays:
+            assert not getattr(first, name).flags.writeable  # what the cache holds, nobody can change
+
+    def test_scikit_learn_manners(self):
+        estimator = self.estimator(prior="pooled", prior_strength=3.0)
+        again = clone(estimator)
+        assert again is not estimator
+        assert again.get_params() == estimator.get_params()
+        assert again.get_params()["prior_strength"] == 3.0
+        assert again.fit(self.sets()) is again
+        with pytest.raises(Exception, match="not fitted yet"):
+            estimator.score(self.sets())
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"prior": "flat"}, "prior = 'flat': give None, 'pooled' or a batch"),
+            ({"prior": np.ones(3)}, "give None, 'pooled' or a batch"),
+            ({"prior_strength": -1}, "prior_strength = -1: give a number of observations"),
+            ({"prior_strength": "much"}, "prior_strength = 'much': give a number of observations"),
+        ],
+    )
+    def test_bad_parameters(self, parameters, message):
+        for method in ("fit", "fit_each"):
+            with pytest.raises(ValueError, match=message):
+                getattr(self.estimator(**parameters), method)(self.sets())
+
+    def test_bad_prior(self):
+        sets = self.sets()
+        pooled = self.estimator().fit(sets).model_
+        with pytest.raises(ValueError, match=r"the prior has shape \(2,\): give a batch of shape \(1,\)"):
+            self.estimator(prior=pooled[[0, 0]]).fit_each(sets)
+        stranger = mc.Gaussians([[0.0]], [1.0]) if not isinstance(pooled, mc.Gaussians) else mc.Poissons([[1.0]])
+        with pytest.raises(TypeError, match=r"the prior does not suit .*same family"):
+            self.estimator(prior=stranger).fit_each(sets)
+        with pytest.raises(ValueError, match=r"there are no data|nothing to|no symbol"):
+            self.estimator().fit_each([])
+
+
+def segment_points(estimator, sets):
+    from mercer.families._estimator import segments
+
+    context = getattr(estimator, "context_", None)
+    return segments(estimator.accept(sets, context=context))[0]

@@ -1,0 +1,126 @@
+"""Bernoullis and Bernoulli against sums over all 0/1 vectors."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from family_contract import EstimatorContract, FamilyContract
+from mercer._array import namespace
+
+
+class TestBernoullis(FamilyContract):
+    sharp = (60.0, 0.0, 1e-12)
+
+    def members(self, seed=0, shape=(3,)):
+        return mc.Bernoullis(np.random.default_rng(seed).uniform(0.05, 0.95, size=(*shape, 3)))
+
+    def nodes(self):
+        return np.array(list(itertools.product([0.0, 1.0], repeat=3))), np.ones(8)
+
+    def parameters(self, p):
+        return np.log(p.probability / (1 - p.probability))
+
+    def build(self, theta):
+        return mc.Bernoullis(1 / (1 + namespace(theta).exp(-theta)))
+
+    def edge(self):
+        return mc.Bernoullis([[0.0, 0.4, 1.0], [0.3, 0.6, 0.2], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]])
+
+
+class TestBernoulli(EstimatorContract):
+    def estimator(self, **parameters):
+        return mc.Bernoulli(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.integers(0, 2, size=(n, 3)).astype(float) for n in (1, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 3))
+
+    def totals(self, datum):
+        return datum.sum(axis=0), len(datum)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+def test_one_coordinate_is_a_categorical_of_two(rho):
+    """T-6; the mean map too: symbols are one-hot, so their gamma is half."""
+    g = np.array([0.1, 0.5, 1.0])
+    p, c = mc.Bernoullis(g[:, None]), mc.Categoricals(np.stack([1 - g, g], axis=-1))
+    assert_allclose(p.log_product(p, rho), c.log_product(c, rho), rtol=1e-12, atol=1e-15)
+    assert_allclose(p.log_mean_map(p, rho), c.log_mean_map(c, rho / 2), rtol=1e-12, atol=1e-15)
+    assert_allclose(p.dual_divergence(p), c.dual_divergence(c), atol=1e-14)
+    assert_allclose(p.kl(p[:2]), c.kl(c[:2]), atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["log_product", "log_mean_map", "dual_divergence", "kl"])
+def test_independent_coordinates_factorise(method):
+    """T-4, T-24."""
+    p, q = mc.Bernoullis([[0.2, 0.7]]), mc.Bernoullis([[0.9, 0.4], [0.1, 0.5]])
+    extra = {"log_product": (0.3,), "log_mean_map": (0.7,)}.get(method, ())
+    parts = [
+        getattr(mc.Bernoullis(p.probability[:, i : i + 1]), method)(mc.Bernoullis(q.probability[:, i : i + 1]), *extra)
+        for i in range(2)
+    ]
+    assert_allclose(getattr(p, method)(q, *extra), sum(parts), rtol=1e-13)
+
+
+def test_gradient_is_finite_where_an_answer_is_certain():
+    torch = pytest.importorskip("torch")
+    g = torch.tensor([[0.0, 1.0, 0.3]], dtype=torch.float64, requires_grad=True)
+    mc.Bernoullis(g).log_product(
+        mc.Bernoullis([[0.2, 0.5, 0.4]]).with_mean_parameters(g.detach()), 0.5
+    ).sum().backward()
+    assert torch.isfinite(g.grad).all()
+
+
+def test_missing_answers_are_marginalised():
+    p = mc.Bernoullis([[0.2, 0.7], [0.5, 1.0]])
+    x = np.array([[1.0, np.nan], [np.nan, np.nan], [0.0, 1.0]])
+    assert_allclose(p.log_prob(x)[:, 0], np.log(p.probability[:, 0]))
+    assert_allclose(p.log_prob(x)[:, 1], 0)
+    assert_allclose(p.fisher_scores(x)[0], [[0.8, 0.0], [0.0, 0.0], [-0.2, 0.3]])
+    assert_allclose(mc.Bernoulli().fit_each([x, x[2:]]).probability, [[0.5, 1.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="a coordinate was observed in no point of a datum: give prior='pooled'"):
+        mc.Bernoulli().fit_each(x)
+
+
+def test_threshold():
+    x = np.array([[-1.0, 3.0], [0.5, np.nan], [2.0, -2.0]])
+    sets = [x, x[:1]]
+    assert_array_equal(mc.Bernoulli(threshold=0.5).fit_each(sets).probability, [[1 / 3, 0.5], [0, 1]])
+    with pytest.raises(
+        ValueError, match=r"point 0 holds -1.0 in column 0: Bernoulli data are 0 or 1, so give threshold"
+    ):
+        mc.Bernoulli().fit_each(sets)
+    with pytest.raises(ValueError, match=r"row 1 holds 2.0 in column 0: Bernoulli data are 0 or 1"):
+        mc.Bernoulli().fit_each([[0, 1], [2, 0]])
+    with pytest.raises(ValueError, match="threshold = 'high': give a number"):
+        mc.Bernoulli(threshold="high").fit_each(x)
+
+
+@pytest.mark.parametrize(
+    ("probability", "message"),
+    [
+        ([[0.5, 1.2]], r"probability at index \(0, 1\) is 1.2: it must lie between 0 and 1"),
+        ([[-0.1]], "is -0.1: it must lie between 0 and 1"),
+        ([[np.nan]], "is nan: it must lie between 0 and 1"),
+        (0.5, r"probability has shape \(\): its last axis"),
+    ],
+)
+def test_bad_probabilities(probability, message):
+    with pytest.raises(ValueError, match=message):
+        mc.Bernoullis(probability)
+
+
+def test_bad_data():
+    p = mc.Bernoullis([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="Bernoulli data are 0 or 1, or NaN where not observed"):
+        p.log_prob([[0.0, 2.0]])
+    with pytest.raises(ValueError, match="points have 1 coordinates, the model has 2"):
+        p.log_prob([[0.0]])
+    with pytest.raises(ValueError, match="differ in dimension"):
+        p.log_product(mc.Bernoullis([[0.5]]))

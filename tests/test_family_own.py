@@ -1,0 +1,89 @@
+"""A family that a user writes: what it gets from its log-partition, and that kernels take it."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer as mc
+from mercer._array import as_float, namespace
+from mercer.families import ExponentialFamily
+
+
+class Waits(ExponentialFamily):
+    """Exponential laws of given means."""
+
+    _arrays: ClassVar[dict[str, int]] = {"scale": 1}
+
+    def __init__(self, scale):
+        self._freeze(scale=as_float(scale))
+
+    def statistics(self, x):
+        return as_float(x)
+
+    def log_base(self, x):
+        return 0 * as_float(x)[..., 0]
+
+    @property
+    def natural_parameters(self):
+        return -1 / self.scale
+
+    def log_partition(self, theta):
+        return namespace(theta).sum(-namespace(theta).log(-theta), axis=-1)
+
+    @property
+    def mean_parameters(self):
+        return self.scale
+
+    def with_mean_parameters(self, mu):
+        return self._make(scale=mu)
+
+    def dual(self, mu):
+        return namespace(mu).sum(-namespace(mu).log(mu), axis=-1)
+
+
+SCALE = np.array([0.5, 1.0, 3.0])
+P = Waits(SCALE[:, None])
+BHATTACHARYYA = 2 * np.sqrt(np.outer(SCALE, SCALE)) / np.add.outer(SCALE, SCALE)  # PPK-3.5
+PSI = np.log(np.add.outer(SCALE, SCALE) / 2) - np.log(np.outer(SCALE, SCALE)) / 2  # DJS-4
+
+
+def test_what_it_gets():
+    x = np.array([[0.1], [2.0]])
+    assert_allclose(P.log_prob(x), -np.log(SCALE)[:, None] - x[:, 0] / SCALE[:, None])
+    assert_allclose(P[1].log_prob(x), P.log_prob(x)[1])
+    ratio = SCALE[:, None] / SCALE
+    assert_allclose(P.kl(P), ratio - 1 - np.log(ratio), atol=1e-15)
+    assert_allclose(P.log_product(P), np.log(BHATTACHARYYA), atol=1e-15)
+    assert_allclose(P.dual_divergence(P), PSI, atol=1e-15)
+    assert_allclose(P.fisher_scores(x)[2, :, 0], x[:, 0] - 3.0)
+    assert_allclose(P.pooled().scale, [[1.5]])
+    assert P.dual_psd("exp", 1.0) == "conditional"
+
+
+def test_kernels_take_it(tmp_path):
+    assert_allclose(mc.ProbabilityProduct()(P), BHATTACHARYYA, rtol=1e-13)
+    assert_allclose(mc.JensenShannon(t=0.7)(P), np.exp(-0.7 * PSI), rtol=1e-13)
+    inverse = mc.JensenShannon(form="inverse", t=2.0, normalize=False)
+    assert_allclose(inverse(P), 1 / (2 + PSI), rtol=1e-13)
+    centred = mc.JensenShannon(form="centering", normalize=False).fit(P)
+    to_center = P.dual_divergence(P.pooled())[:, 0]
+    assert_allclose(centred.transform(P), to_center[:, None] + to_center - PSI, atol=1e-14)
+    P.save(tmp_path / "waits.npz")
+    assert Waits.load(tmp_path / "waits.npz").digests() == P.digests()
+
+
+def test_what_it_lacks():
+    with pytest.raises(ValueError, match=r"Waits knows its probability product at rho = 0.5 only .* not at rho = 1.0"):
+        mc.ProbabilityProduct(rho=1.0)(P)
+    with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`, which Waits does not have"):
+        mc.MeanMap(gamma=1.0)(P)
+    with pytest.raises(NotImplementedError, match=r"Waits must write sample\(size, random_state\)"):
+        P.sample(3)
+    with pytest.raises(NotImplementedError, match=r"Waits must write estimator\(\)"):
+        P.estimator()
+    bare = type("Bare", (ExponentialFamily,), {"_arrays": {"scale": 1}})._make(scale=SCALE[:, None])
+    for use in (bare.pooled, lambda: bare.log_product(bare), lambda: bare.log_prob([[1.0]]), lambda: bare.dual(1.0)):
+        with pytest.raises(NotImplementedError, match="Bare must write"):
+            use()

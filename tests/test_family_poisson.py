@@ -1,0 +1,117 @@
+"""Poissons and Poisson against sums over all counts."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import special, stats
+
+import mercer as mc
+from family_contract import EstimatorContract, FamilyContract
+from mercer._array import namespace
+
+
+class TestPoissons(FamilyContract):
+    mean_map = False
+
+    def members(self, seed=0, shape=(3,)):
+        return mc.Poissons(np.random.default_rng(seed).uniform(0.3, 6, size=(*shape, 2)))
+
+    def nodes(self):
+        count = np.arange(55.0)
+        x = np.stack(np.meshgrid(count, count, indexing="ij"), axis=-1).reshape(-1, 2)
+        return x, np.ones(len(x))
+
+    def parameters(self, p):
+        return np.log(p.rate)
+
+    def build(self, theta):
+        return mc.Poissons(namespace(theta).exp(theta))
+
+    def edge(self):
+        return mc.Poissons([[0.0, 2.0], [1.5, 0.0], [0.0, 0.0], [3.0, 4.0]])
+
+
+class TestPoisson(EstimatorContract):
+    def estimator(self, **parameters):
+        return mc.Poisson(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.poisson(3.0, size=(n, 2)).astype(float) for n in (1, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 2))
+
+    def totals(self, datum):
+        return datum.sum(axis=0), len(datum)
+
+
+def test_against_scipy():
+    p, x = mc.Poissons([[0.7], [30.0]]), np.arange(50.0)[:, None]
+    assert_allclose(p.log_prob(x), stats.poisson.logpmf(x[:, 0], p.rate), rtol=1e-12)
+
+
+def test_product_at_large_and_small_rates():
+    """PPK-3.6: rho = 2 is 0F3; large rates stay exact by the Gaussian limit of their terms."""
+    p, q = mc.Poissons([[0.4]]), mc.Poissons([[1.1]])
+    series = np.exp(2 * (2 * np.arange(60) * np.log(np.sqrt(0.44)) - 2 * special.gammaln(np.arange(60) + 1))).sum()
+    assert_allclose(p.log_product(q, rho=2.0), [[np.log(series) - 2 * 1.5]], rtol=1e-12)
+    big = mc.Poissons([[1e4], [1.02e4]])
+    n = np.arange(5000.0, 16000.0)[:, None]
+    truth = special.logsumexp(0.3 * (big.log_prob(n)[0] + big.log_prob(n)[1]))
+    assert_allclose(big.log_product(big, rho=0.3)[0, 1], truth, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+def test_independent_coordinates_factorise(rho):
+    p, q = mc.Poissons([[1.0, 4.0]]), mc.Poissons([[2.0, 0.5]])
+    parts = sum(mc.Poissons(p.rate[:, i : i + 1]).log_product(mc.Poissons(q.rate[:, i : i + 1]), rho) for i in (0, 1))
+    assert_allclose(p.log_product(q, rho), parts, rtol=1e-13)
+
+
+def test_missing_counts_are_marginalised():
+    p = mc.Poissons([[1.0, 4.0], [2.0, 0.5]])
+    x = np.array([[2.0, np.nan], [np.nan, np.nan], [1.0, 3.0]])
+    assert_allclose(p.log_prob(x)[:, 0], mc.Poissons(p.rate[:, :1]).log_prob([[2.0]])[:, 0])
+    assert_allclose(p.log_prob(x)[:, 1], 0)
+    assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
+    sets = [x, np.array([[0.0, 1.0]])]
+    assert_allclose(mc.Poisson().fit_each(sets).rate, [[1.5, 3.0], [0.0, 1.0]])
+    assert_allclose(mc.Poisson(prior="pooled").fit_each([*sets[:1], x[:1]]).rate[1], [(2 + 5 / 3) / 2, 3.0])
+    with pytest.raises(ValueError, match="a coordinate was observed in no point of a datum: give prior='pooled'"):
+        mc.Poisson().fit_each(x)
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        ([[1.0, -2.0]], r"rate at index \(0, 1\) is -2.0: it must be 0 or more"),
+        ([[np.nan]], "is nan: it must be 0 or more, and finite"),
+        ([[np.inf]], "is inf: it must be 0 or more, and finite"),
+        (3.0, r"rate has shape \(\): its last axis"),
+        (np.zeros((2, 0)), r"rate has shape \(2, 0\): its last axis"),
+    ],
+)
+def test_bad_rates(rate, message):
+    with pytest.raises(ValueError, match=message):
+        mc.Poissons(rate)
+
+
+def test_bad_data():
+    p = mc.Poissons([[1.0, 2.0]])
+    with pytest.raises(TypeError, match="expected numbers, got an array of dtype object"):
+        mc.Poissons(np.array([["a", None]], dtype=object))
+    with pytest.raises(ValueError, match="differ in dimension"):
+        p.log_product(mc.Poissons([[1.0]]))
+    with pytest.raises(ValueError, match="points have 3 coordinates, the model has 2"):
+        p.log_prob(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Poissons: document 1 has the count -1.5"):
+        p.log_prob([[0, 0], [1, -1.5]])
+    with pytest.raises(ValueError, match="Negative values in data passed to Poisson: document 1 has the count -3"):
+        mc.Poisson().fit_each([[1, 2], [0, -3]])
+    with pytest.raises(ValueError, match=r"the data have 3 coordinates, the training data had 2|3 features"):
+        mc.Poisson().fit([[1, 2]]).fit_each([[1, 2, 3]])
+    with pytest.raises(ValueError, match=r"the prior does not suit Poisson: .*differ in dimension"):
+        mc.Poisson(prior=mc.Poissons([[1.0]])).fit_each([[1, 2]])
+    with pytest.raises(TypeError, match="Poisson is a model of numbers, and these are symbols"):
+        mc.Poisson().fit_each(["ab", "c"])

@@ -1,0 +1,43 @@
+"""scikit-learn's own checks, for every estimator whose input is a matrix."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+
+MATRIX_ESTIMATORS = [
+    mc.Gaussian(),
+    mc.Gaussian("diagonal"),
+    mc.Gaussian("isotropic"),
+    mc.Multinomial(),
+    mc.Bernoulli(threshold=0.0),
+    mc.Poisson(),
+    mc.Mixture(mc.Gaussian("diagonal")),
+    mc.ProbabilityProduct(mc.Gaussian()),
+    mc.MeanMap(mc.Gaussian("diagonal")),
+    mc.JensenShannon(mc.Gaussian("diagonal")),
+    mc.JensenShannon(mc.Multinomial(prior="pooled"), form="inverse"),
+    mc.Fisher(mc.Gaussian("diagonal")),
+    mc.Linear(zero="zero"),
+    mc.RBF(),
+    mc.RBF() + mc.Linear(zero="zero"),
+    mc.RBF() * mc.ProbabilityProduct(mc.Gaussian()),
+    0.5 * mc.RBF(),
+    mc.Normalized(mc.RBF() + mc.Linear(normalize=False)),
+    mc.Tempered(mc.RBF()),
+    mc.Gaussianized(mc.Linear(normalize=False)),
+    mc.Centered(mc.RBF()),
+    mc.EmpiricalMap(mc.RBF(), zero="zero"),
+    mc.Repaired(mc.RBF()),
+]
+
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+"""By class: checks that cannot pass, each with the reason."""
+
+
+@parametrize_with_checks(
+    MATRIX_ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {})
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
