@@ -36,7 +36,8 @@ def compare(name: str, kernel: Any, host: Any, guest: Any, device: str) -> None:
     theirs = seconds(lambda: kernel(guest), device)
     difference = np.abs(kernel(guest).cpu().numpy() - kernel(host)).max()
     print(
-        f"{name:45s} NumPy {ours:7.3f} s, torch on {device} {theirs:7.3f} s ({ours / theirs:6.1f}x), difference {difference:.1e}"
+        f"{name:45s} NumPy {ours:7.3f} s, torch on {device} {theirs:7.3f} s ({ours / theirs:6.1f}x), "
+        f"difference {difference:.1e}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Multinomials of all 7,674 Reuters R8 documents, sparse: whole kernels against SciPy's sparse product of the same rows.
+"""Multinomials of all 7,674 Reuters R8 documents, sparse: whole kernels against SciPy's product of the same rows.
 
 Run: MERCER_DATA=... python benchmarks/bench_text.py
 """

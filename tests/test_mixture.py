@@ -209,7 +209,7 @@ def test_bad_parameters_get_one_clear_sentence(estimator, message):
 
 def test_bad_batches_get_one_clear_sentence():
     components = mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])
-    with pytest.raises(ValueError, match="sums to 0.9"):
+    with pytest.raises(ValueError, match=r"sums to 0\.9"):
         mc.Mixtures([[0.5, 0.4]], components)
     with pytest.raises(ValueError, match="one per weight"):
         mc.Mixtures([[1.0]], components)

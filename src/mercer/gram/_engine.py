@@ -53,7 +53,7 @@ class Run:
     --------
     >>> import mercer as mc
     >>> K = mc.RBF(gamma=1.0)([[0.0], [1.0]])
-    >>> run = mc.gram.runs[-1]
+    >>> run = mc.gram.runs()[-1]
     >>> run.label, run.shape, run.tiles, run.threads
     ('RBF', (2, 2), 1, 1)
     """
@@ -72,8 +72,20 @@ class Run:
         )
 
 
-runs: deque[Run] = deque(maxlen=100)
-"""The latest runs of this process, the newest last; also logged under ``mercer``."""
+_runs: deque[Run] = deque(maxlen=100)
+
+
+def runs() -> list[Run]:
+    """Return the records of this process's latest 100 runs, the newest last; they are also logged under ``mercer``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> K = mc.Linear()([[1.0], [2.0], [3.0]])
+    >>> mc.gram.runs()[-1].shape
+    (3, 3)
+    """
+    return list(_runs)
 
 
 class Operand(Protocol):
@@ -183,7 +195,7 @@ def fill(
 def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> None:
     where = "cpu" if is_numpy_array(out) else str(device(out))
     run = Run(label, tuple(out.shape), tiles, threads, where, time.perf_counter() - start)
-    runs.append(run)
+    _runs.append(run)
     logger.debug("%s", run)
 
 
