@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason to fail: nothing here is timed.
+settings.register_profile("mercer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mercer")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import array_api_strict
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -36,6 +37,17 @@ def size(X):
 
 def normalised(K):
     return K / np.sqrt(np.diag(K)[:, None] * np.diag(K))
+
+
+def another_kind(X):
+    """Rows and points with a coordinate more, strings of other letters; None for what is neither."""
+    if isinstance(X, list) and isinstance(X[0], str):
+        return [x.translate(str.maketrans("abc", "xyz")) for x in X]
+    if isinstance(X, list):
+        return [another_kind(x) for x in X]
+    if sparse.issparse(X):
+        return sparse.csr_array(another_kind(X.toarray()))
+    return np.column_stack([X, np.roll(X[:, 0], 1) + X[:, -1]]) if isinstance(X, np.ndarray) else None
 
 
 def by_pairs(pair, X, Y=None):
@@ -74,6 +86,10 @@ class KernelContract:
     def nearly(self, epsilon):
         """Two objects at a distance of order epsilon, or None."""
         return None
+
+    def other_data(self, seed, n):
+        """Data of another width or alphabet, to which the same kernel can be fitted as well; None if there are none."""
+        return another_kind(self.data(seed, n))
 
     def ready(self, X):
         return self.kernel().fit(X) if self.needs_fit else self.kernel()
@@ -235,6 +251,17 @@ class KernelContract:
         assert all(k.get_params(deep=False)[name] is value for name, value in given.items())
         for name, before in children.items():
             assert vars(given[name]) == before, f"{name} was changed by fit"
+
+    def test_a_second_fit_forgets_the_first(self):
+        X, other = self.data(22, 6), self.other_data(23, 7)
+        if other is None:
+            pytest.skip("has data of one kind only")
+        k = self.kernel()
+        for data in (X, other, X):
+            k.fit(data)
+            expected = self.kernel().fit(data)
+            np.testing.assert_allclose(k.transform(data), expected.transform(data), rtol=1e-12, atol=1e-12)
+            assert vars(k).keys() == vars(expected).keys()
 
     def test_asking_changes_nothing(self):
         X, Y = self.data(16, 6), self.data(17, 3)

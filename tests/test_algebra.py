@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from contract import WIDTH, KernelContract, PluralContract, categoricals, hmms
+from mercer.families._estimator import Estimator
 
 
 class Matrices(KernelContract):
@@ -67,7 +68,7 @@ class TestNested(Matrices):
 
     def truth(self, X):
         mean = X.mean(axis=0)
-        variance = np.mean((X - mean) ** 2) + 1e-3 * X.var(axis=0).mean()
+        variance = np.mean((X - mean) ** 2) + 1e-3 * 2 ** np.round(np.log2(X.var(axis=0).mean()))
         score = np.column_stack([(X - mean) / variance, np.sum((X - mean) ** 2, axis=1) / variance - 3])
         norm = np.linalg.norm(X, axis=1)
         return score @ score.T + self.rbf(X, 0.3) * (X @ X.T) / np.outer(norm, norm)
@@ -124,7 +125,7 @@ def test_verdicts():
     assert "weight is -1" in (-1 * good).psd.reason
     for k in (good + (-0.1) * good, good * (-1 * good), 3 * (-1 * good)):
         assert k.psd == "no"
-    assert (good + mc.Tempered(good)).psd == "conditional"
+    assert (good + mc.Tempered(mc.ProbabilityProduct())).psd == "conditional"
 
 
 def test_nested_parameters_and_search():
@@ -175,3 +176,15 @@ def test_what_is_no_kernel():
     assert (np.float64(0.5) * mc.RBF()).weight == 0.5
     with pytest.raises(ValueError, match="gamma = -1"):
         (mc.RBF() + mc.RBF(gamma=-1))(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda k: k + k, mc.Centered, lambda k: 2.0 * mc.Tempered(k)])
+def test_models_are_fitted_once(monkeypatch, wrap):
+    """Once a part, without a cache too."""
+    fitted, fit = [], Estimator._fit_data
+    monkeypatch.setattr(Estimator, "_fit_data", lambda self, X, context: fitted.append(len(X)) or fit(self, X, context))
+    X = np.random.default_rng(0).poisson(2.0, size=(8, 4)) + 1.0
+    kernel = wrap(mc.ProbabilityProduct(mc.Multinomial()))
+    with mc.config(cache_bytes=0):
+        kernel.fit_transform(X)
+    assert fitted == [8] * (2 if isinstance(kernel, mc.Sum) else 1)

@@ -93,7 +93,7 @@ def test_threshold():
     sets = [x, x[:1]]
     assert_array_equal(mc.Bernoulli(threshold=0.5).fit_each(sets).probability, [[1 / 3, 0.5], [0, 1]])
     with pytest.raises(
-        ValueError, match=r"point 0 holds -1.0 in column 0: Bernoulli data are 0 or 1, so give threshold"
+        ValueError, match=r"sequence 0 \(point 0\) holds -1.0 in column 0: Bernoulli data are 0 or 1, so give threshold"
     ):
         mc.Bernoulli().fit_each(sets)
     with pytest.raises(ValueError, match=r"row 1 holds 2.0 in column 0: Bernoulli data are 0 or 1"):

@@ -1,5 +1,7 @@
 """Gaussians and Gaussian against sums over a fine grid, which are exact to rounding for smooth densities."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -293,6 +295,9 @@ def test_counterexample_in_space():
     for t in (1.0, 2.0, 2.2):
         assert p.dual_psd("exp", t) == "always"
         assert smallest(p, "exp", t) > 0
+    assert "29 matrices" in p.dual_psd("exp", 1.2).reason
+    assert "-2.1e-5" in p.dual_psd("exp", 1.2).reason
+    assert "-0.020" not in p.dual_psd("exp", 1.2).reason
     for t in (0.1, 1.0, 5.0):
         assert p.dual_psd("inverse", t) == p.dual_psd("centering", t) == "no"
 
@@ -307,14 +312,23 @@ def test_safe_t_of_full_covariances(d):
         assert p.dual_psd("exp", t) == "always"
         assert smallest_ratio(np.exp(-t * psi)) > -1e-10
     assert p.dual_psd("exp", d - 1.5) == "no"
+    if d == 4:
+        assert "t = 2.5 is not in the Gindikin set {1, .., 3} u [3, inf)" in p.dual_psd("exp", 2.5).reason
+        assert "matrices" not in p.dual_psd("centering", 1.0).reason
 
 
 # -- estimator ---------------------------------------------------------------------------------------------------
 
 
+def nearest_power_of_two(x):
+    """By search, on the logarithmic scale."""
+    powers = [math.ldexp(1.0, e) for e in range(-60, 61)]
+    return min(powers, key=lambda p: max(p / x, x / p))
+
+
 def test_maximum_likelihood_and_floor():
     sets = [np.random.default_rng(i).normal(size=(20, 3)) for i in range(3)]
-    floor = 0.01 * np.concatenate(sets).var(axis=0).mean()
+    floor = 0.01 * nearest_power_of_two(np.concatenate(sets).var(axis=0).mean())
     p = mc.Gaussian(floor=0.01).fit_each(sets)
     assert_allclose(p.mean, [s.mean(axis=0) for s in sets], rtol=1e-10, atol=1e-13)
     assert_allclose(p.covariance, [np.cov(s.T, bias=True) + floor * np.eye(3) for s in sets], rtol=1e-10, atol=1e-13)
@@ -327,7 +341,7 @@ def test_maximum_likelihood_and_floor():
 @pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
 def test_one_point_per_datum(structure):
     X = np.random.default_rng(0).normal(size=(6, 2))
-    floor = 1e-3 * X.var(axis=0).mean()
+    floor = 1e-3 * nearest_power_of_two(X.var(axis=0).mean())
     p = mc.Gaussian(structure).fit_each(X)
     assert_allclose(p.mean, X, rtol=1e-12)
     assert_allclose(p._as_full().covariance, np.stack([floor * np.eye(2)] * 6), atol=1e-15)
@@ -356,6 +370,45 @@ def test_far_from_the_origin(structure):
     assert_allclose(far.log_product(far), near.log_product(near), atol=1e-6)
     assert_allclose(far.dual_divergence(far), near.dual_divergence(near), atol=1e-6)
     assert_allclose(far.kl(far), near.kl(near), atol=1e-6)
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
+def test_a_strong_prior_is_the_estimate_whatever_the_floor(structure):
+    """The floor is in the pooled model already: it must not come in a second time."""
+    sets = [np.random.default_rng(i).normal(i, 1.0, size=(12, 2)) for i in range(4)]
+    estimator = mc.Gaussian(structure, floor=0.1, prior="pooled", prior_strength=1e12)
+    context = estimator.context(estimator.accept(sets, reset=True))
+    theta0, p = context.pooled, estimator.fit_each(sets, context)
+    for i in range(4):
+        assert_allclose(p.mean[i], theta0.mean[0], rtol=1e-9, atol=1e-9)
+        assert_allclose(p.covariance[i], theta0.covariance[0], rtol=1e-9, atol=1e-9)
+    pooled = np.concatenate(sets)
+    floor = 0.1 * nearest_power_of_two(pooled.var(axis=0).mean())
+    truth = np.cov(pooled.T, bias=True) + floor * np.eye(2)
+    if structure != "full":
+        truth = np.diag(truth) if structure == "diagonal" else np.diag(truth).mean()
+    assert_allclose(theta0.covariance[0], truth, rtol=1e-10)
+
+
+def test_folds_have_one_context():
+    rng = np.random.default_rng(0)
+    sets = np.empty(100, dtype=object)
+    sets[:] = [rng.normal([3.0, -40.0], [1.2, 5.0], size=(6, 2)) for _ in range(100)]
+    for structure in ("full", "diagonal", "isotropic"):
+        estimator = mc.Gaussian(structure)
+        folds = [list(sets[rng.permutation(100)[:80]]) for _ in range(2)]
+        a, b = (estimator.context(estimator.accept(fold, reset=True)) for fold in folds)
+        assert_array_equal(a.center, b.center)
+        assert (a.dimension, a.floor, a.scale) == (b.dimension, b.floor, b.scale)
+        assert not np.array_equal(np.concatenate(folds[0]).mean(axis=0), np.concatenate(folds[1]).mean(axis=0))
+
+
+def test_a_centre_of_zero_has_no_sign():
+    estimator = mc.Gaussian()
+    for shift in (-1e-3, 1e-3):
+        center = estimator.context(np.array([[-1.0, 2.0], [1.0, -2.0]]) + shift).center
+        assert_array_equal(center, [0.0, 0.0])
+        assert not np.signbit(center).any()
 
 
 def test_conjugate_prior():
@@ -404,7 +457,8 @@ def test_fit_with_missing_coordinates():
     for structure in ("full", "isotropic"):
         for data in (sets, x):
             with pytest.raises(
-                ValueError, match=r"0 has a coordinate that was not observed .NaN.: only covariance='diag"
+                ValueError,
+                match=r"(row 0|\(point 0\)) has a coordinate that was not observed .NaN.: only covar",
             ):
                 mc.Gaussian(structure).fit_each(data)
             with pytest.raises(ValueError, match="only covariance='diagonal' can be fitted to such data"):
@@ -466,3 +520,16 @@ def test_bad_data():
         mc.Gaussian().fit_each([np.zeros((0, 2)), np.zeros((0, 2))])
     with pytest.raises(TypeError, match="Gaussian is a model of numbers, and these are symbols: use Categorical"):
         mc.Gaussian().fit_each(["ab"])
+    named = mc.Sequences([np.zeros((2, 2)), np.array([[0.0, 1.0], [1.0, 1.0], [2.0, np.nan]])], ids=["a", "b"])
+    with pytest.raises(ValueError, match=r"sequence 'b' \(point 2\) has a coordinate that was not observed"):
+        mc.Gaussian().fit_each(named)
+
+
+@pytest.mark.parametrize("reader", [mc.Gaussian(), mc.RBF()], ids=["model", "kernel"])
+def test_a_bad_matrix_names_its_first_bad_entry(reader):
+    X = np.arange(8.0).reshape(4, 2)
+    X[2, 0] = np.inf
+    with pytest.raises(ValueError, match=r"^Input X contains infinity .*; first at row 2, column 0: leave the row out"):
+        reader.fit(X)
+    with pytest.raises(ValueError, match=r"could not convert string .*; first at row 1, column 1: for strings use mc"):
+        reader.fit([[1.0, 2.0], [1.0, "b"]])

@@ -170,7 +170,7 @@ def test_bad_counts_name_the_document(rows):
 
 def test_bad_input():
     p = mc.Multinomials([[0.5, 0.5]], trials=2)
-    with pytest.raises(ValueError, match=r"point 0 has a coordinate that was not observed .NaN."):
+    with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a coordinate that was not observed .NaN."):
         mc.Multinomial().fit_each([np.array([[1.0, np.nan]]), np.ones((2, 2))])
     for trials in (0, 1.5, "two", None):
         with pytest.raises(ValueError, match="give the number of draws, 1 or more"):
@@ -183,9 +183,69 @@ def test_bad_input():
         p.log_product(mc.Multinomials([[0.5, 0.5, 0.0]], trials=2))
     with pytest.raises(ValueError, match="rows of counts have 3 columns, the model has 2"):
         p.log_prob([[1, 1, 1]])
-    with pytest.raises(ValueError, match=r"probability at index 1 sums to 0.9, not to one"):
+    with pytest.raises(ValueError, match=r"probability at index \(1,\) sums to 0.9, not to one"):
         mc.Multinomials(sparse.csr_array([[0.5, 0.5], [0.5, 0.4]]))
     with pytest.raises(ValueError, match=r"document 0 has the count -0.5"):
         mc.Multinomials(sparse.csr_array([[1.5, -0.5]]))
     with pytest.raises(ValueError, match="every document is empty"):
         mc.Multinomial(prior="pooled").fit([[0, 0]])
+
+
+def test_negative_counts_of_sets_name_the_datum():
+    sets = mc.Sequences([np.ones((2, 2)), np.array([[1.0, 0.0], [0.0, -2.0]])], ids=["a", "b"])
+    for estimator in (mc.Multinomial(), mc.Poisson()):
+        with pytest.raises(ValueError, match=r"Negative values .*: sequence 'b' \(point 1\) has the count -2.0"):
+            estimator.fit_each(sets)
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_sums_have_one_tolerance_and_enough_digits(rows):
+    mc.Multinomials(rows(np.array([[0.5, 0.5 + 9e-7]])))
+    with pytest.raises(ValueError, match=r"probability at index \(0,\) sums to 1\.0000011, not to one"):
+        mc.Multinomials(rows(np.array([[0.5, 0.5 + 1.1e-6]])))
+    mc.Multinomials(rows(np.array([[0.5, 0.5 + 9e-5]], dtype=np.float32)))
+    with pytest.raises(ValueError, match=r"sums to 1\.0001\d*, not to one"):
+        mc.Multinomials(rows(np.array([[0.5, 0.5 + 1.2e-4]], dtype=np.float32)))
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_vocabulary(rows, tmp_path):
+    words = ["cat", "dog", "mat"]
+    p = mc.Multinomials(rows(np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])), trials=2, alphabet=words)
+    assert p.alphabet.symbols == ("cat", "dog", "mat")
+    p.save(tmp_path / "p.npz")
+    loaded = mc.load(tmp_path / "p.npz")
+    assert loaded.digests() == p.digests()
+    kept = [p[:1], p[0], type(p).concat([p[1:], p[:1]]), loaded, p.pooled(), p.dense(), p.matched(p.dense())]
+    kept += [p.with_mean_parameters(p.mean_parameters), p.dense().matched(p)]
+    for q in kept:
+        assert q.alphabet == p.alphabet
+    assert_allclose(p.log_product(loaded), p.log_product(p))
+    other = mc.Multinomials(p.dense().probability, trials=2, alphabet=["cat", "mat", "dog"])
+    bare = mc.Multinomials(p.dense().probability, trials=2)
+    assert bare.alphabet is None
+    assert bare.digests() != p.dense().digests()
+    for q in (other, bare):
+        with pytest.raises(ValueError, match=r"differ in alphabet: .*; make both with the same alphabet"):
+            p.log_product(q)
+    with pytest.raises(ValueError, match="3 probabilities for a vocabulary of 2 words"):
+        mc.Multinomials(rows(np.array([[0.5, 0.5, 0.0]])), alphabet=["cat", "dog"])
+
+
+def test_words_of_a_prior_become_those_of_the_model():
+    prior = mc.Multinomials([[0.5, 0.5]], alphabet=["cat", "dog"])
+    fitted = mc.Multinomial(prior=prior).fit_each([[1, 3], [0, 1]])
+    assert fitted.alphabet == prior.alphabet
+    assert_allclose(fitted.probability, [[0.3, 0.7], [0.25, 0.75]])
+
+
+def test_a_file_without_a_vocabulary_has_none(tmp_path):
+    p = mc.Multinomials([[0.5, 0.5]])
+    assert "alphabet" not in p._pack()[0]["shared"]
+    p.save(tmp_path / "p.npz")
+    assert mc.load(tmp_path / "p.npz").alphabet is None
+
+
+def test_sparse_categoricals_are_multinomials():
+    with pytest.raises(TypeError, match=r"Categoricals are dense, .* use mc.Multinomials"):
+        mc.Categoricals(sparse.csr_array([[0.5, 0.5]]))

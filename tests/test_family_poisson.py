@@ -1,5 +1,7 @@
 """Poissons and Poisson against sums over all counts."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,6 +10,7 @@ from scipy import special, stats
 import mercer as mc
 from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
+from mercer.families.poisson import _series
 
 
 class TestPoissons(FamilyContract):
@@ -60,6 +63,39 @@ def test_product_at_large_and_small_rates():
     n = np.arange(5000.0, 16000.0)[:, None]
     truth = special.logsumexp(0.3 * (big.log_prob(n)[0] + big.log_prob(n)[1]))
     assert_allclose(big.log_product(big, rho=0.3)[0, 1], truth, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e-6, 0.1, 16.0, 1e3, 1e6, 1e8])
+def test_series_at_one_is_a_bessel_function(mean):
+    truth = np.log(special.ive(0, 2 * mean))
+    assert_allclose(_series(np.array([mean]), 1.0), [truth], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("mean", [0.001, 1.0, 20.0, 500.0])
+@pytest.mark.parametrize("rho", [0.01, 0.05, 0.3, 50.0])
+def test_series_against_a_sum_over_all_counts(mean, rho):
+    """Terms are made one from the other outwards from the largest, in plain floats, and added without rounding."""
+    top = int(mean)
+    largest = top * math.log(mean) - mean - math.lgamma(top + 1)
+    terms, log = [1.0], 0.0
+    for n in range(top + 1, top + 200_000):
+        log += math.log(mean / n)
+        terms.append(math.exp(2 * rho * log))
+        if terms[-1] < 1e-25:
+            break
+    log = 0.0
+    for n in range(top, 0, -1):
+        log += math.log(n / mean)
+        terms.append(math.exp(2 * rho * log))
+    truth = math.log(math.fsum(terms)) + 2 * rho * largest
+    assert_allclose(_series(np.array([mean]), rho), [truth], rtol=1e-11, atol=1e-11)
+
+
+def test_product_is_continuous_where_a_closed_form_takes_over():
+    p, q = mc.Poissons([[0.0], [0.4], [30.0], [900.0]]), mc.Poissons([[1.1], [28.0], [1e4]])
+    at_one = p.log_product(q, rho=1.0)
+    for rho in (1 - 1e-9, 1 + 1e-9):
+        assert_allclose(p.log_product(q, rho=rho), at_one, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])

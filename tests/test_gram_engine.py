@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer import _parallel
 from mercer.gram import _engine
-from mercer.gram._engine import blocks, fill, tile_shape
+from mercer.gram._engine import blocks, fill, runs, tile_shape
 
 
 class Points:
@@ -162,7 +162,7 @@ class TestSameNumbers:
     def test_any_tile_agrees_to_twelve_digits(self, hint):
         for kernel, data in self.kernels():
             expected = kernel(data)
-            ready, prepared, _ = kernel._operands(data, None)
+            ready, prepared, _ = kernel.operands(data)
             sliced = Hinted(prepared, hint)
             K = fill(lambda a, b, k=ready: k._exp(k.tile(a.operand, b.operand)), sliced)
             np.testing.assert_allclose(K, expected, rtol=1e-12, atol=1e-14)
@@ -441,6 +441,22 @@ class TestOtherLibraries:
         difference = values.detach()[:, None] - values.detach()
         expected = (-4 * difference * torch.exp(-(difference**2))).sum(axis=1)
         torch.testing.assert_close(values.grad, expected)
+
+    @pytest.mark.parametrize("accelerated", [True, False])
+    @pytest.mark.parametrize("symmetric", [True, False])
+    def test_the_record_counts_the_tiles_that_ran(self, monkeypatch, accelerated, symmetric):
+        monkeypatch.setattr(_engine, "_accelerated", lambda x: accelerated)
+        a, b = (Strict(array_api_strict.asarray(np.arange(float(n))), 3, None) for n in (50, 40))
+        calls = []
+
+        def tile(p, q):
+            calls.append(1)
+            return Strict.distance(p, q)
+
+        K = fill(tile, a, None if symmetric else b)
+        expected = np.abs(np.arange(50.0)[:, None] - np.arange(50.0 if symmetric else 40.0))
+        np.testing.assert_array_equal(np.asarray(K), expected)
+        assert runs()[-1].tiles == len(calls)
 
     def test_a_kernel_of_torch_batches(self):
         torch = pytest.importorskip("torch")

@@ -88,6 +88,9 @@ class TestGivenModel(KernelContract):
     def kernel(self):
         return mc.Fisher(mc.Categoricals([[0.5, 0.3, 0.2]], alphabet="abc"), information="exact", normalize=False)
 
+    def other_data(self, seed, n):
+        return None  # the model's alphabet is the only one
+
     def data(self, seed, n):
         rng = np.random.default_rng(seed)
         return ["".join(rng.choice(list("abc"), rng.integers(1, 6))) for _ in range(n)]

@@ -23,6 +23,7 @@ from contract import (
     mixtures,
     poissons,
 )
+from mercer.families._estimator import Estimator
 
 
 def kl(p, q):
@@ -248,3 +249,37 @@ def test_boundary():
     """DJS-6: one-hot documents are at the divergence log 2."""
     p = mc.Multinomials(np.eye(3))
     np.testing.assert_allclose(mc.JensenShannon()(p), np.where(np.eye(3) > 0, 1.0, 0.5), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["exp", "inverse", "centering"])
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [
+        (mc.Multinomial(), "always"),
+        (mc.Multinomial(prior="pooled"), "always"),
+        (mc.Categorical(), "always"),
+        (mc.Categorical(alphabet="dna", prior="pooled"), "always"),
+        (mc.Bernoulli(), "always"),
+        (mc.Poisson(), "always"),
+        (mc.Gaussian("diagonal"), "always"),
+        (mc.Gaussian("isotropic", prior="pooled"), "always"),
+        (mc.Gaussian(), "conditional"),
+        (mc.Mixture(mc.Gaussian(), 2), "conditional"),
+        (mc.Mixture(mc.Categorical(), 2), "conditional"),
+        (None, "conditional"),
+    ],
+)
+def test_a_verdict_before_fit_where_the_dimension_does_not_matter(model, answer, form):
+    k = mc.JensenShannon(model, form=form, t=0.3)
+    assert k.psd == answer
+    assert "DJS-5" in k.psd.reason
+
+
+def test_models_are_fitted_once(monkeypatch):
+    """The centre is made of the models that are compared, without a cache too."""
+    fitted, fit = [], Estimator._fit_data
+    monkeypatch.setattr(Estimator, "_fit_data", lambda self, X, context: fitted.append(len(X)) or fit(self, X, context))
+    X = np.random.default_rng(0).poisson(2.0, size=(8, 4)) + 1.0
+    with mc.config(cache_bytes=0):
+        mc.JensenShannon(mc.Multinomial(), form="centering").fit_transform(X)
+    assert fitted == [8]

@@ -240,12 +240,12 @@ class TestPointSets(KernelContract):
 
     def truth(self, X):
         points = np.concatenate(X)
-        floor = 1e-3 * points.var(axis=0).mean()
+        floor = 1e-3 * 2 ** np.round(np.log2(points.var(axis=0).mean()))
         mean0, second0 = points.mean(axis=0), (points**2).mean(axis=0) + floor
         models = []
         for x in X:
             mean = (x.sum(axis=0) + mean0) / (len(x) + 1)
-            models.append((mean, ((x**2).sum(axis=0) + second0) / (len(x) + 1) - mean**2 + floor))
+            models.append((mean, ((x**2 + floor).sum(axis=0) + second0) / (len(x) + 1) - mean**2))
         return np.array([[self.bhattacharyya(*a, *b) for b in models] for a in models])
 
     @staticmethod

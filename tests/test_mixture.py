@@ -215,3 +215,113 @@ def test_bad_batches_get_one_clear_sentence():
         mc.Mixtures([[1.0]], components)
     with pytest.raises(TypeError, match="JensenShannon needs"):
         mc.JensenShannon()(mc.Mixtures([[0.5, 0.5]], components))
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
+def test_a_strong_prior_is_the_estimate_whatever_the_floor(structure):
+    rng = np.random.default_rng(12)
+    sets = [rng.normal(rng.choice([-3.0, 3.0], (20, 1)), 1.0, (20, 2)) for _ in range(3)]
+    estimator = mc.Mixture(mc.Gaussian(structure, floor=0.1), n_components=2, prior_strength=1e12)
+    context = estimator.context(estimator.accept(sets, reset=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = estimator.fit_each(sets, context)
+    for i in range(3):
+        for name in ("mean", "covariance"):
+            value, pooled = (np.asarray(getattr(p.components, name)) for p in (found, context.pooled))
+            np.testing.assert_allclose(value[i], pooled[0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(found.weights)[i], np.asarray(context.pooled.weights)[0], rtol=1e-8)
+
+
+def test_seeds_see_every_coordinate_in_its_own_unit():
+    """Clusters in a narrow coordinate beside a wide one without any: the narrow one must count as much."""
+    rng = np.random.default_rng(13)
+    side = rng.choice([-1.0, 1.0], 200)
+    x = np.stack([1e4 * rng.normal(size=200), 1e-2 * (4 * side + rng.normal(size=200))], axis=1)
+    x[::17, 0] = np.nan
+    estimator = mc.Mixture(mc.Gaussian("diagonal", floor=0.0), n_components=2, prior=None)
+    context = estimator.context(estimator.accept(x, reset=True))
+    assert np.all(context.scale > 0)
+    np.testing.assert_allclose(np.log2(context.scale / np.nanvar(x, axis=0)), 0, atol=0.5 + 1e-9)
+    means = np.sort(np.asarray(estimator.fit(x).model_.components.mean)[0, :, 1])
+    np.testing.assert_allclose(means, [-0.04, 0.04], atol=5e-3)
+
+
+def test_a_mixture_takes_what_its_components_take():
+    rng = np.random.default_rng(14)
+    sets = [rng.normal(size=(15, 3)) for _ in range(3)]
+    ones = mc.Mixture(mc.Bernoulli(threshold=0.5)).fit_each(sets)
+    truth = mc.Mixture(mc.Bernoulli()).fit_each([(x > 0.5).astype(float) for x in sets])
+    np.testing.assert_allclose(np.asarray(ones.components.probability), np.asarray(truth.components.probability))
+    strings = mc.Mixture(mc.Categorical("dna", unknown="missing")).fit_each(["ACG?T", "AAAC", "GG!"])
+    assert strings.shape == (3,)
+    with pytest.raises(ValueError, match="the sequences have the alphabet"):
+        mc.Mixture(mc.Categorical()).fit(["AB", "BA"]).fit_each(mc.Sequences(["XY"]))
+    sets[1][2, 0] = np.nan
+    for prior in (None, "pooled"):
+        estimator = mc.Mixture(mc.Gaussian("full"), prior=prior)
+        message = r"sequence 1 \(point 2\) has a coordinate that was not observed \(NaN\): only covariance='diagonal'"
+        for fit in (estimator.fit, estimator.fit_each):
+            with pytest.raises(ValueError, match=message):
+                fit(sets)
+        with pytest.raises(ValueError, match=r"row 2 has a coordinate that was not observed"):
+            estimator.fit(sets[1])
+    assert mc.Mixture(mc.Gaussian("diagonal")).fit_each(sets).shape == (3,)
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_n_iter_counts_the_shared_fit(prior, monkeypatch):
+    rng = np.random.default_rng(15)
+    x = rng.normal(rng.choice([-3.0, 3.0], (80, 1)), 1.0, (80, 1))
+    estimator = mc.Mixture(prior=prior, n_init=1)
+    calls = []
+    expect = Mixture._expect
+    monkeypatch.setattr(Mixture, "_expect", lambda self, *args: calls.append(1) or expect(self, *args))
+    estimator.fit(x)
+    assert estimator.n_iter_ == len(calls)
+    assert 1 < estimator.n_iter_ < estimator.n_iter
+    before = estimator.n_iter_
+    estimator.fit_each([x[:20], x[20:30]])
+    assert estimator.n_iter_ == before
+    other = mc.Mixture(prior=prior)
+    other.fit_each([x[:20], x[20:]])
+    mc.MeanMap(other, gamma=0.5).fit([x[:20], x[20:]])
+    assert not hasattr(other, "n_iter_")
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_init_is_where_every_fit_starts(prior):
+    rng = np.random.default_rng(16)
+    sets = [rng.normal(rng.choice([-3.0, 3.0], (60, 1)), 1.0, (60, 1)) for _ in range(3)]
+    for order in ([-3.0, 3.0], [3.0, -3.0]):
+        init = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(np.array(order)[None, :, None], np.ones((1, 2, 1))))
+        estimator = mc.Mixture(prior=prior, init=init)
+        for found in (estimator.fit_each(sets), clone(estimator).fit(sets).model_):
+            means = np.asarray(found.components.mean)[..., 0]
+            np.testing.assert_array_equal(np.sign(means), np.tile(np.sign(order), (len(found), 1)))
+
+
+def test_a_bad_init_gets_one_clear_sentence():
+    components = mc.Gaussians(np.zeros((2, 2, 1)), np.ones((2, 2, 1)))
+    two = mc.Mixtures(np.full((2, 2), 0.5), components)
+    sets = [np.arange(4.0)[:, None], np.ones((3, 1))]
+    for init, n, error, message in [
+        ("random", 2, TypeError, "init = 'random': give None for k-means"),
+        (two, 2, ValueError, r"init has shape \(2,\): give Mixtures of shape \(1,\)"),
+        (two[:1], 3, ValueError, "init has 2 components, and n_components = 3"),
+    ]:
+        with pytest.raises(error, match=message):
+            mc.Mixture(n_components=n, init=init).fit_each(sets)
+    with pytest.raises(ValueError, match=r"init does not suit Gaussian components: .*differ in structure"):
+        mc.Mixture(mc.Gaussian("full"), init=two[:1]).fit_each(sets)
+    with pytest.raises(TypeError, match="init does not suit Poisson components"):
+        mc.Mixture(mc.Poisson(), init=two[:1]).fit_each(sets)
+
+
+def test_weights_of_points_count_in_the_mixing_weights_of_a_start():
+    x = np.array([[0.0], [0.1], [9.9], [10.0]])
+    estimator = mc.Mixture(mc.Gaussian("diagonal"), prior=None, n_init=1)
+    context = estimator.context(x)
+    start = estimator._start(x, np.array([3.0, 3.0, 1.0, 1.0]), np.array([0, 4]), context, 0)
+    # Shares are 0.95 and 0.05: (6 * .95 + 2 * .05) / 8 and the rest.
+    np.testing.assert_allclose(np.sort(np.asarray(start.weights)[0]), [0.275, 0.725], rtol=1e-12)

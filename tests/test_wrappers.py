@@ -280,9 +280,37 @@ def test_verdicts():
         assert wrapper(good).psd == "always"
         assert wrapper(bad).psd == "no"
         assert "weight" in wrapper(bad).psd.reason
-    assert mc.Tempered(good).psd == "conditional"
-    assert mc.Tempered(good, beta=1.0).psd == "always"
+    assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
+    assert mc.Tempered(mc.ProbabilityProduct(), beta=1.0).psd == "always"
     assert mc.EmpiricalMap(good).psd == mc.Repaired(bad).psd == "always"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "answer"),
+    [
+        (mc.RBF(), "always"),
+        (mc.Gaussianized(mc.Linear()), "always"),
+        (mc.Gaussianized(-1.0 * mc.RBF()), "conditional"),
+        (mc.JensenShannon(mc.Multinomial()), "always"),
+        (mc.JensenShannon(mc.Multinomial(), form="inverse"), "conditional"),
+        (mc.JensenShannon(mc.Gaussian()), "conditional"),
+        (mc.JensenShannon(mc.Gaussian("diagonal"), t=0.3), "always"),
+        (mc.JensenShannon(), "conditional"),
+    ],
+)
+def test_powers_of_infinitely_divisible_kernels(kernel, answer):
+    verdict = mc.Tempered(kernel, beta=0.3).psd
+    assert verdict == answer
+    assert "infinitely divisible" in verdict.reason
+
+
+def test_powers_after_fit():
+    """Full covariances: in the plane t = 2 is safe and its powers need not be; on the line every t is safe."""
+    sets = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(6)]
+    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), beta=0.1)
+    assert tempered.fit(sets).psd == "conditional"
+    assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
+    assert mc.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
 
 
 def test_tempering_can_break_a_kernel_and_repair_mends_it():

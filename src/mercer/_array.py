@@ -19,6 +19,8 @@ from array_api_compat import (
 
 Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
+Floats: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array, on the host."""
 Namespace: TypeAlias = Any
 """The module-like object that ``array_namespace`` returns."""
 
@@ -29,16 +31,9 @@ def namespace(*arrays: Any) -> Namespace:
     return array_namespace(*found) if found else array_namespace(np.empty(0))
 
 
-def as_array(x: Any, *, dtype: Any = None) -> Array:
-    """Turn lists and numbers into NumPy arrays; leave arrays of any library as they are."""
-    if not is_array_api_obj(x):
-        x = np.asarray(x)
-    return x if dtype is None else namespace(x).astype(x, dtype, copy=False)
-
-
 def as_float(x: Any) -> Array:
-    """Like `as_array`, with integers and booleans turned into float64; float32 stays float32."""
-    x = as_array(x)
+    """Turn lists and numbers into NumPy arrays, integers and booleans into float64; other arrays stay as they are."""
+    x = x if is_array_api_obj(x) else np.asarray(x)
     xp = namespace(x)
     if xp.isdtype(x.dtype, "real floating"):
         return x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -99,7 +100,7 @@ class Batch:
     def _batch_key(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
         keys = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
-        if Ellipsis in [k for k in keys if k is Ellipsis]:
+        if any(k is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if k is Ellipsis)
             missing = self.ndim - (len(keys) - 1)
             keys = keys[:at] + (slice(None),) * missing + keys[at + 1 :]
@@ -164,6 +165,11 @@ class Batch:
         for name in self._parts:
             getattr(self, name)._check_alike(getattr(other, name))
 
+    def matched(self, reference: Batch) -> Self:
+        """Return this batch in the storage of ``reference``, with which it is to be paired; raise if it cannot be."""
+        reference._check_alike(self)
+        return self
+
     # -- borders ---------------------------------------------------------------------------------------
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -226,6 +232,8 @@ class Batch:
             batch = _unpack(header["batch"], arrays)
         except KeyError as error:
             raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error
+        except _Damaged as error:
+            raise ValueError(f"{os.fspath(path)} is damaged: {error}") from error
         if not isinstance(batch, cls):
             raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
         return batch
@@ -257,9 +265,15 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
         fields[part] = _unpack(inner, arrays, f"{prefix}{part}.")
-    batch = cls._make(**fields)
-    batch.__setstate__(dict(batch.__dict__))
-    return batch
+    wanted = inspect.signature(cls).parameters
+    try:
+        return cls(**{field: value for field, value in fields.items() if field in wanted})
+    except (TypeError, ValueError) as error:
+        raise _Damaged(str(error)) from error
+
+
+class _Damaged(Exception):
+    """A file's arrays do not make the batch that its header promises."""
 
 
 def load(path: str | os.PathLike[str]) -> Any:

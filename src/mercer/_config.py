@@ -7,6 +7,7 @@ see them: a kernel that is pickled into a child process brings the settings alon
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -83,6 +84,9 @@ def _from_environment(environment: Mapping[str, str]) -> Settings:
 
 _default = _from_environment(os.environ)
 _current = _default
+_lock = threading.Lock()
+_changes: list[dict[str, Any]] = []
+"""What the open ``with`` blocks of all threads change, the latest last."""
 
 
 def settings() -> Settings:
@@ -113,17 +117,28 @@ def config(**changes: Any) -> Iterator[Settings]:
     ...     settings.n_jobs
     2
     """
-    global _current
     unknown = set(changes) - {field.name for field in fields(Settings)}
     if unknown:
         names = ", ".join(field.name for field in fields(Settings))
         raise TypeError(f"unknown setting {sorted(unknown)[0]!r}: the settings are {names}")
-    before = _current
-    _current = _check(replace(before, **changes))
+    _check(replace(_current, **changes))
+    with _lock:
+        _changes.append(changes)
+        now = _put_in_force()
     try:
-        yield _current
+        yield now
     finally:
-        _current = before
+        with _lock:  # blocks of two threads can end in any order: each takes back its own changes alone
+            _changes[:] = [kept for kept in _changes if kept is not changes]
+            _put_in_force()
+
+
+def _put_in_force() -> Settings:
+    global _current
+    _current = _adopted or _default
+    for changes in _changes:
+        _current = replace(_current, **changes)
+    return _current
 
 
 def snapshot() -> dict[str, Any] | None:
@@ -137,12 +152,13 @@ def snapshot() -> dict[str, Any] | None:
 
 def adopt(sent: dict[str, Any] | None) -> None:
     """Take over the settings of the parent process; a file read years later changes nothing."""
-    global _current, _adopted
-    if sent is None:
-        if _adopted:  # a worker that is used again, after the parent's ``with`` block
-            _current, _adopted = _default, False
-    elif sent["pid"] == os.getppid():
-        _current, _adopted = Settings(**{name: value for name, value in sent.items() if name != "pid"}), True
+    global _adopted
+    with _lock:
+        if sent is None:  # a worker that is used again, after the parent's ``with`` block
+            _adopted = None
+        elif sent["pid"] == os.getppid():
+            _adopted = Settings(**{name: value for name, value in sent.items() if name != "pid"})
+        _put_in_force()
 
 
-_adopted = False
+_adopted: Settings | None = None

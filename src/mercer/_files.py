@@ -23,10 +23,13 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     target = Path(path)
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:  # NumPy would pickle it
+            raise ValueError(f"{name} holds Python objects, which do not go into files: only plain arrays do")
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, header=encoded, **arrays)
+            np.savez_compressed(file, header=encoded, **arrays)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

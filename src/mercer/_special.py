@@ -14,11 +14,11 @@ from array_api_compat import is_torch_array
 from mercer._array import Array, namespace, to_numpy
 
 
-def _call(name: str, torch_name: str, x: Array) -> Array:
+def _call(name: str, x: Array) -> Array:
     if is_torch_array(x):
         import torch
 
-        return getattr(torch.special, torch_name)(x)
+        return getattr(torch.special, name)(x)
     from scipy import special
 
     function: Any = getattr(special, name)
@@ -29,9 +29,9 @@ def _call(name: str, torch_name: str, x: Array) -> Array:
 
 def gammaln(x: Array) -> Array:
     """Logarithm of the gamma function."""
-    return _call("gammaln", "gammaln", x)
+    return _call("gammaln", x)
 
 
 def i0e(x: Array) -> Array:
     """Bessel function I_0(x) exp(-|x|)."""
-    return _call("i0e", "i0e", x)
+    return _call("i0e", x)

@@ -248,6 +248,7 @@ def point_sets(seed: int) -> Task:
             _logistic("logistic regression on moments", FunctionTransformer(_moments), StandardScaler()),
             _with_svm("ProbabilityProduct", mc.ProbabilityProduct(mc.Gaussian()), rho=(0.5, 1.0)),
             _with_svm("JensenShannon, exp", mc.JensenShannon(mc.Gaussian()), t=(1.0, 2.0, 5.0)),
+            _with_svm("MeanMap", mc.MeanMap(mc.Gaussian()), gamma=(0.1, 1.0)),
             _with_svm("EmpiricalMeanMap", mc.EmpiricalMeanMap(), gamma=(0.1, 1.0)),
         ],
     )

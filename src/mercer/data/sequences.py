@@ -215,6 +215,11 @@ class Sequences(Container):
         values = np.asarray(function(self.values))
         if len(values) != len(self.values):
             raise ValueError(f"the function made {len(values)} steps of {len(self.values)}: it must keep their number")
+        if self.alphabet is not None:
+            if values.dtype.kind not in "iu" or np.any(values < 0) or np.any(values >= self.alphabet.n_codes):
+                raise ValueError(f"the function must return codes from 0 to {self.alphabet.n_codes - 1}")
+        elif values.dtype.kind != "f" or values.ndim != 2 or np.isinf(values).any():
+            raise ValueError("the function must return finite vectors (or NaN), as an array of shape (T, d)")
         return Sequences._make(values, self.offsets, self.alphabet, self.ids)
 
     def windows(self, order: int) -> Sequences:

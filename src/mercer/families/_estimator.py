@@ -8,16 +8,39 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._batch import Batch, row_digests
+from mercer._array import Floats
+from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._config import settings
 from mercer.data import Alphabet, Sequences
 from mercer.families._csr import CSRRows
 from mercer.families._family import is_number
+from mercer.families._segments import (
+    data_digests,
+    datum_name,
+    looks_like_matrix,
+    point_name,
+    segment_sum,
+    segments,
+    validated,
+)
 
-Floats = np.ndarray[Any, Any]
+__all__ = [
+    "Context",
+    "Estimator",
+    "FamilyEstimator",
+    "Floats",
+    "data_digests",
+    "datum_name",
+    "fits",
+    "looks_like_matrix",
+    "point_name",
+    "segment_sum",
+    "segments",
+    "validated",
+]
 
 fits = ByteCache()
 """Models fitted to single data, for all estimators of the process."""
@@ -34,7 +57,9 @@ class Context:
     alphabet : Alphabet or None
         Of symbols.
     center, scale : array or None
-        Pooled mean and variance of vectors, of shape ``(dimension,)``.
+        Of vectors, of shape ``(dimension,)``: a point near the pooled mean, and rounded pooled variances.
+    floor : float
+        What is added to every variance.
     pooled : Batch or None
         One model of all the training data, of shape ``(1,)``: the start and the prior of the others.
     """
@@ -43,6 +68,7 @@ class Context:
     alphabet: Alphabet | None = None
     center: Floats | None = None
     scale: Floats | None = None
+    floor: float = 0.0
     pooled: Any = None
 
 
@@ -54,8 +80,6 @@ class Estimator(BaseEstimator):
     """
 
     takes: ClassVar[str] = "vectors"
-    sequential: ClassVar[bool] = False
-    """Whether a datum is a sequence, so that a matrix holds one univariate series a row."""
 
     prior: Any
     prior_strength: float
@@ -91,9 +115,7 @@ class Estimator(BaseEstimator):
             if X.is_symbols:
                 raise TypeError(f"{type(self).__name__} is a model of numbers, and these are symbols: use Categorical")
             return X
-        if self.sequential:
-            return Sequences(X)
-        X = validate_data(
+        X = validated(
             owner if owner is not None else self,
             X,
             reset=reset,
@@ -111,7 +133,7 @@ class Estimator(BaseEstimator):
         """Raise where a point ``x`` of the data ``X`` holds NaN."""
         rows = np.flatnonzero(np.isnan(x).any(axis=1))
         if len(rows):
-            name = datum_name(X, rows[0]) if x is X else f"point {rows[0]}"
+            name = point_name(X, rows[0])
             raise ValueError(f"{name} has a coordinate that was not observed (NaN): {self._missing_cure()}")
 
     def _missing_cure(self) -> str:
@@ -122,7 +144,7 @@ class Estimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = not self.sequential and self.takes != "symbols"
+        tags.input_tags.two_d_array = self.takes != "symbols"
         tags.input_tags.three_d_array = self.takes == "vectors"
         tags.input_tags.string = self.takes == "symbols"
         tags.input_tags.sparse = self.takes == "counts"
@@ -350,63 +372,6 @@ class FamilyEstimator(Estimator):
                 )
             mu = np.where(nobody, np.asarray(start.mean_parameters), mu)
         return mu
-
-
-def looks_like_matrix(X: Any) -> bool:
-    """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
-    if isinstance(X, Sequences):
-        return False
-    if sparse.issparse(X) or hasattr(X, "iloc"):
-        return getattr(X, "ndim", 2) == 2
-    if hasattr(X, "shape"):
-        return len(X.shape) != 3 and getattr(X, "dtype", None) is not None and not _holds_objects(X)
-    if isinstance(X, list | tuple) and len(X):
-        return not isinstance(X[0], str | bytes) and np.ndim(X[0]) <= 1 and not _ragged(X)
-    return True
-
-
-def _holds_objects(X: Any) -> bool:
-    if X.dtype != object or X.ndim != 1 or not len(X):
-        return False
-    return not isinstance(X[0], int | float | complex | None)
-
-
-def _ragged(X: Any) -> bool:
-    return len({np.shape(row) for row in X}) > 1
-
-
-def segments(X: Any) -> tuple[Any, Floats]:
-    """Return the points of all data and the offsets of the data among them."""
-    if isinstance(X, Sequences):
-        return X.values, X.offsets
-    return X, np.arange(X.shape[0] + 1)
-
-
-def segment_sum(values: Floats, offsets: Floats) -> Floats:
-    """Sum ``values (T, ...)`` over every datum; an empty one gives 0.
-
-    ``reduceat`` adds in the order of the points, so that a datum's sum does not depend on its neighbours.
-    """
-    lengths = np.diff(offsets)
-    if np.all(lengths == 1):
-        return values
-    out = np.zeros((len(lengths), *values.shape[1:]), dtype=values.dtype)
-    full = lengths > 0
-    if np.any(full):
-        out[full] = np.add.reduceat(values, offsets[:-1][full], axis=0)
-    return out
-
-
-def data_digests(X: Any) -> list[bytes]:
-    """Digest every datum of what `Estimator.accept` returns."""
-    return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
-
-
-def datum_name(X: Any, i: int) -> str:
-    """Name datum ``i`` for a message."""
-    if isinstance(X, Sequences):
-        return f"sequence {X.ids[i]!r}" if X.ids is not None else f"sequence {i}"
-    return f"row {i}"
 
 
 def _gather(found: list[Any]) -> Any:

@@ -6,12 +6,11 @@ the left side meets 16 of the right. It works in registers and the first cache, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-Floats = np.ndarray[Any, Any]
+from mercer._array import Floats
+
 LANES = 16
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, identity, logsumexp, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, identity, logsumexp, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
 from mercer.families._family import ExponentialFamily
 
@@ -92,12 +92,29 @@ def checked_probability(values: Any, what: str) -> Array:
         where = tuple(map(int, bad[0]))
         value = rows[where][~(rows[where] >= 0)][0]
         raise ValueError(f"{what} at index {where} holds {value}: probabilities must be nonnegative numbers")
-    total = rows.sum(axis=-1)
-    tolerance = 1e-4 if rows.dtype == np.float32 else 1e-8
-    bad = np.argwhere(~(np.abs(total - 1) <= tolerance))
+    check_sums(rows.sum(axis=-1), rows.dtype, what)
+    return p
+
+
+def check_sums(total: Floats, dtype: Any, what: str) -> None:
+    """Raise where the sum of a row of probabilities is not one, within rounding; the same for dense and sparse rows."""
+    bad = np.argwhere(~(np.abs(total - 1) <= (1e-4 if dtype == np.float32 else 1e-6)))
     if len(bad):
         where = tuple(map(int, bad[0]))
+        digits = 6 if dtype == np.float32 else 8  # enough to show the excess: never "sums to 1, not to one"
         raise ValueError(
-            f"{what} at index {where} sums to {float(total[where]):.6g}, not to one: divide counts by their sum first"
+            f"{what} at index {where} sums to {float(total[where]):.{digits}g}, not to one: "
+            "divide counts by their sum first"
         )
-    return p
+
+
+def normalised(counts: Floats, fallback: Any) -> Floats:
+    """Divide every row by its sum; a row of zeros becomes ``fallback``."""
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
+
+
+def drawn(upper: Floats, uniform: Floats) -> Floats:
+    """Draw outcomes: ``upper`` are cumulated probabilities ``(..., k)``, ``uniform`` numbers from 0 to 1 ``(...)``."""
+    draws = uniform[..., None] * upper[..., -1:]
+    return np.sum(draws >= upper, axis=-1).clip(0, upper.shape[-1] - 1)

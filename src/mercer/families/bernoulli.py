@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._coupling import power
-from mercer.families._estimator import Context, FamilyEstimator, Floats, datum_name, segments
+from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
 from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
@@ -225,9 +225,9 @@ class Bernoulli(FamilyEstimator):
         bad = np.argwhere(~((x == 0) | (x == 1) | np.isnan(x)))
         if len(bad):
             row, column = (int(i) for i in bad[0])
-            name = datum_name(X, row) if x is X else f"point {row}"
             raise ValueError(
-                f"{name} holds {x[row, column]} in column {column}: Bernoulli data are 0 or 1, so give threshold=0, say"
+                f"{point_name(X, row)} holds {x[row, column]} in column {column}: "
+                "Bernoulli data are 0 or 1, so give threshold=0, say"
             )
         return X
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 from scipy.special import xlogy
 
-from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer.data import Alphabet, Sequences
 from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
-from mercer.families._estimator import Context, Estimator, Floats, datum_name, segment_sum
+from mercer.families._csr import CSRRows
+from mercer.families._estimator import Context, Estimator, datum_name, segment_sum
 from mercer.families._family import check_gamma, check_rho, random_generator
-from mercer.families._simplex import Simplex, checked_probability
+from mercer.families._simplex import Simplex, checked_probability, drawn, normalised
 
 
 class Categoricals(Simplex):
@@ -45,6 +47,11 @@ class Categoricals(Simplex):
     alphabet: Alphabet
 
     def __init__(self, probability: Any, alphabet: Any = None) -> None:
+        if sparse.issparse(probability) or isinstance(probability, CSRRows):
+            raise TypeError(
+                "Categoricals are dense, and this is a sparse matrix: use mc.Multinomials, which stay sparse and are "
+                "the same laws for one trial, or pass probability.toarray()"
+            )
         p = checked_probability(probability, "probability")
         symbols = Alphabet.of(range(p.shape[-1]) if alphabet is None else alphabet)
         if len(symbols) != p.shape[-1]:
@@ -146,8 +153,7 @@ class Categoricals(Simplex):
         """Draw ``size`` symbols (as codes) from every member, ``(*B, size)``."""
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.probability), axis=-1)
-        draws = rng.random((*self.shape, size)) * upper[..., -1:]
-        return np.sum(draws[..., None] >= upper[..., None, :], axis=-1).clip(0, self.dimension - 1)
+        return drawn(upper[..., None, :], rng.random((*self.shape, size)))
 
 
 class Categorical(Estimator):
@@ -230,7 +236,8 @@ class Categorical(Estimator):
             prior = self.prior_strength * np.asarray(batch.probability)[0]
         plain = counts[..., :k] + prior
         ambiguous = counts[..., k:-1]
-        p = _normalised(plain + ambiguous @ membership[k:-1] / membership[k:-1].sum(axis=1).max(initial=1), start)
+        fallback = 1.0 / k if start is None else np.asarray(start.probability)
+        p = normalised(plain + ambiguous @ membership[k:-1] / membership[k:-1].sum(axis=1).max(initial=1), fallback)
         unsure = np.any(ambiguous > 0, axis=-1)
         if np.any(unsure):
             p[unsure] = _shared_out(plain[unsure], ambiguous[unsure], membership[k:-1], p[unsure])
@@ -243,12 +250,6 @@ class Categorical(Estimator):
             if len(unseen):
                 name = datum_name(X, unseen[0])
                 raise ValueError(f"{name} holds missing symbols only: leave it out, or give prior='pooled'")
-
-
-def _normalised(counts: Floats, start: Any) -> Floats:
-    total = counts.sum(axis=-1, keepdims=True)
-    fallback = 1.0 / counts.shape[-1] if start is None else np.asarray(start.probability)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
 
 
 def _shared_out(plain: Floats, ambiguous: Floats, sets: Floats, p: Floats) -> Floats:

@@ -8,14 +8,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, as_float, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, as_float, logsumexp, namespace, safe_log, to_numpy
+from mercer._batch import Batch
 from mercer._special import gammaln
+from mercer.data import Alphabet, Sequences
 from mercer.families import _csr
 from mercer.families._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator, Floats, segment_sum, segments
+from mercer.families._estimator import Context, Estimator, datum_name, segment_sum, segments
 from mercer.families._family import check_gamma, check_rho, is_number, random_generator
-from mercer.families._simplex import Simplex, checked_probability
+from mercer.families._simplex import Simplex, check_sums, checked_probability, normalised
+from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.categorical import smoothed_features
 from mercer.families.poisson import check_counts
 
@@ -29,6 +32,8 @@ class Multinomials(Simplex):
         Rows that sum to one. A sparse matrix stays sparse.
     trials : int, default=1
         Number of draws of the laws that are compared; 1 compares word frequencies. It is not a document's length.
+    alphabet : Alphabet, iterable of words or None, default=None
+        The vocabulary, one word per column. Batches are compared only where they have the same one, or none.
 
     Notes
     -----
@@ -45,25 +50,26 @@ class Multinomials(Simplex):
            [-0.6931,  0.    ]])
     """
 
-    _shared: ClassVar[tuple[str, ...]] = ("trials",)
+    _shared: ClassVar[tuple[str, ...]] = ("trials", "alphabet")
 
     trials: int
+    alphabet: Alphabet | None = None
 
-    def __init__(self, probability: Any, trials: int = 1) -> None:
+    def __init__(self, probability: Any, trials: int = 1, alphabet: Any = None) -> None:
         _check_trials(trials)
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             rows = CSRRows.of(probability)
             rows.check_counts()
-            total = rows.row_sums()
-            bad = np.flatnonzero(np.abs(total - 1) > (1e-4 if rows.dtype == np.float32 else 1e-6))
-            if len(bad):
-                raise ValueError(
-                    f"probability at index {int(bad[0])} sums to {total[bad[0]]:.6g}, not to one: "
-                    "divide counts by their sum first"
-                )
-            self._freeze(probability=rows, trials=int(trials))
+            check_sums(rows.row_sums(), rows.dtype, "probability")
+            checked: Any = rows
         else:
-            self._freeze(probability=checked_probability(probability, "probability"), trials=int(trials))
+            checked = checked_probability(probability, "probability")
+        words = None if alphabet is None else Alphabet.of(alphabet)
+        if words is not None and len(words) != checked.shape[-1]:
+            raise ValueError(
+                f"{checked.shape[-1]} probabilities for a vocabulary of {len(words)} words: give one word per column"
+            )
+        self._freeze(probability=checked, trials=int(trials), alphabet=words)
 
     @property
     def _draws(self) -> int:
@@ -78,7 +84,7 @@ class Multinomials(Simplex):
         """Return the same distributions with dense probabilities."""
         if not self.sparse:
             return self
-        return self._make(probability=self.probability.dense(), trials=self.trials)
+        return self._make(probability=self.probability.dense(), trials=self.trials, alphabet=self.alphabet)
 
     @staticmethod
     def _pack_array(name: str, value: Any) -> dict[str, Any]:
@@ -89,8 +95,15 @@ class Multinomials(Simplex):
             f"{name}/columns": np.array(value.n_columns)
         }
 
+    def _shared_header(self) -> dict[str, Any]:
+        """Leave out a vocabulary that is not there, as files did before there were any."""
+        header = super()._shared_header()
+        return {name: value for name, value in header.items() if name != "alphabet" or value is not None}
+
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        words = shared.get("alphabet")
+        shared = shared | {"alphabet": None if words is None else Alphabet.from_header(words)}
         name = f"{prefix}probability"
         if name in arrays:
             return super()._unpack_fields(arrays, shared, prefix)
@@ -99,7 +112,7 @@ class Multinomials(Simplex):
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these expected counts."""
-        return self._make(probability=mu / self.trials, trials=self.trials)
+        return self._make(probability=mu / self.trials, trials=self.trials, alphabet=self.alphabet)
 
     def __getitem__(self, key: Any) -> Self:
         """Select members; a single one of a sparse batch is dense."""
@@ -128,7 +141,7 @@ class Multinomials(Simplex):
             return super().pooled()
         self._require_members()
         average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
-        return self._make(probability=CSRRows.of(average), trials=self.trials)
+        return self._make(probability=CSRRows.of(average), trials=self.trials, alphabet=self.alphabet)
 
     def estimator(self) -> Multinomial:
         """Return the estimator of this family."""
@@ -162,15 +175,14 @@ class Multinomials(Simplex):
         check_rho(rho)
         self._check_pair(other)
         if self.trials == 1 or rho == 0.5:
-            return self._same_storage(other)._inner(rho).pair(other._same_storage(self)._inner(rho))
+            return self._inner(rho).pair(other.matched(self)._inner(rho))
         return _convolved(self.dense().probability, other.dense().probability, rho, self.trials)
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of ((1 - e) <a, a'> + e)^s, e = exp(-2 gamma): aligned tokens (GMMK-10c)."""
         check_gamma(gamma)
         self._check_pair(other)
-        left, right = self._same_storage(other), other._same_storage(self)
-        return left.couple(Smoothed(gamma)).pair(right.couple(Smoothed(gamma)))
+        return self.couple(Smoothed(gamma)).pair(other.matched(self).couple(Smoothed(gamma)))
 
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the frequencies (DJS-2)."""
@@ -184,9 +196,16 @@ class Multinomials(Simplex):
         self._check_pair(other)
         return super(Multinomials, self.dense()).kl(other.dense())
 
-    def _same_storage(self, other: Self) -> Self:
-        """Two sparse batches stay sparse; a dense partner makes both dense."""
-        return self if other.sparse else self.dense()
+    def matched(self, reference: Batch) -> Self:
+        """Return this batch sparse or dense, as ``reference`` is."""
+        matched = super().matched(reference)
+        if not reference.sparse:  # type: ignore[attr-defined]
+            return matched.dense()
+        return (
+            matched
+            if matched.sparse
+            else self._make(probability=CSRRows.of(self.probability), trials=self.trials, alphabet=self.alphabet)
+        )
 
     # -- counts --------------------------------------------------------------------------------------------
 
@@ -230,65 +249,6 @@ class Multinomials(Simplex):
         rng = random_generator(random_state)
         drawn = rng.multinomial(self.trials, p[..., None, :].repeat(size, axis=-2))
         return drawn.astype(float)
-
-
-class SparseLeaf:
-    """Sparse rows under a coupling: log ((1 - mismatch) <f, f'> + mismatch)^trials."""
-
-    order: Floats | None = None
-    tile_hint = _csr.TILE_ROWS
-
-    def __init__(self, rows: _csr.Prepared, trials: int, mismatch: float = 0.0) -> None:
-        self.rows = rows
-        self.trials = trials
-        self.mismatch = mismatch
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self.rows),)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.rows[key], self.trials, self.mismatch)
-
-    def pair(self, other: Self) -> Floats:
-        """Answer every pair, as a logarithm."""
-        return self._log(_csr.outer(self.rows, other.rows))
-
-    def alone(self) -> Floats:
-        """Answer every member with itself."""
-        return self._log(self.rows.rows.power(2.0).row_sums())
-
-    def _log(self, inner: Floats) -> Floats:
-        if self.mismatch:
-            inner *= 1 - self.mismatch
-            inner += self.mismatch
-        with np.errstate(divide="ignore"):
-            np.log(inner, out=inner)
-        if self.trials != 1:
-            inner *= self.trials
-        return inner
-
-
-class SparseDivergence(SparseLeaf):
-    """Sparse rows under the Jensen-Shannon divergence: only shared words add to it."""
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.rows[key], self.trials)
-
-    def pair(self, other: Self) -> Floats:
-        """Answer every pair: trials (log 2 - shared entropy / 2), as it is."""
-        shared = _csr.shared_entropy(self.rows, other.rows)
-        shared *= -0.5 * self.trials
-        shared += self.trials * np.log(2.0)
-        return np.maximum(shared, 0.0, out=shared)
-
-    def alone(self) -> Floats:
-        """Return zeros: the divergence of a law from itself."""
-        return np.zeros(len(self.rows))
 
 
 class Multinomial(Estimator):
@@ -340,7 +300,7 @@ class Multinomial(Estimator):
             X.check_counts()
         else:
             x, _ = segments(X)
-            check_counts(x, type(self).__name__)
+            check_counts(x, type(self).__name__, X)
             self._check_observed(X, x)
         return X
 
@@ -361,8 +321,9 @@ class Multinomial(Estimator):
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
         empty = np.flatnonzero(segment_sum(total, offsets) == 0)
         if len(empty) and self.prior is None:
+            name = datum_name(X, empty[0]) if isinstance(X, Sequences) else f"document {int(empty[0])}"
             raise ValueError(
-                f"document {int(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or "
+                f"{name} is empty (no word is counted), so it has no frequencies: leave it out, or "
                 "give prior='pooled' so that it gets the frequencies of all documents"
             )
 
@@ -386,14 +347,17 @@ class Multinomial(Estimator):
             counts: Any = spread @ matrix
             columns.append(_dense_counts(counts))
         counts = np.stack(columns, axis=1)
+        alphabet = None
         if self.prior is not None:
-            template = Multinomials._make(probability=np.zeros(context.dimension), trials=self.trials)
-            prior = self._suited(self._prior_batch(context), template)
+            prior = self._prior_batch(context)
+            alphabet = getattr(prior, "alphabet", None)  # counts have no words: those of the prior become the model's
+            zeros = np.zeros(context.dimension)
+            template = Multinomials._make(probability=zeros, trials=self.trials, alphabet=alphabet)
+            prior = self._suited(prior, template)
             counts = counts + self.prior_strength * np.asarray(prior.dense().probability)[0]
-        total = counts.sum(axis=-1, keepdims=True)
         fallback = 1.0 / context.dimension if start is None else np.asarray(start.dense().probability)
-        frequencies = np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
-        return Multinomials._make(probability=frequencies, trials=self.trials)
+        frequencies = normalised(counts, fallback)
+        return Multinomials._make(probability=frequencies, trials=self.trials, alphabet=alphabet)
 
 
 def _check_trials(trials: Any) -> None:

@@ -22,7 +22,7 @@ class TileKernel(Protocol):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Answer a whole matrix."""
 
-    def _operands(self, X: Any, Y: Any) -> tuple[TileKernel, Operand, Operand | None]:
+    def operands(self, X: Any, Y: Any = None) -> tuple[TileKernel, Operand, Operand | None]:
         """Return a kernel that can answer, and what it has prepared for each side; None where both are the same."""
 
 
@@ -84,7 +84,7 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     >>> cost.pairs, cost.bytes
     (5050, 80000)
     """
-    kernel, a, other = kernel._operands(X, Y)
+    kernel, a, other = kernel.operands(X, Y)
     symmetric = other is None
     b = a if other is None else other
     n, m = len(a), len(b)

@@ -170,8 +170,8 @@ def fill(
         first = tile(a[tiles[0].rows], other[tiles[0].columns])
         seconds = time.perf_counter() - start
     if not is_numpy_array(first):
-        joined = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
-        _record(label, joined, len(tiles), 1, start)
+        joined, ran = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
+        _record(label, joined, ran, 1, start)
         return joined
 
     out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
@@ -257,13 +257,18 @@ def _assemble(
     column_order: Any,
     symmetric: bool,
     diagonal: Array | None,
-) -> Array:
-    """Join tiles instead of writing into them: keeps gradients, and any device. The first tile is there already."""
+) -> tuple[Array, int]:
+    """Join tiles instead of writing into them: keeps gradients, and any device. The first tile is there already.
+
+    Returns the matrix, and how many tiles ran for it: on an accelerator they are larger, and the first runs again.
+    """
     xp = namespace(first)
+    ran = 1
     shape = tile_shape(a, b, symmetric)
     if _accelerated(first):
         shape = (ACCELERATOR_TILES * shape[0], ACCELERATOR_TILES * shape[1])
         first = tile(a[: shape[0]], b[: shape[1]])
+        ran += 1
     rows, columns = cut(len(a), shape[0]), cut(len(b), shape[1])
     grid: list[list[Array]] = []
     for i, r in enumerate(rows):
@@ -271,6 +276,7 @@ def _assemble(
         if symmetric:
             done.append(_mirrored(tile(a[r], b[r]) if i else first))
         grid.append(done + [tile(a[r], b[c]) for c in columns[len(done) :]])
+    ran += (len(rows) * (len(rows) + 1) // 2 if symmetric else len(rows) * len(columns)) - 1
     out = xp.concat([xp.concat(tiles, axis=-1) for tiles in grid], axis=-2)
     for order, axis in ((row_order, -2), (column_order, -1)):
         if order is not None:
@@ -278,7 +284,7 @@ def _assemble(
     if symmetric and diagonal is not None:
         eye = xp.eye(out.shape[-1], dtype=xp.bool, device=device(out))
         out = xp.where(eye, diagonal[..., :, None], out)
-    return out
+    return out, ran
 
 
 def _accelerated(x: Array) -> bool:

@@ -84,6 +84,8 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
 
     start = np.random.default_rng(0).standard_normal(len(K))  # the same answer every time
     bound = float(np.abs(K).sum(axis=1).max())
+    if bound == 0:
+        return 0.0, 0.0
     try:
         largest = float(eigsh(K, k=1, which="LA", return_eigenvectors=False, v0=start, tol=1e-10)[0])
         shift = max(tolerance, 1e-14) * (largest if largest > 0 else bound)
@@ -92,10 +94,12 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
                 factor = cho_factor(K + shift * np.eye(len(K)), overwrite_a=True, check_finite=False)
                 break
             except LinAlgError:
+                if shift >= 2 * bound:  # diagonally dominant by then: it cannot fail but by rounding
+                    return None
                 shift = min(100 * shift, 2 * bound)
         inverse = LinearOperator(K.shape, matvec=lambda v: cho_solve(factor, v, check_finite=False), dtype=K.dtype)
         found = eigsh(K, k=1, sigma=-shift, OPinv=inverse, return_eigenvectors=False, v0=start, tol=1e-4, ncv=50)
-    except ArpackError:  # no convergence, or a matrix of zeros
+    except ArpackError:  # no convergence
         return None
     return float(found[0]), largest
 

@@ -7,23 +7,19 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from array_api_compat import is_numpy_array
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Array, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.families._csr import CSRRows
 from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
 from mercer.gram._engine import fill
 from mercer.gram._memo import gather
+from mercer.kernels._data import hashable, joined, len_of, some
 
 Floats = np.ndarray[Any, Any]
 
@@ -66,6 +62,8 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     domain: str = "log"
     """What ``_tile`` and ``_self`` return: "log", or "linear" for kernels that can be negative."""
+    infinitely_divisible: bool = False
+    """Whether every positive power of the normalised kernel is a positive semi-definite kernel too."""
     normalize: bool = False
     zero: str = "raise"
     _memoize: ClassVar[bool] = True
@@ -82,6 +80,10 @@ class Kernel(TransformerMixin, BaseEstimator):
     def _source(self, X: Any) -> Any:
         """Turn accepted data into what is compared: a batch of models, or the data themselves."""
         return X
+
+    def _training(self, X: Any) -> Any:
+        """Return the source of the accepted training data, and learn from it what asks for it; comes after `_learn`."""
+        return self._source(X)
 
     def _match(self, source: Any, reference: Any) -> Any:
         """Check that two sources can be compared, and return the first as the second is stored."""
@@ -135,7 +137,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         self._check_parameters()
         accepted = self._admit(X, reset=True)
         self._learn(accepted, y)
-        self.train_ = self._source(accepted)
+        self.train_ = self._training(accepted)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -174,12 +176,12 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
-        kernel, a, b = self._operands(X, Y)
+        kernel, a, b = self.operands(X, Y)
         return kernel._matrix(a, b, log=False)
 
     def log(self, X: Any, Y: Any = None) -> Array:
         """Return the logarithm of the Gram matrix, exact where the kernel itself under- or overflows."""
-        kernel, a, b = self._operands(X, Y)
+        kernel, a, b = self.operands(X, Y)
         if kernel.domain == "log":
             return kernel._matrix(a, b, log=True)
         values = kernel._matrix(a, b, log=False)
@@ -191,12 +193,12 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def diag(self, X: Any) -> Array:
         """Return the kernel of every object with itself, without the rest of the matrix."""
-        kernel, a, _ = self._operands(X, None)
+        kernel, a, _ = self.operands(X)
         return kernel._exp(kernel._diagonal(a))
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
-        kernel, a, b = self._operands(X, Y)
+        kernel, a, b = self.operands(X, Y)
         values = kernel._matrix(a, b, log=kernel.domain == "log")
         own = kernel._diagonal(a)
         other = own if b is None else kernel._diagonal(b)
@@ -222,7 +224,7 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def features(self, X: Any) -> Array:
         """Return explicit features whose inner products are the kernel, where the kernel has them."""
-        kernel, a, _ = self._operands(X, None)
+        kernel, a, _ = self.operands(X)
         values = kernel._features(a.operand)
         if not kernel.normalize:
             return values
@@ -239,9 +241,20 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     # -- the engine's side -------------------------------------------------------------------------------
 
-    def prepare(self, X: Any) -> Prepared:
-        """Fit models where needed, and do once per batch what does not depend on the other side."""
-        return self._operands(X, None)[1]
+    def operands(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
+        """Return a kernel that can answer, and what it has prepared of each side.
+
+        Fits models where needed, and does once per batch what does not depend on the other side. The second side is
+        None where ``Y`` is None or ``X`` itself: the matrix is symmetric.
+        """
+        self._check_parameters()
+        symmetric = Y is None or Y is X
+        kernel = self._ready(X) if symmetric else self._ready(X, Y)
+        left = kernel._source(kernel._admit(X, reset=False))
+        if symmetric:
+            return kernel, kernel._prepared(left), None
+        right = kernel._match(kernel._source(kernel._admit(Y, reset=False)), left)
+        return kernel, kernel._prepared(left), kernel._prepared(right)
 
     def tile(self, a: Prepared, b: Prepared) -> Array:
         """Answer a tile in the kernel's domain, normalised if asked for."""
@@ -332,18 +345,12 @@ class Kernel(TransformerMixin, BaseEstimator):
             diagonal = self._diagonal(a)
             if not log:
                 diagonal = self._exp(diagonal)
-            if is_numpy_array(diagonal):
-                diagonal = np.asarray(diagonal)
-        return self._lead(fill(tile, a, b, diagonal=diagonal, label=type(self).__name__))
-
-    def _lead(self, matrix: Array) -> Array:
-        """Drop a path of one length: most kernels have no leading axes."""
-        return matrix
+        return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
 
     def _remembered(self, a: Any, b: Any) -> Array:
         """Return the matrix of two sources through the memo of pairs."""
         setting = self._setting()
-        if setting is None or not _hashable(a) or not (b is None or _hashable(b)):
+        if setting is None or not hashable(a) or not (b is None or hashable(b)):
             return self._matrix(self._prepared(a), None if b is None else self._prepared(b), log=False)
 
         @cache
@@ -351,25 +358,14 @@ class Kernel(TransformerMixin, BaseEstimator):
             return self._prepared(a if side == 0 or b is None else b)
 
         def rectangle(rows: Floats, columns: Floats | None) -> Floats:
-            right = None if columns is None else _some(whole(0 if b is None else 1), columns)
-            return self._matrix(_some(whole(0), rows), right, log=False)
+            right = None if columns is None else some(whole(0 if b is None else 1), columns)
+            return self._matrix(some(whole(0), rows), right, log=False)
 
         return gather(setting, data_digests(a), None if b is None else data_digests(b), rectangle)
 
     def _setting(self) -> Hashable | None:
         """Return a key of everything but the objects that kernel values depend on; None where there is none."""
         return parameter_key(self, self._learned()) if self._memoize else None
-
-    def _operands(self, X: Any, Y: Any) -> tuple[Self, Prepared, Prepared | None]:
-        """Return a kernel that can answer, and the prepared sides; ``Y`` of None or X itself is symmetric."""
-        self._check_parameters()
-        symmetric = Y is None or Y is X
-        kernel = self._ready(X) if symmetric else self._ready(X, Y)
-        left = kernel._source(kernel._admit(X, reset=False))
-        if symmetric:
-            return kernel, kernel._prepared(left), None
-        right = kernel._match(kernel._source(kernel._admit(Y, reset=False)), left)
-        return kernel, kernel._prepared(left), kernel._prepared(right)
 
     def _admit(self, X: Any, *, reset: bool) -> Any:
         """Accept data, of which there must be some."""
@@ -408,47 +404,6 @@ class Kernel(TransformerMixin, BaseEstimator):
     __rmul__ = __mul__
 
 
-def len_of(X: Any) -> int:
-    """Return the number of objects; sparse matrices have no ``len``."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def joined(data: tuple[Any, ...]) -> Any:
-    """Put several data sets together, so that what they share is learned from all; batches of models share nothing."""
-    raw = [d for d in data if not isinstance(d, Batch)]
-    if len(raw) <= 1:
-        return raw[0] if raw else data[0]
-    first = raw[0]
-    for d in raw:
-        if isinstance(d, Sequences):
-            return Sequences.concat([s if isinstance(s, Sequences) else Sequences(s, alphabet=d.alphabet) for s in raw])
-    if all(hasattr(d, "shape") and len(d.shape) == 2 for d in raw):
-        if len({d.shape[1] for d in raw}) == 1:
-            if any(sparse.issparse(d) for d in raw):
-                return sparse.vstack([sparse.csr_array(d) for d in raw], format="csr")
-            rows = np.concatenate([np.asarray(d) for d in raw])
-            return type(first)(rows, columns=first.columns) if hasattr(first, "columns") else rows
-        if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":
-            return first  # the other side's width is checked against it
-    return [datum for d in raw for datum in d]
-
-
 def is_whole(value: Any, least: int) -> bool:
     """Whether ``value`` is a whole number, ``least`` or more."""
     return is_number(value) and float(value) == int(value) and int(value) >= least
-
-
-def _hashable(source: Any) -> bool:
-    """Whether the memo can keep this source's values: it holds NumPy numbers, no gradients and nothing on a device."""
-    if isinstance(source, Batch):
-        fields = [getattr(source, name) for name in (*source._arrays, *source._parts)]
-        return all(_hashable(field) for field in fields)
-    if hasattr(source, "parts"):
-        return all(_hashable(part) for part in source.parts)
-    return isinstance(source, CSRRows) or is_numpy_array(source) or hasattr(source, "digests")
-
-
-def _some(source: Any, index: Floats) -> Any:
-    if len(index) == len_of(source) and np.array_equal(index, np.arange(len(index))):
-        return source
-    return source[index]

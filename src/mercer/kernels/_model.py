@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from mercer._array import Array
 from mercer._batch import Batch
 from mercer.families._coupling import Coupling
-from mercer.families._csr import CSRRows
 from mercer.families._estimator import Estimator
 from mercer.kernels._base import Kernel, is_whole
 
@@ -31,7 +30,8 @@ class ModelKernel(Kernel):
                 f"model that turns data into distributions, as in {type(self).__name__}(mc.Gaussian()), or pass a "
                 "batch such as mc.Gaussians(...)"
             )
-        return self.model.accept(X, owner=self, reset=reset, context=getattr(self, "context_", None))
+        context = None if reset else getattr(self, "context_", None)
+        return self.model.accept(X, owner=self, reset=reset, context=context)
 
     def _learn(self, X: Any, y: Any = None) -> None:
         self.__dict__.pop("context_", None)
@@ -49,13 +49,7 @@ class ModelKernel(Kernel):
         return self.model._fit_accepted(X, self.context_)
 
     def _match(self, source: Any, reference: Any) -> Any:
-        reference._check_alike(source)
-        sparse = getattr(reference, "sparse", False)
-        if sparse == getattr(source, "sparse", False):
-            return source
-        if not sparse:
-            return source.dense()
-        return source._make(probability=CSRRows.of(source.probability), trials=source.trials)
+        return source.matched(reference)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -134,7 +128,7 @@ class SharedModelKernel(Kernel):
             raise TypeError(
                 f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
             )
-        context = getattr(self, "context_", None)
+        context = None if reset else getattr(self, "context_", None)
         return self._reader().accept(X, owner=self, reset=reset, context=context)
 
     def _reader(self) -> Estimator:
@@ -142,6 +136,7 @@ class SharedModelKernel(Kernel):
         return self.model if isinstance(self.model, Estimator) else self.model.estimator()
 
     def _learn(self, X: Any, y: Any = None) -> None:
+        self.__dict__.pop("context_", None)
         if isinstance(self.model, Batch):
             self.model_ = self.model
             return

@@ -1,4 +1,4 @@
-"""Operands of kernels that compare vectors."""
+"""Operands that several kernels share: rows of a matrix, an operand beside a number for every object."""
 
 from __future__ import annotations
 
@@ -61,3 +61,40 @@ class Rows:
     def dense(self) -> Array:
         """Return the rows as an ordinary matrix."""
         return self.values.rows.dense() if self.sparse else self.values
+
+
+class InnerProducts:
+    """A kernel whose operands are `Rows` and whose values are their inner products: the rows are its features."""
+
+    domain: str = "linear"
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        return a.inner(b)
+
+    def _self(self, a: Rows) -> Array:
+        return a.squares()
+
+    def _features(self, a: Rows) -> Array:
+        return a.dense()
+
+
+class WithNumbers:
+    """An operand and a number for every object: its self-kernel, its mean kernel, its distance to a centre."""
+
+    def __init__(self, operand: Any, numbers: Array) -> None:
+        self.operand = operand
+        self.numbers = numbers
+        self.order = operand.order
+        self.tile_hint = operand.tile_hint
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    def __getitem__(self, key: Any) -> WithNumbers:
+        return WithNumbers(self.operand[key], self.numbers[key])
+
+
+def finite(diagonal: Array) -> Array:
+    """Return log self-kernels, 0 for objects of zero norm, whose log kernels are -inf anyway."""
+    xp = namespace(diagonal)
+    return xp.where(diagonal > -xp.inf, diagonal, xp.zeros_like(diagonal))

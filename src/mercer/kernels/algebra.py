@@ -12,7 +12,8 @@ from mercer._array import Array, logsumexp, namespace
 from mercer._verdict import Verdict, weakest
 from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
-from mercer.kernels._base import Kernel, len_of
+from mercer.kernels._base import Kernel
+from mercer.kernels._data import len_of
 
 
 class Together:
@@ -84,7 +85,11 @@ class Compound(Kernel):
     def _learn(self, X: Any, y: Any = None) -> None:
         for part, data in zip(self.kernels_, X.parts, strict=True):
             part._learn(data, y)
-            part.train_ = part._source(data)
+
+    def _training(self, X: Any) -> Any:
+        for part, data in zip(self.kernels_, X.parts, strict=True):
+            part.train_ = part._training(data)
+        return Together(tuple(part.train_ for part in self.kernels_))
 
     def _source(self, X: Any) -> Any:
         return Together(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))
@@ -127,6 +132,19 @@ class Compound(Kernel):
     def _diagonals(self, a: Together) -> list[Array]:
         values = [part._diagonal(p) for part, p in zip(self._parts(), a.parts, strict=True)]
         return values if self.domain == "log" else [part._exp(v) for part, v in zip(self._parts(), values, strict=True)]
+
+
+class Wrapper(Compound):
+    """A kernel made from one kernel."""
+
+    kernel: Any
+
+    def _names(self) -> tuple[str, ...]:
+        return ("kernel",)
+
+    @property
+    def _inner(self) -> Any:
+        return self._parts()[0]
 
 
 class _Pair(Compound):
@@ -211,7 +229,7 @@ class Multiplied(_Pair):
         return weakest([part.psd for part in self._parts()], "a product of kernels (Schur)")
 
 
-class Scaled(Compound):
+class Scaled(Wrapper):
     """A multiple of a kernel, written ``0.5 * k``.
 
     Parameters
@@ -233,9 +251,6 @@ class Scaled(Compound):
         self.kernel = kernel
         self.weight = weight
 
-    def _names(self) -> tuple[str, ...]:
-        return ("kernel",)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not is_number(self.weight):
@@ -244,7 +259,7 @@ class Scaled(Compound):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """Logarithms while the weight is positive."""
-        return "log" if self._parts()[0].domain == "log" and self.weight > 0 else "linear"
+        return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight
@@ -260,7 +275,7 @@ class Scaled(Compound):
         """As the kernel, for a positive weight."""
         if self.weight < 0:
             return Verdict("no", f"the weight is {self.weight}: minus a positive semi-definite matrix")
-        return self._parts()[0].psd
+        return self._inner.psd
 
 
 def _added(values: list[Array], domain: str) -> Array:

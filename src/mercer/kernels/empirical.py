@@ -79,7 +79,8 @@ class EmpiricalMeanMap(Kernel):
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
-        known = self.alphabet if self.alphabet is not None else getattr(self, "alphabet_", None)
+        learned = None if reset else getattr(self, "alphabet_", None)
+        known = self.alphabet if self.alphabet is not None else learned
         X = Sequences(X, alphabet=known) if known is not None else Sequences(X)
         X.require_nonempty()
         if not X.is_symbols and np.isnan(X.values).any():

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Array, to_numpy
+from mercer._array import to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families._estimator import segment_sum, segments
 from mercer.families._family import is_number
 from mercer.kernels._base import is_whole
 from mercer.kernels._model import SharedModelKernel
-from mercer.kernels._operands import Rows
+from mercer.kernels._operands import InnerProducts, Rows
 
 Floats = np.ndarray[Any, Any]
 INFORMATION = ("identity", "diagonal", "empirical", "sampled", "exact")
 
 
-class Fisher(SharedModelKernel):
+class Fisher(InnerProducts, SharedModelKernel):
     r"""The Fisher kernel: inner products of scores under one model that all data share.
 
     Parameters
@@ -61,8 +61,6 @@ class Fisher(SharedModelKernel):
     >>> mc.Fisher(mc.Gaussian("diagonal"), information="exact").fit(X).features(X).shape
     (3, 2)
     """
-
-    domain = "linear"
 
     def __init__(
         self,
@@ -158,15 +156,6 @@ class Fisher(SharedModelKernel):
         if self._whiten is None:
             return Rows(scores)
         return Rows(scores * self._whiten if self._whiten.ndim == 1 else scores @ self._whiten)
-
-    def _tile(self, a: Rows, b: Rows) -> Array:
-        return a.inner(b)
-
-    def _self(self, a: Rows) -> Array:
-        return a.squares()
-
-    def _features(self, a: Rows) -> Array:
-        return a.dense()
 
     def _learned(self) -> Any:
         return super()._learned(), self._whiten

@@ -5,14 +5,19 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._verdict import Verdict
+from mercer.data import Alphabet
 from mercer.families._coupling import Divergence
+from mercer.families._estimator import Context, Estimator, FamilyEstimator
 from mercer.families._family import is_number
 from mercer.kernels._model import ModelKernel
+from mercer.kernels._operands import WithNumbers
 
 FORMS = ("exp", "inverse", "centering")
 
@@ -82,11 +87,12 @@ class JensenShannon(ModelKernel):
         if not is_number(self.t) or self.t <= 0:
             raise ValueError(f"t = {self.t!r}: give a positive number")
 
-    def _learn(self, X: Any, y: Any = None) -> None:
-        super()._learn(X, y)
+    def _training(self, X: Any) -> Any:
+        source = super()._training(X)
         self.__dict__.pop("center_", None)
         if self.form == "centering":
-            self.center_ = self._source(X).pooled()
+            self.center_ = source.pooled()
+        return source
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)
@@ -122,17 +128,17 @@ class JensenShannon(ModelKernel):
         if not hasattr(self, "center_"):
             raise NotFittedError("this JensenShannon was fitted with another form, and knows no centre: call fit again")
         center = self._match(self.center_, source).couple(Divergence())
-        return _Centred(operand, operand.pair(center)[:, 0])
+        return WithNumbers(operand, operand.pair(center)[:, 0])
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self.form == "centering":
-            return a.to_center[:, None] + b.to_center[None, :] - a.operand.pair(b.operand)
+            return a.numbers[:, None] + b.numbers[None, :] - a.operand.pair(b.operand)
         return self._from_divergence(a.pair(b))
 
     def _self(self, a: Any) -> Array:
         if self.form == "centering":
-            xp = namespace(a.to_center)  # below rounding, an object is at the centre and has no direction
-            return 2 * xp.where(a.to_center > 1e-14, a.to_center, xp.zeros_like(a.to_center))
+            xp = namespace(a.numbers)  # below rounding, an object is at the centre and has no direction
+            return 2 * xp.where(a.numbers > 1e-14, a.numbers, xp.zeros_like(a.numbers))
         return self._from_divergence(a.alone())
 
     def _from_divergence(self, psi: Array) -> Array:
@@ -142,28 +148,40 @@ class JensenShannon(ModelKernel):
 
     @property
     def psd(self) -> Verdict:
-        """What the family says, once the kernel has seen one."""
+        """What the family says; before the kernel has seen one, where that is the same in all dimensions."""
+        return self._verdict(self.form)
+
+    @property
+    def infinitely_divisible(self) -> bool:  # type: ignore[override]
+        """A power changes t alone: every t is safe where centering is, which is so where psi is CND (Schoenberg)."""
+        return self.form == "exp" and self._verdict("centering") == "always"
+
+    def _verdict(self, form: str) -> Verdict:
         seen = getattr(self, "train_", None)
         if seen is not None:
-            verdict: Verdict = seen.dual_psd(self.form, self.t)
+            verdict: Verdict = seen.dual_psd(form, self.t)
             return verdict
+        members = [_member(self.model, dimension) for dimension in (1, 2)]
+        if all(hasattr(member, "dual_psd") for member in members):
+            one, two = (member.dual_psd(form, self.t) for member in members)
+            if (one, one.reason) == (two, two.reason):
+                return one
         return Verdict(
             "conditional",
-            "depends on the family: multinomial, Poisson, Bernoulli and diagonal Gaussian always are (DJS-5)",
+            "depends on the family and its dimension: multinomial, Poisson, Bernoulli and diagonal Gaussian always are "
+            "(DJS-5)",
         )
 
 
-class _Centred:
-    """An operand and the divergence of every object to the centre."""
-
-    def __init__(self, operand: Any, to_center: Array) -> None:
-        self.operand = operand
-        self.to_center = to_center
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> _Centred:
-        return _Centred(self.operand[key], self.to_center[key])
+def _member(model: Any, dimension: int) -> Any:
+    """Return some member of the family that a model estimates; None where there is no model, or it is no family."""
+    context = Context(dimension=dimension, alphabet=Alphabet("ab"[:dimension]))
+    if isinstance(model, FamilyEstimator):
+        return model.template(context)
+    points = {"symbols": np.zeros(1, dtype=int), "counts": np.ones((1, dimension))}
+    if not isinstance(model, Estimator) or isinstance(getattr(model, "component", None), Estimator):
+        return None
+    if model.takes not in points:
+        return None
+    alone = clone(model).set_params(prior=None)
+    return alone.fit_weighted(points[model.takes], np.ones((1, 1)), np.array([0, 1]), context)

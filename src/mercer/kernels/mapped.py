@@ -10,9 +10,8 @@ from mercer._array import Array, namespace, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import data_digests
 from mercer.families._family import check_gamma, is_number
-from mercer.kernels._operands import Rows
-from mercer.kernels.algebra import Together
-from mercer.kernels.wrappers import Wrapper, _finite, _WithDiagonal
+from mercer.kernels._operands import InnerProducts, Rows, WithNumbers, finite
+from mercer.kernels.algebra import Together, Wrapper
 
 Floats = np.ndarray[Any, Any]
 
@@ -26,11 +25,12 @@ class _Trained(Wrapper):
     def _needs_fit(self) -> str:
         return f"{type(self).__name__} is about the training data"
 
-    def _learn(self, X: Any, y: Any = None) -> None:
-        super()._learn(X, y)
+    def _training(self, X: Any) -> Any:
+        source = super()._training(X)
         inner = self._inner
         self._train = inner._prepared(inner.train_)
         self._learn_gram(inner)
+        return source
 
     def _learn_gram(self, inner: Any) -> None:
         raise NotImplementedError
@@ -92,17 +92,17 @@ class Centered(_Trained):
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
         columns = self._columns(operand)
-        return _WithDiagonal(operand, namespace(columns).mean(columns, axis=-1))
+        return WithNumbers(operand, namespace(columns).mean(columns, axis=-1))
 
     def _tile(self, a: Any, b: Any) -> Array:
         values = self._tiles(a.operand, b.operand)[0]
-        return values - a.diagonal[:, None] - b.diagonal[None, :] + self._mean
+        return values - a.numbers[:, None] - b.numbers[None, :] + self._mean
 
     def _self(self, a: Any) -> Array:
         own = self._diagonals(a.operand)[0]
         xp = namespace(own)
-        values = own - 2 * a.diagonal + self._mean
-        rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.diagonal) + xp.abs(self._mean))
+        values = own - 2 * a.numbers + self._mean
+        rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.numbers) + xp.abs(self._mean))
         return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the centre has no direction
 
     @property
@@ -111,7 +111,7 @@ class Centered(_Trained):
         return Verdict(str(self._inner.psd), f"inner products about a mean (KK-3); {self._inner.psd.reason}")
 
 
-class _Featured(_Trained):
+class _Featured(InnerProducts, _Trained):
     """A wrapper with explicit features, computed from the columns of the training data."""
 
     def _map(self, operand: Together) -> Floats:
@@ -119,15 +119,6 @@ class _Featured(_Trained):
 
     def _prepare(self, source: Any) -> Rows:
         return Rows(self._map(super()._prepare(source)))
-
-    def _tile(self, a: Rows, b: Rows) -> Array:
-        return a.inner(b)
-
-    def _self(self, a: Rows) -> Array:
-        return a.squares()
-
-    def _features(self, a: Rows) -> Array:
-        return a.dense()
 
 
 class EmpiricalMap(_Featured):
@@ -206,7 +197,7 @@ class EmpiricalMap(_Featured):
             logs = to_numpy(inner._matrix(self._train, None, log=True))
         else:
             logs = to_numpy(self._columns(operand, log=True))
-        own, theirs = (to_numpy(_finite(inner._diagonal(side))) for side in (operand.parts[0], self._train))
+        own, theirs = (to_numpy(finite(inner._diagonal(side))) for side in (operand.parts[0], self._train))
         return np.asarray(logs - (own[:, None] + theirs) / 2)
 
     def _map(self, operand: Together) -> Floats:
@@ -215,11 +206,11 @@ class EmpiricalMap(_Featured):
 
     def _tile(self, a: Rows, b: Rows) -> Array:
         if self.gamma is None:
-            return a.inner(b)
+            return super()._tile(a, b)
         return -self.gamma / a.width * a.squared_distances(b)
 
     def _self(self, a: Rows) -> Array:
-        return a.squares() if self.gamma is None else np.zeros(len(a))
+        return super()._self(a) if self.gamma is None else np.zeros(len(a))
 
     def _features(self, a: Rows) -> Array:
         if self.gamma is not None:

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from mercer._array import Array
 from mercer._verdict import Verdict
 from mercer.families._csr import CSRRows
 from mercer.families._family import check_gamma
+from mercer.families._segments import validated
 from mercer.kernels._base import Kernel
-from mercer.kernels._operands import Rows
+from mercer.kernels._operands import InnerProducts, Rows
 
 
 class _VectorKernel(Kernel):
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, CSRRows):
             return X
-        known = reset or hasattr(self, "n_features_in_")
-        X = validate_data(self, X, reset=reset or not known, dtype=[np.float64, np.float32], accept_sparse="csr")
+        first = reset or not hasattr(self, "n_features_in_")
+        X = validated(self, X, reset=first, dtype=[np.float64, np.float32], accept_sparse="csr")
         return CSRRows.of(X) if sparse.issparse(X) else X
 
     def _prepare(self, source: Any) -> Rows:
@@ -33,7 +33,7 @@ class _VectorKernel(Kernel):
         return tags
 
 
-class Linear(_VectorKernel):
+class Linear(InnerProducts, _VectorKernel):
     r"""The inner product :math:`\langle x, y\rangle`; normalised, the cosine.
 
     Parameters
@@ -51,20 +51,9 @@ class Linear(_VectorKernel):
            [0.7071, 1.    ]])
     """
 
-    domain = "linear"
-
     def __init__(self, normalize: bool = True, zero: str = "raise") -> None:
         self.normalize = normalize
         self.zero = zero
-
-    def _tile(self, a: Rows, b: Rows) -> Array:
-        return a.inner(b)
-
-    def _self(self, a: Rows) -> Array:
-        return a.squares()
-
-    def _features(self, a: Rows) -> Array:
-        return a.dense()
 
     @property
     def psd(self) -> Verdict:
@@ -87,6 +76,8 @@ class RBF(_VectorKernel):
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
+
+    infinitely_divisible = True
 
     def __init__(self, gamma: float | None = None) -> None:
         self.gamma = gamma

@@ -7,20 +7,8 @@ from typing import Any
 from mercer._array import Array, namespace
 from mercer._verdict import Verdict
 from mercer.families._family import check_gamma, is_number
-from mercer.kernels.algebra import Compound, Together
-
-
-class Wrapper(Compound):
-    """A kernel made from one kernel."""
-
-    kernel: Any
-
-    def _names(self) -> tuple[str, ...]:
-        return ("kernel",)
-
-    @property
-    def _inner(self) -> Any:
-        return self._parts()[0]
+from mercer.kernels._operands import WithNumbers, finite
+from mercer.kernels.algebra import Together, Wrapper
 
 
 class Normalized(Wrapper):
@@ -80,8 +68,8 @@ class Tempered(Wrapper):
 
     Notes
     -----
-    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible: check the Gram matrix
-    with ``mc.psd.check`` and repair it with `Repaired`.
+    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible, as ``psd`` says of those
+    that are known to be. For others check the Gram matrix with ``mc.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------
@@ -106,20 +94,23 @@ class Tempered(Wrapper):
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        return _WithDiagonal(operand, self._inner._diagonal(operand.parts[0]))
+        return WithNumbers(operand, self._inner._diagonal(operand.parts[0]))
 
     def _tile(self, a: Any, b: Any) -> Array:
         logs = self._tiles(a.operand, b.operand)[0]
-        return self.beta * (logs - (_finite(a.diagonal)[:, None] + _finite(b.diagonal)[None, :]) / 2)
+        return self.beta * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
 
     def _self(self, a: Any) -> Array:
-        return a.diagonal - _finite(a.diagonal)
+        return a.numbers - finite(a.numbers)
 
     @property
     def psd(self) -> Verdict:
-        """Conditional, except at beta = 1."""
+        """As the kernel where it is infinitely divisible or beta is 1, else conditional."""
         if self.beta == 1:
             return Verdict(str(self._inner.psd), self._inner.psd.reason)
+        if self._inner.infinitely_divisible:
+            reason = f"every power of an infinitely divisible kernel is a kernel (KK-2); {self._inner.psd.reason}"
+            return Verdict("always", reason)
         return Verdict(
             "conditional",
             "a power of a kernel is one for every beta only if the kernel is infinitely divisible (KK-2)",
@@ -158,14 +149,19 @@ class Gaussianized(Wrapper):
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        return _WithDiagonal(operand, self._inner._diagonal(operand.parts[0]))
+        return WithNumbers(operand, self._inner._diagonal(operand.parts[0]))
 
     def _tile(self, a: Any, b: Any) -> Array:
         inner, (p,), (q,) = self._inner, a.operand.parts, b.operand.parts
-        return -self.gamma * inner._squared_distances(inner.tile(p, q), a.diagonal, b.diagonal)
+        return -self.gamma * inner._squared_distances(inner.tile(p, q), a.numbers, b.numbers)
 
     def _self(self, a: Any) -> Array:
-        return namespace(a.diagonal).zeros_like(a.diagonal)
+        return namespace(a.numbers).zeros_like(a.numbers)
+
+    @property
+    def infinitely_divisible(self) -> bool:  # type: ignore[override]
+        """A power only changes gamma, which is safe where the distance is one of a Hilbert space."""
+        return self._inner.psd == "always"
 
     @property
     def psd(self) -> Verdict:
@@ -173,25 +169,3 @@ class Gaussianized(Wrapper):
         return Verdict(
             str(self._inner.psd), f"a Gaussian of a Hilbert space distance (LMMK-2); {self._inner.psd.reason}"
         )
-
-
-def _finite(diagonal: Array) -> Array:
-    """Log self-kernels, 0 for objects of zero norm, whose log kernels are -inf anyway."""
-    xp = namespace(diagonal)
-    return xp.where(diagonal > -xp.inf, diagonal, xp.zeros_like(diagonal))
-
-
-class _WithDiagonal:
-    """An operand and the self-kernels of its objects."""
-
-    def __init__(self, operand: Together, diagonal: Array) -> None:
-        self.operand = operand
-        self.diagonal = diagonal
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> _WithDiagonal:
-        return _WithDiagonal(self.operand[key], self.diagonal[key])

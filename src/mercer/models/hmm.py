@@ -8,16 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
 from mercer.data import Sequences
 from mercer.families._coupling import Coupling, InnerLeaf, Operand, power
 from mercer.families._family import random_generator
-from mercer.families._simplex import checked_probability
+from mercer.families._simplex import checked_probability, drawn
 from mercer.models._chain import chain_tile, coupled_chains, coupled_chains_inner, coupled_chains_log, coupled_pairs
 from mercer.models._forward import forward_log_prob
-
-Floats = np.ndarray[Any, Any]
 
 
 class HMMs(Batch):
@@ -81,8 +79,12 @@ class HMMs(Batch):
         if emission.shape != (*batch, n):
             raise ValueError(f"emission has shape {emission.shape}: give one distribution per state, {(*batch, n)}")
         sizes = np.full(batch, n) if n_states is None else np.asarray(n_states)
-        if sizes.shape != batch or np.any(sizes < 1) or np.any(sizes > n):
-            raise ValueError(f"n_states must hold numbers from 1 to {n}, of shape {batch}")
+        if sizes.shape != batch or sizes.dtype.kind not in "iu" or np.any(sizes < 1) or np.any(sizes > n):
+            raise ValueError(f"n_states must hold whole numbers from 1 to {n}, of shape {batch}")
+        beyond = np.arange(n) >= sizes[..., None]
+        entering = np.where(beyond[..., :, None], 0.0, to_numpy(transition)).max(axis=-2, initial=0.0)
+        if np.any(beyond & ((to_numpy(initial) > 0) | (entering > 0))):
+            raise ValueError("n_states leaves out a state that can be reached: it counts the states before the padding")
         self._freeze(initial=initial, transition=transition, n_states=sizes, emission=emission)
 
     @property
@@ -158,8 +160,7 @@ class HMMs(Batch):
         draw = np.cumsum(to_numpy(self.initial), axis=-1)[:, None, :]
         step = np.cumsum(to_numpy(self.transition), axis=-1)
         for t in range(length):
-            u = rng.random((len(self), size, 1)) * draw[..., -1:]
-            states[..., t] = np.sum(u >= draw, axis=-1).clip(0, self.initial.shape[-1] - 1)
+            states[..., t] = drawn(draw, rng.random((len(self), size)))
             draw = step[models, states[..., t]]
         emitted = self.emission.sample(size * length, random_state=rng)  # (N, n, size * length, ...)
         where = np.arange(size * length)

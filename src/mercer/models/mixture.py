@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import Array, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
 from mercer.families._coupling import Coupling, Operand
-from mercer.families._estimator import Context, Estimator, Floats, segments
+from mercer.families._estimator import Context, Estimator, segment_sum, segments
 from mercer.families._family import random_generator
-from mercer.families._simplex import checked_probability
+from mercer.families._simplex import checked_probability, drawn, normalised
 from mercer.families.gaussian import Gaussian
-
-EXPECT_CELLS = 20_000
-"""Points times components whose densities are computed at once: their parameters stay in the cache."""
+from mercer.models._em import expect, generator, numbers, seed_shares, side_by_side, some_segments, spread
 
 
 class Mixtures(Batch):
@@ -48,7 +45,6 @@ class Mixtures(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"weights": 1}
     _parts: ClassVar[dict[str, int]] = {"components": 1}
-    tile_hint = 64
 
     weights: Array
     components: Any
@@ -99,8 +95,7 @@ class Mixtures(Batch):
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.weights), axis=-1)
-        draws = rng.random((*self.shape, size, 1)) * upper[..., None, -1:]
-        chosen = np.sum(draws >= upper[..., None, :], axis=-1).clip(0, self.weights.shape[-1] - 1)
+        chosen = drawn(upper[..., None, :], rng.random((*self.shape, size)))
         points = self.components.sample(size, random_state=rng)  # (*B, m, size, *event)
         points = np.moveaxis(points, self.ndim, self.ndim + 1)  # (*B, size, m, *event)
         index = chosen.reshape(*chosen.shape, 1, *(1,) * (points.ndim - self.ndim - 2))
@@ -181,6 +176,9 @@ class Mixture(Estimator):
         Number of k-means++ starts where there is no prior to start from; the best is kept.
     random_state : int or None, default=0
         Seed; a datum's starts depend on it and on the datum alone.
+    init : None or Mixtures of shape (1,), default=None
+        Where every fit starts, that of the pooled mixture too; None starts from the prior or, where there is none, from
+        k-means++ seeds.
 
     Attributes
     ----------
@@ -189,7 +187,7 @@ class Mixture(Estimator):
     context_ : Context
         What ``fit`` learned of the data as a whole.
     n_iter_ : int
-        Iterations of the last fit.
+        Iterations of the fit of ``model_``, from the best of its starts.
 
     Examples
     --------
@@ -210,6 +208,7 @@ class Mixture(Estimator):
         tol: float = 1e-6,
         n_init: int = 3,
         random_state: int | None = 0,
+        init: Any = None,
     ) -> None:
         self.component = component
         self.n_components = n_components
@@ -219,16 +218,12 @@ class Mixture(Estimator):
         self.tol = tol
         self.n_init = n_init
         self.random_state = random_state
+        self.init = init
 
     @property
     def takes(self) -> str:  # type: ignore[override]
         """What the components take."""
         return self._component().takes
-
-    @property
-    def alphabet(self) -> Any:
-        """Alphabet of components over symbols."""
-        return getattr(self._component(), "alphabet", None)
 
     def _component(self) -> Estimator:
         return Gaussian("diagonal") if self.component is None else self.component
@@ -247,67 +242,117 @@ class Mixture(Estimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
+        self._check_init()
+
+    def _check_init(self) -> None:
+        if self.init is None:
+            return
+        if not isinstance(self.init, Mixtures):
+            raise TypeError(f"init = {self.init!r}: give None for k-means++ starts, or Mixtures of shape (1,)")
+        if self.init.shape != (1,):
+            raise ValueError(f"init has shape {self.init.shape}: give Mixtures of shape (1,), such as p[3:4]")
+        found = int(self.init.weights.shape[-1])
+        if found != self.n_components:
+            raise ValueError(f"init has {found} components, and n_components = {self.n_components}: make them equal")
+
+    # -- the border: a mixture takes what its components take ---------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into what the components take, checked as they check it."""
+        owner = self if owner is None else owner
+        return self._component().accept(X, owner=owner, reset=reset, context=context)
+
+    def _check_context(self, X: Any, context: Context) -> None:
+        self._component()._check_context(X, context)
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        super()._check_data(X, offsets)
+        # A component checks by its own prior whether an empty datum may be: here the prior is the mixture's.
+        shrunk = None if self.prior is None else "pooled"
+        clone(self._component()).set_params(prior=shrunk)._check_data(X, offsets)
+
+    # -- the fit ------------------------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
         """Learn what the components share and, where it is the prior, one mixture of all data."""
-        bare = self._component().context(X)
-        if not isinstance(self.prior, str):
-            return bare
-        alone = clone(self).set_params(prior=None)
-        x, _ = segments(X)
-        pooled = alone._fit_alone(x, np.array([0, x.shape[0]]), bare)
-        return replace(bare, pooled=pooled)
+        bare = self._bare_context(X)
+        return replace(bare, pooled=self._fit_pooled(X, bare)[0]) if isinstance(self.prior, str) else bare
 
-    def _fit_shared(self, X: Any, context: Context) -> Any:
+    def _bare_context(self, X: Any) -> Context:
+        bare = self._component().context(X)
+        x, _ = segments(X)
+        return replace(bare, scale=spread(x)) if self.takes == "vectors" else bare
+
+    def _fit_pooled(self, X: Any, context: Context) -> tuple[Mixtures, int]:
+        """Fit one mixture to all data, without a prior where that is the pooled one; also count its iterations."""
+        x, _ = segments(X)
+        if x.shape[0] == 0:
+            raise ValueError("there is nothing to fit: every datum is empty")
+        offsets = np.array([0, x.shape[0]])
+        self._check_data(X, offsets)
+        alone = clone(self).set_params(prior=None) if isinstance(self.prior, str) else self
+        found, steps = alone._fit_column(x, np.ones(x.shape[0]), offsets, context, None)
+        return found, int(steps[0])
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one mixture to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        context = self._bare_context(X)
+        self.model_, self.n_iter_ = self._fit_pooled(X, context)
         # The pooled prior of all data is the fit itself: a second pass would only shrink it towards itself.
-        if isinstance(self.prior, str):
-            self.n_iter_ = self.n_iter
-            return context.pooled
-        return super()._fit_shared(X, context)
+        self.context_ = replace(context, pooled=self.model_) if isinstance(self.prior, str) else context
+        return self
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Mixtures:
         """Fit to weighted points by EM, all data at once, from the prior or from the best of several starts."""
-        n_models = weights.shape[1]
         columns = []
-        for j in range(n_models):
+        for j in range(weights.shape[1]):
             begin = None if start is None else start[:, j]
-            columns.append(self._fit_column(x, weights[:, j], offsets, context, begin))
-        if n_models == 1:
-            return columns[0].reshape(len(offsets) - 1, 1)
-        joined = type(columns[0]).concat([c.reshape(len(offsets) - 1, 1) for c in columns])
-        order = np.arange(len(joined)).reshape(n_models, -1).T.ravel()
-        return joined[order].reshape(len(offsets) - 1, n_models)
+            columns.append(self._fit_column(x, weights[:, j], offsets, context, begin)[0])
+        joined: Mixtures = side_by_side(columns)
+        return joined
 
-    def _fit_column(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any) -> Mixtures:
+    def _fit_column(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any
+    ) -> tuple[Mixtures, Floats]:
+        """Fit one mixture to every datum; returns them and how many iterations each took."""
+        everybody = np.zeros(len(offsets) - 1, dtype=int)
+        if start is None and self.init is not None:
+            start = self._suited_init(x, weights, context)[everybody]
+        if start is None and self.prior is not None:
+            start = self._prior_batch(context)[everybody]
         if start is not None:
-            return self._climb(x, weights, offsets, context, start)[0]
-        prior = self._prior_batch(context) if self.prior is not None else None
-        if prior is not None:
-            repeated = prior[np.zeros(len(offsets) - 1, dtype=int)]
-            return self._climb(x, weights, offsets, context, repeated)[0]
-        best: Mixtures | None = None
-        score: Floats = np.zeros(0)
-        for attempt in range(self.n_init):
+            found, _, steps = self._climb(x, weights, offsets, context, start)
+            return found, steps
+        begin = self._start(x, weights, offsets, context, 0)
+        best, score, steps = self._climb(x, weights, offsets, context, begin)
+        for attempt in range(1, self.n_init):
             begin = self._start(x, weights, offsets, context, attempt)
-            found, reached = self._climb(x, weights, offsets, context, begin)
-            if best is None:
-                best, score = found, reached
-                continue
-            better = np.flatnonzero(reached > score)
-            if len(better):
-                keep = np.arange(len(score))
-                keep[better] = len(score) + better
-                best, score = type(best).concat([best, found])[keep], np.maximum(score, reached)
-        assert best is not None
-        return best
+            found, reached, taken = self._climb(x, weights, offsets, context, begin)
+            better = reached > score
+            if better.any():
+                keep = np.arange(len(score)) + np.where(better, len(score), 0)
+                best = type(best).concat([best, found])[keep]
+                score, steps = np.maximum(score, reached), np.where(better, taken, steps)
+        return best, steps
+
+    def _suited_init(self, x: Any, weights: Floats, context: Context) -> Mixtures:
+        """Return ``init``, or raise where its components are of another kind than those that are fitted."""
+        like = self._component().fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
+        try:
+            like._check_alike(self.init.components)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"init does not suit {type(self._component()).__name__} components: {error}") from None
+        init: Mixtures = self.init
+        return init
 
     def _climb(
         self, x: Any, weights: Floats, offsets: Floats, context: Context, mixture: Mixtures
-    ) -> tuple[Mixtures, Floats]:
-        """Iterate EM until every datum has converged by itself; returns the mixtures and their objectives."""
+    ) -> tuple[Mixtures, Floats, Floats]:
+        """Iterate EM until every datum has converged by itself; returns mixtures, objectives and iterations."""
         n = len(offsets) - 1
-        component = self._shrunk_component(context)
-        finished, places, objective = [], [], np.full(n, -np.inf)
+        finished, places, objective, steps = [], [], np.full(n, -np.inf), np.zeros(n, dtype=int)
         active = np.arange(n)
         for iteration in range(1, self.n_iter + 1):
             lengths = np.diff(offsets)
@@ -318,8 +363,8 @@ class Mixture(Estimator):
             gained = reached - objective[active]
             objective[active] = reached
             shares = posterior * weights[:, None]
-            mixture = self._maximise(x, shares, owner, offsets, context, mixture, component)
-            self.n_iter_ = iteration
+            mixture = self._maximise(x, shares, owner, offsets, context, mixture)
+            steps[active] = iteration
             mass = np.bincount(owner, weights=weights, minlength=len(lengths))
             done = gained <= self.tol * mass
             if iteration == self.n_iter and not done.all():
@@ -332,9 +377,9 @@ class Mixture(Estimator):
                 active, mixture = active[kept], mixture[kept]
                 if len(kept) == 0:
                     break
-                x, weights, offsets = _some_segments(x, weights, offsets, kept)
+                x, weights, offsets = some_segments(x, weights, offsets, kept)
         joined = type(mixture).concat(finished)
-        return joined[np.argsort(np.concatenate(places))], objective
+        return joined[np.argsort(np.concatenate(places))], objective, steps
 
     def _warn_unconverged(self, which: Floats) -> None:
         if self.n_iter > 1 and self.tol > 0:
@@ -347,38 +392,12 @@ class Mixture(Estimator):
             )
 
     def _expect(self, x: Any, owner: Floats, mixture: Mixtures) -> tuple[Floats, Floats]:
-        """Posterior of the components ``(T, m)`` and log density ``(T,)`` of every point under its own mixture."""
-        m = mixture.weights.shape[-1]
-        joint = np.empty((x.shape[0], m))
-        logs = safe_log(np.asarray(mixture.weights))
-        if hasattr(x, "indptr"):  # sparse rows cannot be aligned with a batch of models: one datum at a time
-            ends = np.searchsorted(owner, np.arange(len(mixture) + 1))
-            for i in range(len(mixture)):
-                rows = slice(int(ends[i]), int(ends[i + 1]))
-                joint[rows] = np.asarray(mixture.components[i].log_prob(x[rows])).T
-        else:
-            step = max(1, EXPECT_CELLS // m)
-            for begin in range(0, x.shape[0], step):
-                rows = slice(begin, begin + step)
-                aligned = mixture.components[owner[rows]]  # every point beside its own components
-                joint[rows] = np.asarray(aligned.log_prob(x[rows][:, None]))[..., 0]
-        joint += logs[owner]
-        log_density = np.asarray(logsumexp(joint, axis=-1))
-        impossible = ~np.isfinite(log_density)
-        safe = np.where(impossible, 0.0, log_density)
-        posterior = np.where(impossible[:, None], 1.0 / m, np.exp(joint - safe[:, None]))
-        return posterior, np.where(impossible, -1e300, log_density)
+        return expect(x, owner, mixture)
 
     def _maximise(
-        self,
-        x: Any,
-        shares: Floats,
-        owner: Floats,
-        offsets: Floats,
-        context: Context,
-        mixture: Mixtures,
-        component: Estimator,
+        self, x: Any, shares: Floats, owner: Floats, offsets: Floats, context: Context, mixture: Mixtures
     ) -> Mixtures:
+        component = self._component()
         n, m = len(offsets) - 1, shares.shape[1]
         mass: Floats = np.stack([np.bincount(owner, weights=shares[:, j], minlength=n) for j in range(m)], axis=-1)
         if self.prior is None:
@@ -389,18 +408,10 @@ class Mixture(Estimator):
             columns = []
             for j in range(m):
                 one = clone(component).set_params(prior=prior.components[:, j], prior_strength=self.prior_strength)
-                columns.append(
-                    one.fit_weighted(x, shares[:, j : j + 1], offsets, context, start=mixture.components[:, j : j + 1])
-                )
-            joined = type(columns[0]).concat([c.reshape(n) for c in columns])
-            parts = joined[np.arange(n * m).reshape(m, n).T.ravel()].reshape(n, m)
-        total = mass.sum(axis=-1, keepdims=True)
-        weights = np.where(total > 0, mass / np.where(total > 0, total, 1.0), np.asarray(mixture.weights))
-        return Mixtures._make(weights=weights, components=parts)
-
-    def _shrunk_component(self, context: Context) -> Estimator:
-        component = clone(self._component())
-        return component.set_params(prior=None) if component.prior == "pooled" and context.pooled is None else component
+                begin = mixture.components[:, j : j + 1]
+                columns.append(one.fit_weighted(x, shares[:, j : j + 1], offsets, context, start=begin)[:, 0])
+            parts = side_by_side(columns)
+        return Mixtures._make(weights=normalised(mass, np.asarray(mixture.weights)), components=parts)
 
     def _log_prior(self, mixture: Mixtures, context: Context) -> Floats:
         """Log conjugate prior, up to a constant: n0 E_prior[log p(x, component)] (DJS-6)."""
@@ -421,69 +432,17 @@ class Mixture(Estimator):
         for i in range(len(offsets) - 1):
             rows = slice(int(offsets[i]), int(offsets[i + 1]))
             if rows.stop > rows.start:
-                shares[rows] = _seed_shares(
-                    _numbers(x[rows], context), weights[rows], self.n_components, self._rng(x[rows], attempt)
+                shares[rows] = seed_shares(
+                    numbers(x[rows], context),
+                    weights[rows],
+                    self.n_components,
+                    generator(x[rows], self.random_state, attempt),
                 )
-        pooled = self._component().fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
+        shares = shares * weights[:, None]
+        component = self._component()
+        pooled = component.fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
         everywhere = pooled[np.zeros(len(offsets) - 1, dtype=int)][:, np.zeros(self.n_components, dtype=int)]
-        mass = np.stack(
-            [
-                np.add.reduceat(np.append(shares[:, j], 0.0), offsets[:-1]) * (np.diff(offsets) > 0)
-                for j in range(self.n_components)
-            ],
-            axis=-1,
-        )
-        total = mass.sum(axis=-1, keepdims=True)
-        component = self._shrunk_component(context)
-        parts = component.fit_weighted(x, shares * weights[:, None], offsets, context, start=everywhere)
-        uniform = np.full_like(mass, 1.0 / self.n_components)
         return Mixtures._make(
-            weights=np.where(total > 0, mass / np.where(total > 0, total, 1), uniform), components=parts
+            weights=normalised(segment_sum(shares, offsets), 1.0 / self.n_components),
+            components=component.fit_weighted(x, shares, offsets, context, start=everywhere),
         )
-
-    def _rng(self, x: Any, attempt: int) -> np.random.Generator:
-        """Seed from (random_state, the datum's bytes), so that a fit does not depend on its neighbours."""
-        content = x.dense() if hasattr(x, "indptr") else np.ascontiguousarray(x)
-        digest = blake2b(content.tobytes(), digest_size=8).digest()
-        seed = 0 if self.random_state is None else int(self.random_state)
-        return np.random.default_rng([seed, attempt, int.from_bytes(digest, "little")])
-
-
-def _some_segments(x: Any, weights: Floats, offsets: Floats, which: Floats) -> tuple[Any, Floats, Floats]:
-    """Keep the points of some data."""
-    lengths = np.diff(offsets)
-    keep = np.zeros(len(lengths), dtype=bool)
-    keep[which] = True
-    points = np.flatnonzero(np.repeat(keep, lengths))
-    return x[points], weights[points], np.concatenate([[0], np.cumsum(lengths[which])])
-
-
-def _numbers(x: Any, context: Context) -> Floats:
-    """Points as vectors, for distances: frequencies of counts, one-hot symbols, zeros for NaN."""
-    if context.alphabet is not None:
-        return np.asarray(context.alphabet.membership)[x]
-    dense = x.dense() if hasattr(x, "indptr") else np.asarray(x, dtype=float)
-    if context.scale is not None:
-        return np.nan_to_num(dense - context.center) / np.sqrt(np.where(context.scale > 0, context.scale, 1.0))
-    return np.nan_to_num(dense)
-
-
-def _seed_shares(x: Floats, weights: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Assign points to k-means++ seeds after a few Lloyd steps, softened so that no component starts empty."""
-    first = rng.choice(len(x), p=weights / weights.sum()) if weights.sum() > 0 else 0
-    centers = [x[first]]
-    squared = np.sum((x - centers[0]) ** 2, axis=1)
-    while len(centers) < n:
-        p = squared * weights
-        pick = rng.choice(len(x), p=p / p.sum()) if p.sum() > 0 else rng.integers(len(x))
-        centers.append(x[pick])
-        squared = np.minimum(squared, np.sum((x - x[pick]) ** 2, axis=1))
-    means = np.stack(centers)
-    label = np.zeros(len(x), dtype=int)
-    for _ in range(5):
-        label = np.argmin(((x[:, None, :] - means) ** 2).sum(axis=-1), axis=1)
-        for j in range(n):
-            inside = label == j
-            if np.any(weights[inside] > 0):
-                means[j] = np.average(x[inside], axis=0, weights=weights[inside])
-    return 0.9 * np.eye(n)[label] + 0.1 / n

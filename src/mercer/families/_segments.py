@@ -1,0 +1,126 @@
+"""Data as points with offsets: sums over every datum, digests, names for messages, and the check of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from mercer._array import Floats
+from mercer._batch import row_digests
+from mercer.data import Sequences
+
+
+def looks_like_matrix(X: Any) -> bool:
+    """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
+    if isinstance(X, Sequences):
+        return False
+    if sparse.issparse(X) or hasattr(X, "iloc"):
+        return getattr(X, "ndim", 2) == 2
+    if hasattr(X, "shape"):
+        return len(X.shape) != 3 and getattr(X, "dtype", None) is not None and not _holds_objects(X)
+    if isinstance(X, list | tuple) and len(X):
+        return not isinstance(X[0], str | bytes) and np.ndim(X[0]) <= 1 and not _ragged(X)
+    return True
+
+
+def _holds_objects(X: Any) -> bool:
+    if X.dtype != object or X.ndim != 1 or not len(X):
+        return False
+    return not isinstance(X[0], int | float | complex | None)
+
+
+def _ragged(X: Any) -> bool:
+    return len({np.shape(row) for row in X}) > 1
+
+
+def segments(X: Any) -> tuple[Any, Floats]:
+    """Return the points of all data and the offsets of the data among them."""
+    if isinstance(X, Sequences):
+        return X.values, X.offsets
+    return X, np.arange(X.shape[0] + 1)
+
+
+def segment_sum(values: Floats, offsets: Floats) -> Floats:
+    """Sum ``values (T, ...)`` over every datum; an empty one gives 0.
+
+    ``reduceat`` adds in the order of the points, so that a datum's sum does not depend on its neighbours.
+    """
+    lengths = np.diff(offsets)
+    if np.all(lengths == 1):
+        return values
+    out = np.zeros((len(lengths), *values.shape[1:]), dtype=values.dtype)
+    full = lengths > 0
+    if np.any(full):
+        out[full] = np.add.reduceat(values, offsets[:-1][full], axis=0)
+    return out
+
+
+def data_digests(X: Any) -> list[bytes]:
+    """Digest every datum of what `Estimator.accept` returns."""
+    return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
+
+
+def datum_name(X: Any, i: int) -> str:
+    """Name datum ``i`` for a message."""
+    return str(X.name(i)) if isinstance(X, Sequences) else f"row {int(i)}"
+
+
+def point_name(X: Any, i: int) -> str:
+    """Name the datum that holds point ``i`` of all points, and the point in it, for a message."""
+    if not isinstance(X, Sequences):
+        return datum_name(X, i)
+    datum = int(np.searchsorted(X.offsets, i, side="right")) - 1
+    return f"{datum_name(X, datum)} (point {int(i - X.offsets[datum])})"
+
+
+def validated(owner: Any, X: Any, **options: Any) -> Any:
+    """Check a matrix as scikit-learn does; where it holds what is no finite number, the message says where."""
+    try:
+        return validate_data(owner, X, **options)
+    except (TypeError, ValueError) as error:
+        found = _first_unfit(X, nan=options.get("ensure_all_finite", True) is True)
+        if found is None or type(error) not in (TypeError, ValueError):
+            raise
+        # scikit-learn's own sentence comes first: its checks look for it.
+        sentence = str(error).splitlines()[0].rstrip(".")
+        raise type(error)(f"{sentence}; first at row {found[0]}, column {found[1]}: {found[2]}") from None
+
+
+def _first_unfit(X: Any, *, nan: bool) -> tuple[int, int, str] | None:
+    """Find the first entry of a matrix that is no number or not finite: its row, its column and the cure."""
+    cure = "leave the row out, or fill it in"
+    if sparse.issparse(X):
+        entries = sparse.coo_array(X)
+        rows, columns, values = entries.row, entries.col, np.asarray(entries.data)
+        order = np.lexsort((columns, rows))
+        rows, columns, values = rows[order], columns[order], values[order]
+        if values.dtype.kind != "f":
+            return None
+        bad = np.flatnonzero(_unfit(values, nan))
+        return (int(rows[bad[0]]), int(columns[bad[0]]), cure) if len(bad) else None
+    try:
+        cells = np.asarray(X)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
+    if cells.dtype.kind == "f":
+        where = np.argwhere(_unfit(cells, nan))
+        return (int(where[0][0]), int(where[0][1]), cure) if len(where) else None
+    if cells.dtype.kind not in "OUS":
+        return None
+    for (row, column), cell in np.ndenumerate(cells):
+        try:
+            if _unfit(np.asarray(float(cell)), nan):
+                return row, column, cure
+        except (TypeError, ValueError):
+            words = isinstance(cell, str | bytes)
+            return row, column, "for strings use mc.Categorical" if words else "give numbers"
+    return None
+
+
+def _unfit(values: Floats, nan: bool) -> Floats:
+    return np.asarray(~np.isfinite(values) if nan else np.isinf(values))
