@@ -287,6 +287,24 @@ class KernelContract:
         with pytest.raises(NotFittedError):
             k.transform(X)
 
+    def test_an_iterator_is_read_once(self):
+        X = self.data(24, 5)
+        if not isinstance(X, list | np.ndarray):
+            pytest.skip("has data that are not iterated over")
+        k = self.kernel().fit(iter(X))
+        np.testing.assert_allclose(k.transform(iter(X)), k.fit(X).transform(X), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(k(iter(X)), k(X), rtol=1e-9, atol=1e-10)
+
+    def test_training_data_may_be_written_into_afterwards(self):
+        X = self.data(25, 5)
+        if not isinstance(X, np.ndarray):
+            pytest.skip("is fitted to no matrix")
+        given = X.copy()
+        k = self.kernel().fit(given)
+        given[:] = 100.0
+        with mc.config(memo_bytes=0):
+            np.testing.assert_allclose(k.transform(X), self.kernel().fit(X).transform(X), rtol=1e-9, atol=1e-10)
+
     def test_threads_share_a_fitted_kernel(self):
         X = self.data(19, 6)
         k = self.kernel().fit(X)

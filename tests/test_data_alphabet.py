@@ -202,3 +202,13 @@ def test_integers_equal_dict(symbols, more):
     data = np.array(symbols + more, dtype=np.int64)
     want = [truth.get(s, len(a)) for s in data.tolist()]
     np.testing.assert_array_equal(a.encode(data, unknown="missing"), want)
+
+
+def test_ambiguity_is_the_middle_of_membership():
+    for a in (Alphabet.of("dna"), Alphabet.of("protein"), Alphabet("ab"), Alphabet([3, 1], {7: [3]})):
+        np.testing.assert_array_equal(a.ambiguity, a.membership[len(a) : -1])
+        assert not a.ambiguity.flags.writeable
+        expected = [[s in set_ for s in a.symbols] for set_ in a.sets]
+        np.testing.assert_array_equal(a.membership, np.array(expected, dtype=float))
+        codes = np.arange(a.n_codes)[::-1].reshape(1, -1)
+        np.testing.assert_array_equal(a.indicators(codes), a.membership[codes])

@@ -120,7 +120,57 @@ def test_bad_data():
     p = mc.Bernoullis([[0.5, 0.5]])
     with pytest.raises(ValueError, match="Bernoulli data are 0 or 1, or NaN where not observed"):
         p.log_prob([[0.0, 2.0]])
-    with pytest.raises(ValueError, match="points have 1 coordinates, the model has 2"):
+    with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\)"):
         p.log_prob([[0.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Bernoullis([[0.5]]))
+
+
+@pytest.mark.parametrize(
+    ("model", "bad"),
+    [
+        (mc.Bernoullis([[0.2, 0.5], [0.3, 0.6]]), 5.0),
+        (mc.Poissons([[0.2, 0.5], [0.3, 0.6]]), -1.0),
+        (mc.Multinomials([[0.5, 0.5], [0.4, 0.6]]), np.nan),
+        (mc.Multinomials([[0.5, 0.5], [0.4, 0.6]]), -1.0),
+    ],
+)
+@pytest.mark.parametrize("method", ["log_prob", "fisher_scores"])
+def test_points_are_checked_alike(model, bad, method):
+    ask = getattr(model, method)
+    for x in (np.zeros((2, 1)), np.zeros((2, 3)), np.zeros(2), 1.0):
+        with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\), one row a point"):
+            ask(x)
+        with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\), one row a point"):
+            getattr(model[0], method)(x)
+    with pytest.raises(ValueError, match=r"Bernoulli data are|Negative values|holds NaN"):
+        ask([[bad, 1.0]])
+
+
+def test_log_product_of_small_probabilities():
+    p = mc.Bernoullis([[1e-8], [1.0], [0.0]])
+    expected = np.array([[50 * 2 * np.log1p(-1e-8), 50 * np.log(1e-8), 50 * np.log1p(-1e-8)]])
+    assert_allclose(p[:1].log_product(p, rho=50.0), expected, rtol=1e-12)
+    p = mc.Bernoullis([[1e-200], [1.0], [0.0]])
+    assert_allclose(p[:2].log_product(p[1:], rho=2.0), [[2 * np.log(1e-200), 0.0], [0.0, -np.inf]], atol=1e-15)
+    g, h = 0.3, 0.8  # away from the border: the formula itself
+    value = mc.Bernoullis([[g]]).log_product(mc.Bernoullis([[h]]), rho=3.0)
+    assert_allclose(value, [[np.log((g * h) ** 3 + ((1 - g) * (1 - h)) ** 3)]], rtol=1e-13)
+
+
+def test_log_product_has_gradients_at_the_border():
+    torch = pytest.importorskip("torch")
+    p = torch.tensor([[0.3, 0.9], [0.6, 1e-9]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda p: mc.Bernoullis(p[:1]).log_product(mc.Bernoullis(p), rho=3.0), (p,), eps=1e-11
+    )
+    edge = torch.tensor([[0.0], [1.0], [0.4]], dtype=torch.float64, requires_grad=True)
+    value = mc.Bernoullis(edge).log_product(mc.Bernoullis(edge), rho=3.0)
+    value[torch.isfinite(value)].sum().backward()
+    assert bool(torch.isfinite(edge.grad).all())
+
+
+@pytest.mark.parametrize("gamma", [500.0, 602.0, 603.0, 900.0])
+def test_mean_map_of_a_large_gamma(gamma):
+    p = mc.Bernoullis([[0.0, 0.5], [1.0, 0.5]])
+    assert_allclose(p.log_mean_map(p, gamma=gamma), np.log(0.5) - gamma * (1 - np.eye(2)), rtol=1e-14)

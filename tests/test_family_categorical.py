@@ -1,5 +1,7 @@
 """Categoricals and Categorical against sums over all symbols."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -168,3 +170,42 @@ def test_bad_alphabets_and_symbols():
         mc.Categorical().fit_each(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="unknown='ignore' must be 'raise' or 'missing'"):
         mc.Categorical("dna", unknown="ignore").fit_each(["AC"])
+
+
+@pytest.mark.parametrize("gamma", [300.0, 302.0, 370.0, 800.0])
+def test_mean_map_of_a_large_gamma(gamma):
+    p = mc.Categoricals([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    assert_allclose(
+        p.log_mean_map(p, gamma=gamma), [[np.log(0.5), -2 * gamma], [-2 * gamma, 0.0]], rtol=1e-14, atol=1e-15
+    )
+
+
+def test_an_empty_string_gets_the_prior_even_of_strength_zero():
+    p = mc.Categorical(alphabet="ab", prior="pooled", prior_strength=0).fit_each(["aaab", ""])
+    assert_allclose(p.probability, [[0.75, 0.25], [0.75, 0.25]])
+
+
+def test_ambiguity_codes_by_the_whole_membership():
+    p = mc.Categoricals(np.random.default_rng(0).dirichlet(np.ones(4), size=3), "dna")
+    codes, table = np.arange(15), p.alphabet.membership
+    assert_allclose(np.exp(p.log_prob(codes)), p.probability @ table.T, rtol=1e-13)
+    assert_array_equal(p.statistics(codes[None]), table[None])
+    inside = p.probability[:, None] * table
+    expected = inside / inside.sum(axis=-1, keepdims=True) - p.probability[:, None]
+    assert_allclose(p.fisher_scores(codes), expected, atol=1e-15)
+    assert_allclose(p.fisher_scores(codes[::-2]), expected[:, ::-2], atol=1e-15)
+
+
+def test_a_large_vocabulary_takes_little_memory():
+    rng = np.random.default_rng(0)
+    k = 20_000
+    alphabet = mc.data.Alphabet(range(k))
+    X = mc.Sequences([rng.integers(0, k, size=20) for _ in range(50)], alphabet=alphabet)
+    tracemalloc.start()
+    p = mc.Categorical(alphabet=alphabet).fit_each(X)
+    p.log_prob(np.arange(5))
+    p[:2].fisher_scores(np.arange(5))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * p.probability.nbytes
+    assert_allclose(p.probability[3], np.bincount(X[3:4].values, minlength=k) / 20)

@@ -533,3 +533,34 @@ def test_a_bad_matrix_names_its_first_bad_entry(reader):
         reader.fit(X)
     with pytest.raises(ValueError, match=r"could not convert string .*; first at row 1, column 1: for strings use mc"):
         reader.fit([[1.0, 2.0], [1.0, "b"]])
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
+def test_tight_clusters_far_apart_keep_their_covariances(structure):
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(c, 1e-6, size=(30, 2)) for c in (0.0, 1e3)]
+    found = mc.Gaussian(structure, floor=0.0).fit_each(sets).covariance
+    expected = np.array([np.cov(s.T, bias=True) for s in sets])
+    if structure != "full":
+        expected = np.diagonal(expected, axis1=1, axis2=2)
+    if structure == "isotropic":
+        expected = expected.mean(axis=1)
+    assert_allclose(found, expected, rtol=1e-9)
+    both = mc.Mixture(mc.Gaussian("diagonal", floor=0.0), prior=None).fit_each([np.concatenate(sets)])
+    order = np.argsort(both.components.mean[0, :, 0])
+    assert_allclose(both.components.covariance[0, order], [s.var(axis=0) for s in sets], rtol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0, 1e6])
+def test_prior_about_its_own_mean(strength):
+    prior = mc.Gaussians([[1e3, 0.0]], [[[1e-4, 5e-5], [5e-5, 1e-4]]])
+    x = np.array([[1e3 + 1e-3, 0.0], [1e3, 2e-3], [1e3 - 1e-3, 0.0]])
+    estimator = mc.Gaussian(floor=0.0, prior=prior, prior_strength=strength)
+    found = estimator.fit_each([x, np.zeros((0, 2))])
+    shifted = x - [1e3, 0.0]
+    mean = shifted.sum(axis=0) / (3 + strength)
+    second = (shifted.T @ shifted + strength * prior.covariance[0]) / (3 + strength)
+    assert_allclose(found.mean[0] - [1e3, 0.0], mean, atol=1e-12)
+    assert_allclose(found.covariance[0], second - np.outer(mean, mean), rtol=1e-8, atol=1e-15)
+    assert_allclose(found.mean[1], prior.mean[0])
+    assert_allclose(found.covariance[1], prior.covariance[0], rtol=1e-9)

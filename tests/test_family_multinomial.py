@@ -181,7 +181,7 @@ def test_bad_input():
         p.log_product(mc.Multinomials([[0.5, 0.5]], trials=3))
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Multinomials([[0.5, 0.5, 0.0]], trials=2))
-    with pytest.raises(ValueError, match="rows of counts have 3 columns, the model has 2"):
+    with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\)"):
         p.log_prob([[1, 1, 1]])
     with pytest.raises(ValueError, match=r"probability at index \(1,\) sums to 0.9, not to one"):
         mc.Multinomials(sparse.csr_array([[0.5, 0.5], [0.5, 0.4]]))
@@ -249,3 +249,52 @@ def test_a_file_without_a_vocabulary_has_none(tmp_path):
 def test_sparse_categoricals_are_multinomials():
     with pytest.raises(TypeError, match=r"Categoricals are dense, .* use mc.Multinomials"):
         mc.Categoricals(sparse.csr_array([[0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("trials", [1, 3])
+@pytest.mark.parametrize("gamma", [300.0, 302.0, 370.0, 800.0])
+def test_mean_map_of_a_large_gamma(make, trials, gamma):
+    p = mc.Multinomials(make(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])), trials=trials)
+    expected = trials * np.array([[np.log(0.5), -2 * gamma], [-2 * gamma, 0.0]])
+    assert_allclose(p.log_mean_map(p, gamma=gamma), expected, rtol=1e-14, atol=1e-15)
+    assert_allclose(p.couple(mc.families.Smoothed(gamma)).alone(), np.diag(expected), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_products_of_small_probabilities(make):
+    p = mc.Multinomials(make(np.array([[1e-200, 1.0, 0.0, 0.0], [1e-200, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])))
+    expected = np.where(np.eye(3) > 0, 0.0, -np.inf)
+    expected[0, 1] = expected[1, 0] = 2 * np.log(1e-200)
+    assert_allclose(p.log_product(p, rho=1.0), expected, rtol=1e-14)
+    assert_allclose(p[:2].log_product(p[2:], rho=1.0), [[-np.inf], [-np.inf]])
+    uniform = mc.Multinomials(make(np.full((2, 1000), 1e-3)))
+    leaf = uniform.couple(mc.families.Product(60.0))
+    value = np.log(1000) + 120 * np.log(1e-3)
+    assert_allclose(leaf.pair(leaf), np.full((2, 2), value), rtol=1e-13)
+    assert_allclose(leaf[1:].alone(), [value], rtol=1e-13)
+
+
+def test_sparse_logarithms_agree_with_dense_ones():
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.uniform(-200, 0, size=(12, 9))) * (rng.random((12, 9)) < 0.4)
+    x[:, 0] += 1e-3
+    p = mc.Multinomials(sparse.csr_array(x / x.sum(axis=1, keepdims=True)))
+    q = mc.Multinomials(np.full((1, 9), 1 / 9)).matched(p)  # one side alone underflows
+    for rho in (1.0, 3.0, 9.0):
+        assert_allclose(p.log_product(p, rho), p.dense().log_product(p.dense(), rho), rtol=1e-12, atol=1e-15)
+        assert_allclose(p.log_product(q, rho), p.dense().log_product(q.dense(), rho), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_counts_whose_sum_is_no_float(make, prior):
+    x = np.array([[1e308, 1e308], [1.0, 3.0]])
+    found = mc.Multinomial(prior=prior).fit_each(make(x)).dense().probability
+    assert_allclose(found, [[0.5, 0.5], [0.25, 0.75] if prior is None else [0.3, 0.7]])
+    assert_allclose(mc.Multinomial().fit(make(x[[0, 0]])).model_.dense().probability, [[0.5, 0.5]])
+
+
+def test_an_empty_document_gets_the_prior_even_of_strength_zero():
+    p = mc.Multinomial(prior="pooled", prior_strength=0).fit_each([[3.0, 1.0], [0.0, 0.0]])
+    assert_allclose(p.probability, [[0.75, 0.25], [0.75, 0.25]])

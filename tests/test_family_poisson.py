@@ -139,7 +139,7 @@ def test_bad_data():
         mc.Poissons(np.array([["a", None]], dtype=object))
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Poissons([[1.0]]))
-    with pytest.raises(ValueError, match="points have 3 coordinates, the model has 2"):
+    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
         p.log_prob(np.zeros((1, 3)))
     with pytest.raises(ValueError, match=r"Negative values in data passed to Poissons: document 1 has the count -1.5"):
         p.log_prob([[0, 0], [1, -1.5]])
@@ -151,3 +151,23 @@ def test_bad_data():
         mc.Poisson(prior=mc.Poissons([[1.0]])).fit_each([[1, 2]])
     with pytest.raises(TypeError, match="Poisson is a model of numbers, and these are symbols"):
         mc.Poisson().fit_each(["ab", "c"])
+
+
+def test_dual_divergence_of_large_and_of_vanishing_rates():
+    mpmath = pytest.importorskip("mpmath")
+    rates = [0.0, 1e-300, 0.3, 0.3000001, 0.9, 4.0, 1e14, 1e14 + 1e7, 3e14, 1e300]
+
+    def exact(a, b):
+        with mpmath.workdps(400):
+            a, b = mpmath.mpf(a), mpmath.mpf(b)
+            f = [x * mpmath.log(x) if x > 0 else mpmath.mpf(0) for x in (a, b, (a + b) / 2)]
+            return float((f[0] + f[1]) / 2 - f[2])
+
+    p = mc.Poissons(np.array(rates)[:, None])
+    assert_allclose(p.dual_divergence(p), [[exact(a, b) for b in rates] for a in rates], rtol=1e-12)
+    assert_allclose(np.exp(-p[6:7].dual_divergence(p[7:8])), np.exp(-0.125), rtol=1e-7)
+
+
+def test_an_empty_datum_gets_the_prior_even_of_strength_zero():
+    sets = [np.array([[1.0, 2.0], [3.0, 2.0]]), np.zeros((0, 2))]
+    assert_allclose(mc.Poisson(prior="pooled", prior_strength=0).fit_each(sets).rate, [[2, 2], [2, 2]])

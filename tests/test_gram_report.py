@@ -158,15 +158,35 @@ class TestEstimate:
         assert mc.gram.estimate(mc.RBF(gamma=1.0), X.astype(np.float32)).bytes == 40_000
         assert "5,050 pairs" in str(mc.gram.estimate(mc.RBF(gamma=1.0), X))
 
-    def test_the_time_is_that_of_all_tiles_on_the_threads(self, monkeypatch):
+    def test_the_time_is_that_of_all_objects_and_of_all_tiles_on_the_threads(self, monkeypatch):
         from mercer.gram import _compute
 
         clock = iter(np.arange(100) * 0.1)
         monkeypatch.setattr(_compute.time, "perf_counter", lambda: next(clock))
         X = np.random.default_rng(0).normal(size=(1024, 2))
         for n_jobs in (1, 2):
-            with mc.config(n_jobs=n_jobs):  # 4 x 4 tiles, of which 10 are evaluated
-                assert mc.gram.estimate(mc.RBF(gamma=0.1), X).seconds == pytest.approx(1.0 / n_jobs)
+            with mc.config(n_jobs=n_jobs):  # 4 x 4 tiles, of which 10 are evaluated; a sample has 2 objects
+                expected = 0.1 * 1024 / 2 + 0.1 * 10 * 256**2 / 2**2 / n_jobs
+                assert mc.gram.estimate(mc.RBF(gamma=0.1), X).seconds == pytest.approx(expected)
+
+    def test_a_few_objects_are_asked(self, monkeypatch):
+        from mercer.gram import _compute
+
+        asked = []
+
+        class Counting(mc.EmpiricalMeanMap):
+            def _self(self, a):
+                asked.append(len(a))
+                return super()._self(a)
+
+            def _tile(self, a, b):
+                asked.append(len(a) * len(b))
+                return super()._tile(a, b)
+
+        monkeypatch.setattr(_compute, "_ENOUGH_SECONDS", 0.0)
+        sets = [np.random.default_rng(i).normal(size=(40, 2)) for i in range(30)]
+        assert mc.gram.estimate(Counting(), sets).seconds > 0
+        assert sum(asked) == 1 + 1 + 2 + 4  # one to warm up, then two, and their self-kernels
 
     def test_both_sides_are_read_with_one_alphabet(self):
         kernel = mc.ProbabilityProduct(mc.Categorical())
@@ -180,3 +200,10 @@ class TestEstimate:
     def test_compute_is_the_call(self):
         X = np.random.default_rng(0).normal(size=(5, 2))
         assert (mc.gram.compute(mc.RBF(), X, X[:2]) == mc.RBF()(X, X[:2])).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_file_holds_numbers(tmp_path, bad):
+    with pytest.raises(ValueError, match=rf"holds {bad} at row 0, column 1: find out why"):
+        mc.gram.save(tmp_path / "gram.npz", np.array([[1.0, bad], [0.0, 1.0]]))
+    assert not (tmp_path / "gram.npz").exists()

@@ -255,3 +255,14 @@ def test_unlike_models_cannot_be_compared():
         mc.ProbabilityProduct()(gaussian)
     with pytest.raises(ValueError, match="at least one observation"):
         gaussian.sample(0)
+
+
+@pytest.mark.parametrize("gamma", [300.0, 370.0, 900.0])
+def test_mean_map_of_a_large_gamma(gamma):
+    flip, stay = [[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
+    letters = mc.Categoricals(np.broadcast_to(np.eye(2), (2, 2, 2)), "ab")
+    p = mc.HMMs([[1.0, 0.0], [0.0, 1.0]], [flip, stay], letters)  # abab.. and bbbb..
+    operand = p.couple(mc.families.Smoothed(gamma), (1, 4))
+    mismatches = np.array([[[0, 1], [1, 0]], [[0, 2], [2, 0]]])
+    np.testing.assert_allclose(operand.pair(operand), -2 * gamma * mismatches, atol=1e-12)
+    np.testing.assert_allclose(operand.alone(), 0.0, atol=1e-12)

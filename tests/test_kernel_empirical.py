@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import mercer as mc
 from contract import KernelContract, by_pairs, normalised
@@ -143,3 +144,20 @@ def test_alphabets_of_two_sides_are_joined():
     np.testing.assert_allclose(k(["ab"], ["bc", "cc"]), k(["ab", "bc", "cc"])[:1, 1:], rtol=1e-14)
     np.testing.assert_allclose(k(mc.Sequences(["ab"], alphabet="abc"), ["bc"]), k(["ab"], ["bc"]), rtol=1e-14)
     np.testing.assert_allclose(k(["bc"], mc.Sequences(["ab"], alphabet="abc")), k(["ab"], ["bc"]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sets_far_apart(dtype):
+    rng = np.random.default_rng(0)
+    shift = 1e7 if dtype == np.float64 else 1e4
+    sets = [(rng.normal(size=(20, 2)) + shift * (i % 2)).astype(dtype) for i in range(8)]
+    exact = by_pairs(lambda x, y: np.exp(-0.5 * cdist(x.astype(float), y.astype(float), "sqeuclidean")).mean(), sets)
+    k = mc.EmpiricalMeanMap(gamma=0.5, normalize=False)
+    np.testing.assert_allclose(k(sets), exact, rtol=1e-10, atol=1e-14)
+    doubled = k(np.concatenate([s, s + 100]) for s in sets)
+    np.testing.assert_allclose(doubled, exact / 2, rtol=1e-3)
+
+
+def test_symbols_that_differ_keep_their_logarithm_at_large_gamma():
+    logs = mc.EmpiricalMeanMap(gamma=1e3).log(["aaa", "bbb"])
+    np.testing.assert_allclose(logs, [[0.0, -2000.0], [-2000.0, 0.0]])

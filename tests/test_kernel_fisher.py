@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from contract import KernelContract, normalised
+from mercer.kernels._operands import CenteredCounts
 
 
 def gaussian_log_density(x, parameters):
@@ -198,6 +200,69 @@ def test_degenerate_scores_are_no_nan():
     assert np.array_equal(flat.set_params(zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
 
 
+def test_data_of_another_width_do_not_broadcast():
+    given = mc.Multinomials([[0.5, 0.3, 0.2]])
+    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+        mc.Fisher(given)(np.array([[1.0], [2.0], [5.0]]))
+    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+        mc.Fisher(given)([np.ones((2, 1)), np.ones((3, 1))])
+    assert mc.Fisher(given)(np.array([[1.0, 0.0, 2.0]])).shape == (1, 1)
+
+
+def test_other_parameters_of_the_metric_ask_for_another_fit():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    k = mc.Fisher(mc.Gaussian("diagonal")).fit(X)
+    before = k.transform(X)
+    k.set_params(information="empirical")
+    for ask in (k.transform, k, k.features):
+        with pytest.raises(NotFittedError, match=r"learned its metric with \('identity',\).*call fit again"):
+            ask(X)
+    k.fit(X).set_params(ridge=0.5)
+    with pytest.raises(NotFittedError, match="call fit again"):
+        k.transform(X)
+    k.set_params(information="identity").fit(X).set_params(ridge=0.1)  # which the identity does not know
+    np.testing.assert_array_equal(k.transform(X), before)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+def test_more_parameters_than_data_form_no_square_matrix(ridge):
+    X = np.random.default_rng(0).normal(size=(5, 40))
+    k = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="empirical", ridge=ridge, normalize=False).fit(X)
+    g = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), normalize=False).fit(X).features(X)
+    moment = g.T @ g / 5
+    moment += ridge * np.trace(moment) / 80 * np.eye(80)
+    expected = g @ np.linalg.pinv(moment, rcond=1e-12, hermitian=True) @ g.T
+    np.testing.assert_allclose(k.transform(X), expected, rtol=1e-8, atol=1e-8)
+    assert max(np.size(part) for part in k._whiten) == 5 * 80
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("model", [mc.Multinomial(), mc.Multinomials([[0.1, 0.2, 0.3, 0.4, 0.0]])])
+def test_sparse_counts_stay_sparse(model, normalize):
+    X = np.random.default_rng(0).poisson(0.8, (30, 5)) + np.eye(30, 5)
+    S = sparse.csr_array(X)
+    k, dense = (mc.Fisher(model, normalize=normalize).fit(data) for data in (S, X))
+    assert isinstance(k._prepare(k.train_), CenteredCounts)
+    for data in (S, X):
+        np.testing.assert_allclose(k.transform(data), dense.transform(X), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(dense.transform(data), dense.transform(X), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(k.features(S), dense.features(X), atol=1e-12)
+    np.testing.assert_allclose(k.diag(S), dense.diag(X), rtol=1e-10)
+    assert k(S.astype(np.float32)).dtype == np.float64
+    same = sparse.csr_array(np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+    with pytest.raises(ValueError, match="zero norm"):
+        mc.Fisher(mc.Multinomial()).fit_transform(same)
+
+
+def test_training_data_are_kept_as_they_were():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    k, query = mc.Fisher(mc.Gaussian("diagonal")).fit(X), X[:3].copy()
+    before = k.transform(query)
+    X[:] = 100.0
+    with mc.config(memo_bytes=0):
+        np.testing.assert_allclose(k.transform(query), before)
+
+
 def test_bad_input():
     X = np.ones((4, 2)) * np.arange(4.0)[:, None]
     for model in (None, mc.Gaussian, "gaussian", 3):
@@ -221,6 +286,6 @@ def test_bad_input():
             mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
     with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
         mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)
-    with pytest.raises(ValueError, match=r"\(T, 2\), one row a point"):
+    with pytest.raises(ValueError, match=r"the data have 3 coordinates, the model of Fisher has 2"):
         mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0]))(np.ones((2, 3)))
     assert math.isfinite(mc.Fisher(mc.Gaussian(), information="exact").fit(X).effective_rank_)

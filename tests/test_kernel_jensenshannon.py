@@ -283,3 +283,11 @@ def test_models_are_fitted_once(monkeypatch):
     with mc.config(cache_bytes=0):
         mc.JensenShannon(mc.Multinomial(), form="centering").fit_transform(X)
     assert fitted == [8]
+
+
+def test_another_form_asks_for_another_fit():
+    p = mc.Multinomials([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+    k = mc.JensenShannon().fit(p).set_params(form="centering")
+    for ask in (k.transform, k, k.diag):
+        with pytest.raises(NotFittedError, match="knows no centre: call fit again"):
+            ask(p)

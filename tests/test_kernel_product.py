@@ -6,6 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import mercer as mc
 from contract import (
@@ -427,3 +431,74 @@ def test_hellinger_and_known_values():
     np.testing.assert_allclose(k.distance(p), np.sqrt(2 - 2 * k(p)), atol=1e-7)
     g = mc.Gaussians([[0.0], [3.0]], [0.5 * 1.7**2] * 2)  # PPK-1b: an RBF kernel
     np.testing.assert_allclose(mc.ProbabilityProduct(rho=1.0)(g)[0, 1], np.exp(-9 / (2 * 1.7**2)), rtol=1e-12)
+
+
+POINTS = [[[1.0, 2.0], [2.0, 3.0], [0.0, 5.0]], [[3.0, 4.0], [1.0, 1.0], [2.0, 7.0]]]
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "awkward", "polars"])
+def test_columns_of_points_and_of_strings(library):
+    module = pytest.importorskip(library)
+    column = {"pyarrow": "array", "awkward": "Array", "polars": "Series"}[library]
+    make = getattr(module, column)
+    k = mc.ProbabilityProduct(mc.Gaussian())
+    np.testing.assert_allclose(k(make(POINTS)), k(POINTS))
+    np.testing.assert_allclose(k(make(POINTS), POINTS[:1]), k(POINTS, POINTS[:1]))
+    np.testing.assert_allclose(k(make(POINTS), make(POINTS[:1])), k(POINTS, POINTS[:1]))
+    np.testing.assert_allclose(clone(k).fit(make(POINTS)).transform(make(POINTS[:1])), k(POINTS)[:1])
+    series = [[1.0, 2.0, 4.0], [3.0, 1.0]]
+    arrays = [np.array(s)[:, None] for s in series]
+    np.testing.assert_allclose(k(make(series), make(series[:1])), k(arrays, arrays[:1]))
+    k = mc.ProbabilityProduct(mc.Categorical())
+    np.testing.assert_allclose(k(make(["ab"]), make(["b"])), k(["ab"], ["b"]))
+
+
+def test_matrices_of_different_kinds_meet():
+    rows = [[1.0, 2.0], [2.0, 3.0], [0.0, 1.0]]
+    forms = [rows, np.array(rows), tuple(map(tuple, rows)), iter(rows)]
+    k = mc.ProbabilityProduct(mc.Gaussian(floor=1.0))
+    pandas = pytest.importorskip("pandas")
+    for other in forms:
+        np.testing.assert_allclose(k(pandas.DataFrame(rows), other), k(np.array(rows)))
+    np.testing.assert_allclose(k(rows, pandas.DataFrame(rows)), k(np.array(rows)))
+    k = mc.ProbabilityProduct(mc.Multinomial())
+    np.testing.assert_allclose(k(sparse.csr_array(np.array(rows)), rows), k(rows))
+
+
+def test_wrapped_models_and_data():
+    rng = np.random.default_rng(0)
+    p = mc.Gaussians(rng.normal(size=(20, 2)), np.ones((20, 2)))
+    wrapped, y, k = mc.objects(p), np.arange(20) % 2, mc.ProbabilityProduct()
+    for form in (wrapped, wrapped[:, None], list(wrapped)):
+        np.testing.assert_array_equal(k(form), k(p))
+        np.testing.assert_allclose(k(form, p[:3]), k(p, p[:3]))
+    classifier = SVC(kernel=k).fit(wrapped, y)
+    expected = SVC(kernel="precomputed").fit(k(p), y)
+    np.testing.assert_allclose(classifier.decision_function(wrapped[:5]), expected.decision_function(k(p[:5], p)))
+    piped = cross_val_score(make_pipeline(k, SVC(kernel="precomputed")), wrapped, y, cv=2)
+    np.testing.assert_array_equal(cross_val_score(SVC(kernel=k), wrapped, y, cv=2), piped)
+    k = mc.ProbabilityProduct(mc.Categorical())
+    for data in (["ab", "b"], mc.Sequences(["ab", "b"], alphabet="abc")):
+        np.testing.assert_allclose(k(mc.objects(data), ["a"]), k(["ab", "b"], ["a"]))
+    k = mc.ProbabilityProduct(mc.Gaussian())
+    np.testing.assert_allclose(k(mc.objects(np.array(POINTS))), k(POINTS))
+    counts = mc.Multinomial().fit_each(sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]])))
+    np.testing.assert_allclose(mc.ProbabilityProduct()(mc.objects(counts)), mc.ProbabilityProduct()(counts))
+
+
+def test_two_array_libraries():
+    torch = pytest.importorskip("torch")
+    p = mc.Gaussians(np.zeros((2, 2)), np.ones((2, 2)))
+    q = mc.Gaussians(torch.zeros(2, 2, dtype=torch.float64), torch.ones(2, 2, dtype=torch.float64))
+    k = mc.ProbabilityProduct()
+    for a, b in ((p, q), (q, p)):
+        with pytest.raises(TypeError, match=r"the two sides hold arrays of different libraries, .*: make both with"):
+            k(a, b)
+        with pytest.raises(TypeError, match="the two sides hold arrays of different libraries"):
+            (k + mc.MeanMap()).fit(a).transform(b)
+
+
+def test_a_batch_has_no_width():
+    k = mc.ProbabilityProduct(mc.Gaussian(floor=1.0)).fit(np.eye(3))
+    assert k.n_features_in_ == 3
+    assert not hasattr(k.fit(mc.Gaussians(np.zeros((2, 4)), np.ones((2, 4)))), "n_features_in_")

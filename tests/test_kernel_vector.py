@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 import mercer as mc
 from contract import KernelContract, by_pairs
+from mercer.kernels import _operands
 
 
 class TestLinear(KernelContract):
@@ -142,3 +145,92 @@ def test_bad_matrices(kernel):
     for gamma in (-1.0, np.nan, "auto"):
         with pytest.raises(ValueError, match=r"gamma = .* needs gamma >= 0"):
             mc.RBF(gamma=gamma)(good)
+
+
+def test_two_clusters_far_apart():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    X[:600] += 1e7
+    exact = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    shuffled = rng.permutation(len(X))
+    tolerance = 1e-13
+    for data in (X, sparse.csr_array(X)):
+        K = mc.RBF(gamma=0.5)(data)
+        np.testing.assert_allclose(K, exact, atol=tolerance)
+        np.testing.assert_allclose(mc.RBF(gamma=0.5)(data[shuffled]), K[np.ix_(shuffled, shuffled)], atol=tolerance)
+    assert np.linalg.eigvalsh(K)[0] > -1e-10
+
+
+def test_sparse_rows_far_from_zero():
+    X = sparse.csr_array(np.array([[1e8, 1.0], [1e8 + 1, 1.0]]))
+    np.testing.assert_allclose(mc.RBF(gamma=1.0)(X)[0, 1], np.exp(-1.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_float32_is_computed_in_float64(form):
+    X = np.array([[100.0], [100.01], [0.0]], dtype=np.float32)
+    K = mc.RBF(gamma=1e3)(form(X))
+    assert K.dtype == np.float32
+    expected = np.exp(-1e3 * cdist(X.astype(float), X.astype(float), "sqeuclidean"))
+    np.testing.assert_allclose(K, expected, rtol=1e-6)
+
+
+def test_no_pair_of_ordinary_data_is_computed_twice(monkeypatch):
+    def never(i, j):
+        raise AssertionError
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    total = np.sum(X**2, axis=1)[:, None] + np.sum(Y**2, axis=1)
+    _operands._refined(total - 2 * X @ Y.T, total, never)
+    monkeypatch.setattr(_operands, "CHUNK", 7)  # few pairs at a time
+    far = np.concatenate([X, X + 1e8])
+    exact = np.exp(-cdist(far, far, "sqeuclidean"))
+    np.testing.assert_allclose(mc.RBF(gamma=1.0)(far), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [mc.RBF(), mc.Linear(), mc.RBF() + mc.Linear(), mc.Centered(mc.RBF()), mc.EmpiricalMap(mc.RBF())],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_training_data_are_kept_as_they_were(kernel):
+    Z = np.random.default_rng(0).normal(size=(6, 2))
+    query = Z[:2].copy()
+    kernel = clone(kernel).fit(Z)
+    before = kernel.transform(query)
+    Z[:] = 100.0
+    with mc.config(memo_bytes=0):
+        np.testing.assert_allclose(kernel.transform(query), before)
+
+
+@pytest.mark.parametrize("kernel", [mc.RBF(), mc.RBF() + mc.Linear()], ids=lambda kernel: type(kernel).__name__)
+def test_iterators_are_read_once(kernel):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_allclose(kernel(row for row in X), kernel(X))
+    np.testing.assert_allclose(kernel(iter(X), iter(X[:2])), kernel(X, X[:2].copy()))
+    np.testing.assert_allclose(kernel.diag(iter(X)), kernel.diag(X))
+    np.testing.assert_allclose(kernel.distance(iter(X)), kernel.distance(X), atol=1e-7)
+    same = iter(X)
+    np.testing.assert_allclose(kernel(same, same), kernel(X))
+    fitted = clone(kernel)
+    np.testing.assert_allclose(fitted.fit_transform(iter(X)), kernel(X))
+    np.testing.assert_allclose(fitted.transform(iter(X[:2])), fitted.transform(X[:2]))
+    with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
+        kernel(iter([]))
+
+
+def test_infinite_values_are_refused():
+    X = [[1e200], [2e200]]
+    with np.errstate(over="ignore"):
+        for kernel in (mc.Linear(normalize=False), mc.RBF() + mc.Linear(normalize=False)):
+            for ask in (kernel, kernel.diag, kernel.fit_transform):
+                with pytest.raises(OverflowError, match="Linear has values beyond the largest number: scale the data"):
+                    ask(X)
+
+
+def test_wrapped_rows():
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    for data in (X, sparse.csr_array(X)):
+        np.testing.assert_allclose(mc.RBF()(mc.objects(data)), mc.RBF()(X), rtol=1e-12)
+    np.testing.assert_allclose(mc.RBF().fit(mc.objects(X)).transform(mc.objects(X)[:2, None]), mc.RBF()(X)[:2])

@@ -322,6 +322,24 @@ def test_weights_of_points_count_in_the_mixing_weights_of_a_start():
     x = np.array([[0.0], [0.1], [9.9], [10.0]])
     estimator = mc.Mixture(mc.Gaussian("diagonal"), prior=None, n_init=1)
     context = estimator.context(x)
-    start = estimator._start(x, np.array([3.0, 3.0, 1.0, 1.0]), np.array([0, 4]), context, 0)
+    start = estimator._start(x, np.array([3.0, 3.0, 1.0, 1.0]), np.array([0, 4]), context, 0, 0)
     # Shares are 0.95 and 0.05: (6 * .95 + 2 * .05) / 8 and the rest.
     np.testing.assert_allclose(np.sort(np.asarray(start.weights)[0]), [0.275, 0.725], rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_generator_gives_a_seed(make):
+    sets = [np.random.default_rng(i).normal(size=(12, 1)) for i in range(2)]
+    fits = [mc.Mixture(prior=None, random_state=make(0), n_iter=3, tol=0.0).fit_each(sets) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].components.mean, fits[1].components.mean)
+
+
+@pytest.mark.parametrize("state", ["a", -1, 1.5, True])
+def test_what_is_no_seed(state):
+    with pytest.raises(ValueError, match=r"random_state = .*: give a whole number"):
+        mc.Mixture(random_state=state).fit(np.eye(3))
+
+
+def test_no_mixture_of_mixtures():
+    with pytest.raises(TypeError, match="a mixture of mixtures is a mixture"):
+        mc.Mixture(mc.Mixture()).fit(np.eye(3))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b

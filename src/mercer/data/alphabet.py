@@ -74,11 +74,12 @@ class Alphabet(Immutable):
     array([1, 0], dtype=int32)
     """
 
-    __slots__ = ("_codes", "_membership", "ambiguous", "fold_case", "symbols")
+    __slots__ = ("_ambiguity", "_codes", "_membership", "ambiguous", "fold_case", "symbols")
     symbols: tuple[Symbol, ...]
     ambiguous: Ambiguous
     fold_case: bool
     _codes: Codes
+    _ambiguity: NDArray[np.float64] | None
     _membership: NDArray[np.float64] | None
 
     def __init__(
@@ -92,7 +93,8 @@ class Alphabet(Immutable):
         check_symbols(known, tuple(sets.items()))
         pairs = tuple((c, sets[c]) for c in sorted(sets, key=lambda c: (str(type(c)), c)))
         codes = tabulate(known, pairs, bool(fold_case))
-        self._fill(symbols=known, ambiguous=pairs, fold_case=bool(fold_case), _codes=codes, _membership=None)
+        self._fill(symbols=known, ambiguous=pairs, fold_case=bool(fold_case), _codes=codes)
+        self._fill(_ambiguity=None, _membership=None)
 
     @classmethod
     def of(cls, spec: Any) -> Alphabet:
@@ -167,13 +169,38 @@ class Alphabet(Immutable):
         return self._codes.points is not None
 
     @property
-    def membership(self) -> NDArray[np.float64]:
-        """0/1 matrix ``(n_codes, k)``; ``membership @ probability`` is the likelihood of every code."""
-        if self._membership is None:
-            position = {s: i for i, s in enumerate(self.symbols)}
-            out = np.zeros((self.n_codes, len(self)))
-            for row, set_ in zip(out, self.sets, strict=True):
+    def ambiguity(self) -> NDArray[np.float64]:
+        """0/1 matrix of the ambiguity codes alone, ``(n_codes - k - 1, k)``: `membership` without what is obvious."""
+        if self._ambiguity is None:
+            sets = self.sets[len(self) : -1]
+            position = {s: i for i, s in enumerate(self.symbols)} if sets else {}
+            out = np.zeros((len(sets), len(self)))
+            for row, set_ in zip(out, sets, strict=True):
                 row[[position[s] for s in set_]] = 1.0
+            out.setflags(write=False)
+            self._fill(_ambiguity=out)
+            return out
+        return self._ambiguity
+
+    def indicators(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the rows of `membership` of some codes, ``(..., k)``, without the whole matrix."""
+        flat, k = codes.reshape(-1), len(self)
+        out = np.zeros((flat.size, k))
+        plain = np.flatnonzero(flat < k)
+        out[plain, flat[plain]] = 1.0
+        unread = np.flatnonzero((flat >= k) & (flat < self.missing))
+        out[unread] = self.ambiguity[flat[unread] - k]
+        out[flat == self.missing] = 1.0
+        return out.reshape(*codes.shape, k)
+
+    @property
+    def membership(self) -> NDArray[np.float64]:
+        """0/1 matrix ``(n_codes, k)``; ``membership @ probability`` is the likelihood of every code.
+
+        For thousands of symbols it is large: `ambiguity` and `indicators` hold what is needed of it.
+        """
+        if self._membership is None:
+            out = self.indicators(np.arange(self.n_codes))
             out.setflags(write=False)
             self._fill(_membership=out)
             return out

@@ -78,7 +78,8 @@ def objects(data: Any) -> NDArray[np.object_]:
     Returns
     -------
     ndarray of shape (N,), dtype object
-        One `Datum` each. ``Sequences(objects(X))`` takes them out again, with alphabet and ids.
+        One `Datum` each. Every kernel takes them out again, as in ``SVC(kernel=mc.ProbabilityProduct())`` fitted to
+        ``mc.objects(batch)``; so does ``Sequences(objects(X))``, with alphabet and ids.
 
     Examples
     --------

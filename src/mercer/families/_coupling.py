@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mercer._array import Array, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import take_rows
 
 
@@ -157,15 +157,20 @@ class InnerLeaf:
     logs : array of shape (*B, k) or None, default=None
         Logarithms of the features, where some are so small that their products underflow: then tiles are sums of
         logarithms.
+    floor : float or None, default=None
+        Logarithm of what is added to every inner product, where it is too small for a feature of its own.
     """
 
     order: np.ndarray[Any, Any] | None = None
     tile_hint = 512
 
-    def __init__(self, features: Array, trials: float = 1.0, logs: Array | None = None) -> None:
+    def __init__(
+        self, features: Array, trials: float = 1.0, logs: Array | None = None, floor: float | None = None
+    ) -> None:
         self.features = features
         self.trials = trials
         self.logs = logs
+        self.floor = floor
 
     @classmethod
     def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:
@@ -174,6 +179,15 @@ class InnerLeaf:
         smallest = xp.min(xp.where(p > 0, p, xp.ones_like(p))) if p.size else 1.0
         tiny = rho * float(np.log(float(to_numpy(smallest)))) < float(np.log(xp.finfo(p.dtype).smallest_normal)) / 2
         return cls(power(p, rho), trials, rho * safe_log(p) if tiny else None)
+
+    @classmethod
+    def smoothed(cls, p: Array, gamma: float, trials: float = 1.0) -> Self:
+        """Make features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma) (GMMK-1)."""
+        if not mismatch_underflows(gamma, p):
+            return cls(smoothed_features(p, gamma), trials)
+        leaf = cls.of_power(p, 1.0, trials)  # 1 - e is 1
+        leaf.floor = -2.0 * float(gamma)
+        return leaf
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,25 +200,32 @@ class InnerLeaf:
     def __getitem__(self, key: Any) -> Self:
         keys = key if isinstance(key, tuple) else (key,)
         logs = None if self.logs is None else take_rows(self.logs, keys)
-        return type(self)(take_rows(self.features, keys), self.trials, logs)
+        return type(self)(take_rows(self.features, keys), self.trials, logs, self.floor)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
         xp, k = namespace(self.features), self.features.shape[-1]
         logs = None if self.logs is None else xp.reshape(self.logs, (*shape, k))
-        return type(self)(xp.reshape(self.features, (*shape, k)), self.trials, logs)
+        return type(self)(xp.reshape(self.features, (*shape, k)), self.trials, logs, self.floor)
 
     @property
     def underflows(self) -> bool:
         """Whether products of features leave the range of floats, so that only logarithms are right."""
-        return self.logs is not None
+        return self.logs is not None or self.floor is not None
 
     def pair(self, other: Self) -> Array:
         """Answer every pair, as a logarithm."""
-        if self.underflows or other.underflows:
-            return self.trials * self._log_inner(other)
+        if self.logs is not None or other.logs is not None:
+            return self._finished(self._log_inner(other))
         xp = namespace(self.features, other.features)
-        return self.trials * safe_log(self.features @ xp.matrix_transpose(other.features))
+        return self._finished(safe_log(self.features @ xp.matrix_transpose(other.features)))
+
+    def _finished(self, inner: Array) -> Array:
+        """Add the floor to the logarithms of inner products, and take the power."""
+        if self.floor is not None:
+            xp = namespace(inner)
+            inner = xp.logaddexp(inner, xp.full_like(inner, self.floor))
+        return self.trials * inner
 
     def _log_inner(self, other: Self) -> Array:
         """Sum in logarithms, one feature at a time."""
@@ -220,8 +241,20 @@ class InnerLeaf:
         """Answer every member with itself."""
         xp = namespace(self.features)
         if self.logs is not None:
-            return self.trials * logsumexp(2 * self.logs, axis=-1)
-        return self.trials * safe_log(xp.sum(self.features * self.features, axis=-1))
+            return self._finished(logsumexp(2 * self.logs, axis=-1))
+        return self._finished(safe_log(xp.sum(self.features * self.features, axis=-1)))
+
+
+def mismatch_underflows(gamma: float, p: Array) -> bool:
+    """Whether exp(-2 gamma) comes near the smallest float of the probabilities ``p``."""
+    return bool(2 * gamma > -0.85 * float(np.log(float(namespace(p).finfo(p.dtype).smallest_normal))))
+
+
+def smoothed_features(p: Array, gamma: float) -> Array:
+    """Features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
+    xp = namespace(p)
+    column = beside(p, np.full((*p.shape[:-1], 1), np.exp(-float(gamma))), p.dtype)
+    return xp.concat([p * float(np.sqrt(-np.expm1(-2.0 * gamma))), column], axis=-1)
 
 
 def power(x: Array, rho: float) -> Array:

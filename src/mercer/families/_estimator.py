@@ -36,6 +36,7 @@ __all__ = [
     "datum_name",
     "fits",
     "looks_like_matrix",
+    "moments",
     "point_name",
     "segment_sum",
     "segments",
@@ -345,33 +346,39 @@ class FamilyEstimator(Estimator):
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Fit to weighted data by moments."""
         statistics = self.statistics(x, context)
-        seen = ~np.isnan(statistics)
-        complete = bool(seen.all())
-        filled = statistics if complete else np.where(seen, statistics, 0.0)
-        totals, masses = [], []
-        for j in range(weights.shape[1]):
-            w = weights[:, j : j + 1]
-            totals.append(segment_sum(w * filled, offsets))
-            masses.append(segment_sum(w if complete else w * seen, offsets))
-        total, mass = np.stack(totals, axis=1), np.stack(masses, axis=1)
-        return self.from_mean(self._shrink(total, mass, context, start), context)
+        found = [moments(statistics, weights[:, j : j + 1], offsets) for j in range(weights.shape[1])]
+        total, mass = (np.stack(columns, axis=1) for columns in zip(*found, strict=True))
+        mu0 = None if self.prior is None else self._prior_mean(context)[0]
+        begin = None if start is None else np.asarray(start.mean_parameters)
+        return self.from_mean(self._shrink(total, mass, mu0, begin), context)
 
-    def _shrink(self, total: Floats, mass: Floats, context: Context, start: Any) -> Floats:
-        if self.prior is not None:
-            mu0 = self._prior_mean(context)[0]
+    def _shrink(self, total: Floats, mass: Floats, mu0: Floats | None, start: Floats | None) -> Floats:
+        """Divide sums of statistics by their mass, shrunk to the mean parameters ``mu0`` of the prior."""
+        if mu0 is not None:
             total = total + self.prior_strength * mu0
             mass = mass + self.prior_strength
         nobody = mass <= 0
         mu = total / np.where(nobody, 1.0, mass)
         if np.any(nobody):
-            # A component that nobody visits stays what it was; a coordinate that nobody saw has no estimate.
-            if start is None:
+            # A component that nobody visits stays what it was, a datum without points gets the prior; without one, a
+            # coordinate that nobody saw has no estimate.
+            known = start if start is not None else mu0
+            if known is None:
                 raise ValueError(
                     "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out, "
                     "whose values there are all NaN"
                 )
-            mu = np.where(nobody, np.asarray(start.mean_parameters), mu)
+            mu = np.where(nobody, known, mu)
         return mu
+
+
+def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+    """Weighted sums of statistics ``(T, D)`` over every datum, and the weight in them; NaN is left out."""
+    seen = ~np.isnan(statistics)
+    if seen.all():
+        return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
+    filled = np.where(seen, statistics, 0.0)
+    return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
 
 
 def _gather(found: list[Any]) -> Any:

@@ -151,6 +151,17 @@ class ExponentialFamily(Family):
     def _crossable(self, x: Array) -> tuple[Self, Array]:
         return (self if self.shape else self.reshape(1)), x
 
+    def _checked_points(self, x: Array) -> Array:
+        """Return points of ``dimension`` coordinates as they are, or raise where shape or values are wrong."""
+        d = int(self.dimension)  # type: ignore[attr-defined]
+        if len(x.shape) < 2 or x.shape[-1] != d:
+            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {d}), one row a point")
+        self._check_values(x)
+        return x
+
+    def _check_values(self, x: Array) -> None:
+        """Raise where a point lies outside of the support; families of real vectors take all."""
+
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
         raise NotImplementedError(f"{type(self).__name__} must write sample(size, random_state)")

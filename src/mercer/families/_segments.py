@@ -15,7 +15,7 @@ from mercer.data import Sequences
 
 def looks_like_matrix(X: Any) -> bool:
     """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
-    if isinstance(X, Sequences):
+    if isinstance(X, Sequences) or is_column(X):
         return False
     if sparse.issparse(X) or hasattr(X, "iloc"):
         return getattr(X, "ndim", 2) == 2
@@ -24,6 +24,13 @@ def looks_like_matrix(X: Any) -> bool:
     if isinstance(X, list | tuple) and len(X):
         return not isinstance(X[0], str | bytes) and np.ndim(X[0]) <= 1 and not _ragged(X)
     return True
+
+
+def is_column(X: Any) -> bool:
+    """Whether ``X`` is a column of Arrow, polars or awkward, which `Sequences` reads; pandas keeps its own way."""
+    if hasattr(X, "iloc") or len(getattr(X, "shape", ())) > 1:
+        return False
+    return type(X).__module__.partition(".")[0] in ("pyarrow", "awkward") or hasattr(X, "__arrow_c_stream__")
 
 
 def _holds_objects(X: Any) -> bool:

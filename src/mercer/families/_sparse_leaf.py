@@ -8,18 +8,61 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.families import _csr
+from mercer.families._coupling import mismatch_underflows
 
 
 class SparseLeaf:
-    """Sparse rows under a coupling: log ((1 - mismatch) <f, f'> + mismatch)^trials."""
+    """Sparse rows under a coupling: log ((1 - mismatch) <f, f'> + mismatch)^trials.
+
+    Parameters
+    ----------
+    rows : Prepared
+        The features f.
+    trials : int
+        The power.
+    mismatch : float, default=0.0
+        What is added to inner products.
+    floor : float or None, default=None
+        Its logarithm, where it is too small for a float; ``mismatch`` is then 0.
+    base : tuple of CSRRows and float, default=None
+        Rows p and a power rho with f = p^rho, from which logarithms are summed.
+    lost : bool, default=False
+        Whether products of features underflow, so that tiles are sums of logarithms.
+    """
 
     order: Floats | None = None
     tile_hint = _csr.TILE_ROWS
 
-    def __init__(self, rows: _csr.Prepared, trials: int, mismatch: float = 0.0) -> None:
+    def __init__(
+        self,
+        rows: _csr.Prepared,
+        trials: int,
+        mismatch: float = 0.0,
+        floor: float | None = None,
+        base: tuple[_csr.CSRRows, float] | None = None,
+        lost: bool = False,
+    ) -> None:
         self.rows = rows
         self.trials = trials
         self.mismatch = mismatch
+        self.floor = floor
+        self.base = base
+        self.lost = lost
+
+    @classmethod
+    def of_power(cls, p: _csr.CSRRows, rho: float, trials: int, floor: float | None = None) -> Self:
+        """Make the features p^rho of probabilities."""
+        smallest = float(p.data.min()) if p.data.size else 1.0
+        lost = rho * np.log(smallest) < np.log(float(np.finfo(p.dtype).smallest_normal)) / 2
+        rows = p if rho == 1 else p.power(rho)
+        return cls(_csr.prepare(rows), trials, floor=floor, base=(p, rho), lost=bool(lost))
+
+    @classmethod
+    def smoothed(cls, p: _csr.CSRRows, gamma: float, trials: int) -> Self:
+        """Make rows whose pairs are (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
+        if mismatch_underflows(gamma, p.data):
+            return cls.of_power(p, 1.0, trials, floor=-2.0 * float(gamma))
+        return cls(_csr.prepare(p), trials, mismatch=float(np.exp(-2 * gamma)))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -30,14 +73,22 @@ class SparseLeaf:
         return len(self.rows)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.rows[key], self.trials, self.mismatch)
+        base = None if self.base is None else (self.base[0][key], self.base[1])
+        return type(self)(self.rows[key], self.trials, self.mismatch, self.floor, base, self.lost)
 
     def pair(self, other: Self) -> Floats:
         """Answer every pair, as a logarithm."""
+        if (self.lost or other.lost) and self.base is not None and other.base is not None:
+            (p, rho), (q, _) = self.base, other.base
+            return self._finished(_log_inner(p, q, rho).astype(np.result_type(p.dtype, q.dtype), copy=False))
         return self._log(_csr.outer(self.rows, other.rows))
 
     def alone(self) -> Floats:
         """Answer every member with itself."""
+        if self.lost and self.base is not None:
+            p, rho = self.base
+            logs = 2 * rho * np.log(p.data.astype(np.float64))
+            return self._finished(_segment_logsumexp(logs[None], p.indptr)[0])
         return self._log(self.rows.rows.power(2.0).row_sums())
 
     def _log(self, inner: Floats) -> Floats:
@@ -46,6 +97,12 @@ class SparseLeaf:
             inner += self.mismatch
         with np.errstate(divide="ignore"):
             np.log(inner, out=inner)
+        return self._finished(inner)
+
+    def _finished(self, inner: Floats) -> Floats:
+        """Add the floor to logarithms of inner products, and take the power."""
+        if self.floor is not None:
+            inner = np.logaddexp(inner, inner.dtype.type(self.floor))
         if self.trials != 1:
             inner *= self.trials
         return inner
@@ -67,3 +124,55 @@ class SparseDivergence(SparseLeaf):
     def alone(self) -> Floats:
         """Return zeros: the divergence of a law from itself."""
         return np.zeros(len(self.rows))
+
+
+_SURE = 1e-250
+"""Inner products of rows of maximum 1 above this have lost nothing that counts to underflow."""
+
+
+def _log_inner(p: _csr.CSRRows, q: _csr.CSRRows, rho: float) -> Floats:
+    """Log of the sum of (p q)^rho of every pair of rows, exact however small.
+
+    Rows to the power rho are divided by their maxima, which come back as logarithms. Pairs whose inner product is still
+    near the smallest float (most of them share no word) are summed once more, as logarithms.
+    """
+    (left, a, top), (right, b, other_top) = _scaled(p, rho), _scaled(q, rho)
+    inner = _csr.outer(left, right)
+    with np.errstate(divide="ignore"):
+        out = np.log(inner)
+    for i in np.flatnonzero((inner < _SURE).any(axis=1)):
+        begin, end = int(p.indptr[i]), int(p.indptr[i + 1])
+        line = np.full(p.n_columns, -np.inf)
+        line[p.indices[begin:end]] = a[begin:end]
+        exact = _segment_logsumexp((line[q.indices] + b)[None], q.indptr)[0]
+        out[i] = np.where(inner[i] < _SURE, exact, out[i])
+    return np.asarray(out + top[:, None] + other_top)
+
+
+def _scaled(p: _csr.CSRRows, rho: float) -> tuple[_csr.CSRRows, Floats, Floats]:
+    """Rows to the power rho with the maximum 1, the logarithms of their entries, and those of the maxima."""
+    logs = rho * np.log(p.data.astype(np.float64))
+    lengths = np.diff(p.indptr)
+    top = np.zeros(len(p))
+    full = lengths > 0
+    if full.any():
+        top[full] = np.maximum.reduceat(logs, p.indptr[:-1][full])
+    logs = logs - np.repeat(top, lengths)
+    values = np.exp(logs)
+    kept = values > 0
+    ends = np.concatenate([[0], np.cumsum(kept)])[p.indptr]
+    return _csr.CSRRows(values[kept], p.indices[kept], ends, p.n_columns), logs, top
+
+
+def _segment_logsumexp(logs: Floats, ends: Floats) -> Floats:
+    """Sum ``logs (n, T)`` over every row of ``T`` entries that ``ends`` bounds, as logarithms; an empty one is -inf."""
+    out = np.full((len(logs), len(ends) - 1), -np.inf)
+    full = np.diff(ends) > 0
+    if full.any():
+        begin = ends[:-1][full]
+        top = np.maximum.reduceat(logs, begin, axis=1)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        total = np.add.reduceat(np.exp(logs - np.repeat(shift, np.diff(ends)[full], axis=1)), begin, axis=1)
+        with np.errstate(divide="ignore"):
+            out[:, full] = np.log(total) + shift
+    return out

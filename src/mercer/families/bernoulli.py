@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import power
+from mercer.families._coupling import mismatch_underflows, power
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
 from mercer.families._family import (
     ExponentialFamily,
@@ -19,6 +19,7 @@ from mercer.families._family import (
     observed_scores,
     random_generator,
 )
+from mercer.families.poisson import jensen_gap
 
 
 class Bernoullis(ExponentialFamily):
@@ -109,36 +110,48 @@ class Bernoullis(ExponentialFamily):
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every 0/1 vector, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(as_float(x))
-        if x.shape[-1] != self.dimension:
-            raise ValueError(f"points have {x.shape[-1]} coordinates, the model has {self.dimension}")
+        single, x = self._crossable(self._checked_points(as_float(x)))
         xp = namespace(x, self.probability)
         seen = ~xp.isnan(x)
         ones = xp.astype(seen & (x == 1), self.probability.dtype)
         zeros = xp.astype(seen & (x == 0), self.probability.dtype)
-        if bool(xp.any(seen & (x != 0) & (x != 1))):
-            raise ValueError("Bernoulli data are 0 or 1, or NaN where not observed: turn counts into x > 0 first")
         value = _dot(safe_log(single.probability), ones) + _dot(safe_log(1 - single.probability), zeros)
         return value if self.shape else value[..., 0, :]
+
+    def _check_values(self, x: Array) -> None:
+        xp = namespace(x)
+        if bool(xp.any(~xp.isnan(x) & (x != 0) & (x != 1))):
+            raise ValueError("Bernoulli data are 0 or 1, or NaN where not observed: turn counts into x > 0 first")
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all 0/1 vectors (PPK-3.2)."""
         check_rho(rho)
-        return self._coordinates(other, lambda g, h: safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho)))
+        if rho <= 1:  # where one product underflows, the other is about 1
+            return self._coordinates(other, lambda g, h: safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho)))
+
+        def coordinate(g: Array, h: Array) -> Array:
+            return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (_log_complement(g) + _log_complement(h)))
+
+        return self._coordinates(other, coordinate)
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): coordinates that differ cost exp(-gamma)."""
         check_gamma(gamma)
         e = float(np.exp(-gamma))
+        if mismatch_underflows(gamma / 2, self.probability):
+
+            def coordinate(g: Array, h: Array) -> Array:
+                alike = safe_log(g * h + (1 - g) * (1 - h))
+                return _log_sum(alike, namespace(alike).full_like(alike, -gamma))
+
+            return self._coordinates(other, coordinate)
         return self._coordinates(other, lambda g, h: safe_log(e + (1 - e) * (g * h + (1 - g) * (1 - h))))
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
 
         def coordinate(g: Array, h: Array) -> Array:
-            middle = (g + h) / 2
-            ends = xlogx(g) + xlogx(1 - g) + xlogx(h) + xlogx(1 - h)
-            return ends / 2 - xlogx(middle) - xlogx(1 - middle)
+            return jensen_gap(g, h) + jensen_gap(1 - g, 1 - h)
 
         return self._coordinates(other, coordinate)
 
@@ -152,7 +165,7 @@ class Bernoullis(ExponentialFamily):
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the log odds: answers minus probabilities, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
-        return observed_scores(super().fisher_scores(as_float(x)))
+        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
 
     def fisher_information(self) -> Array:
         """Information of the log odds: diagonal, p (1 - p) (FK-3)."""
@@ -242,6 +255,23 @@ def _dot(logs: Array, indicator: Array) -> Array:
     value = finite @ xp.matrix_transpose(indicator)
     impossible = xp.astype(~xp.isfinite(logs), logs.dtype) @ xp.matrix_transpose(indicator)
     return xp.where(impossible > 0, -xp.inf, value)
+
+
+def _log_complement(g: Array) -> Array:
+    """Compute log(1 - g), -inf at 1."""
+    xp = namespace(g)
+    inside = g < 1
+    return xp.where(inside, xp.log1p(-xp.where(inside, g, xp.zeros_like(g))), -xp.inf)
+
+
+def _log_sum(a: Array, b: Array) -> Array:
+    """Compute log(exp a + exp b); two -inf give -inf, with a zero gradient."""
+    xp = namespace(a, b)
+    top = xp.maximum(a, b)
+    possible = top > -xp.inf
+    top = xp.where(possible, top, xp.zeros_like(top))
+    total = xp.exp(a - top) + xp.exp(b - top)
+    return top + safe_log(total)
 
 
 def _relative(g: Array, h: Array) -> Array:

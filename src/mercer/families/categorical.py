@@ -78,7 +78,7 @@ class Categoricals(Simplex):
             return InnerLeaf.of_power(self.probability, coupling.rho)
         if isinstance(coupling, Smoothed):
             check_gamma(coupling.gamma)
-            return InnerLeaf(smoothed_features(self.probability, coupling.gamma))
+            return InnerLeaf.smoothed(self.probability, coupling.gamma)
         return Leaf(self, coupling)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
@@ -106,29 +106,18 @@ class Categoricals(Simplex):
 
     def statistics(self, x: Array) -> Array:
         """Return one row of the alphabet's membership per symbol."""
-        return self._per_code(self._membership(), self._codes(x))
+        return beside(self.probability, self.alphabet.indicators(self._codes(x)), self.probability.dtype)
 
     def log_base(self, x: Array) -> Array:
         """Return zeros."""
         return beside(self.probability, np.zeros(self._codes(x).shape), self.probability.dtype)
 
-    @staticmethod
-    def _per_code(table: Array, codes: Floats) -> Array:
-        """Rows of ``table`` for codes of any shape."""
-        xp = namespace(table)
-        rows = xp.take(table, beside(table, codes.astype(np.int64).reshape(-1)), axis=0)
-        return xp.reshape(rows, (*codes.shape, table.shape[-1]))
-
-    def _membership(self) -> Array:
-        return beside(self.probability, np.array(self.alphabet.membership), self.probability.dtype)
-
     def log_prob(self, x: Any) -> Array:
         """Log probability of every symbol, ``(*B, n) x (*B, T) -> (*B, n, T)``; an ambiguity code is a sum."""
-        xp = namespace(self.probability)
-        table = safe_log(self.probability @ xp.matrix_transpose(self._membership()))
-        # The full set is certain: exactly 0, whatever rounding does to a sum of probabilities.
-        certain = beside(table, np.arange(self.alphabet.n_codes) == self.alphabet.missing)
-        table = xp.where(certain, xp.zeros_like(table), table)
+        xp, p = namespace(self.probability), self.probability
+        sets = beside(p, self.alphabet.ambiguity.copy(), p.dtype)
+        # The full set is certain: exactly 1, whatever rounding does to a sum of probabilities.
+        table = safe_log(xp.concat([p, p @ xp.matrix_transpose(sets), xp.ones_like(p[..., :1])], axis=-1))
         codes = beside(table, self._codes(x).astype(np.int64))
         if len(codes.shape) == 1:
             return xp.take(table, codes, axis=-1)
@@ -138,11 +127,14 @@ class Categoricals(Simplex):
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: expected indicator minus probability, ``(*B, n, T, k)`` (FK-7)."""
         xp = namespace(self.probability)
-        p = self.probability[..., None, :]
-        inside = p * self._membership()
+        p, codes = self.probability[..., None, :], self._codes(x)
+        occurs = np.zeros(self.alphabet.n_codes, dtype=bool)
+        occurs[codes] = True
+        codes = (np.cumsum(occurs) - 1)[codes]  # positions among the codes that occur: no table of all
+        inside = p * beside(p, self.alphabet.indicators(np.flatnonzero(occurs)), p.dtype)
         total = xp.sum(inside, axis=-1, keepdims=True)
         expected = inside / xp.where(total > 0, total, xp.ones_like(total))
-        scores, codes = expected - p, self._codes(x)
+        scores = expected - p
         if codes.ndim == 1:
             return xp.take(scores, beside(scores, codes.astype(np.int64)), axis=-2)
         shape = (*scores.shape[:-2], codes.shape[-1], self.dimension)  # leading axes align
@@ -227,20 +219,20 @@ class Categorical(Estimator):
     def _from_counts(self, counts: Floats, context: Context, start: Any, *, shrink: bool) -> Categoricals:
         """Turn counts of codes ``(N, n, n_codes)`` into frequencies."""
         assert context.alphabet is not None
-        k, membership = context.dimension, context.alphabet.membership
-        prior = np.zeros(k)
+        k, sets = context.dimension, context.alphabet.ambiguity
+        plain, fallback = counts[..., :k], np.full(k, 1.0 / k)
         if shrink and self.prior is not None:
-            batch = self._suited(
-                self._prior_batch(context), Categoricals._make(probability=prior, alphabet=context.alphabet)
-            )
-            prior = self.prior_strength * np.asarray(batch.probability)[0]
-        plain = counts[..., :k] + prior
+            template = Categoricals._make(probability=np.zeros(k), alphabet=context.alphabet)
+            fallback = np.asarray(self._suited(self._prior_batch(context), template).probability)[0]
+            plain = plain + self.prior_strength * fallback
+        if start is not None:
+            fallback = np.asarray(start.probability)
         ambiguous = counts[..., k:-1]
-        fallback = 1.0 / k if start is None else np.asarray(start.probability)
-        p = normalised(plain + ambiguous @ membership[k:-1] / membership[k:-1].sum(axis=1).max(initial=1), fallback)
         unsure = np.any(ambiguous > 0, axis=-1)
+        guess = plain + ambiguous @ sets / sets.sum(axis=1).max(initial=1) if np.any(unsure) else plain
+        p = normalised(guess, fallback)
         if np.any(unsure):
-            p[unsure] = _shared_out(plain[unsure], ambiguous[unsure], membership[k:-1], p[unsure])
+            p[unsure] = _shared_out(plain[unsure], ambiguous[unsure], sets, p[unsure])
         return Categoricals._make(probability=p, alphabet=context.alphabet)
 
     def _check_data(self, X: Sequences, offsets: Floats) -> None:
@@ -287,11 +279,3 @@ def _shared_out(plain: Floats, ambiguous: Floats, sets: Floats, p: Floats) -> Fl
         if not len(at):
             break
     return p
-
-
-def smoothed_features(p: Array, gamma: float) -> Array:
-    """Features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
-    xp = namespace(p)
-    e = np.exp(-2.0 * gamma)
-    column = beside(p, np.full((*p.shape[:-1], 1), np.sqrt(e)), p.dtype)
-    return xp.concat([p * float(np.sqrt(-np.expm1(-2.0 * gamma))), column], axis=-1)

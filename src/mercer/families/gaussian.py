@@ -20,7 +20,7 @@ from mercer.families._covariance import (
     structure_of,
     upper,
 )
-from mercer.families._estimator import Context, FamilyEstimator, segments
+from mercer.families._estimator import Context, FamilyEstimator, moments, segments
 from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
@@ -184,9 +184,8 @@ class Gaussians(ExponentialFamily):
 
     def log_prob(self, x: Array) -> Array:
         """Log density of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN coordinates are marginalised."""
-        single, x = self._crossable(as_float(x))
+        single, x = self._crossable(self._checked_points(as_float(x)))
         single._require_regular("a density")
-        _check_width(x, self.dimension)
         xp = namespace(x, self.mean)
         missing = xp.isnan(x)
         if bool(xp.any(missing)) and self.structure == "full":
@@ -290,9 +289,8 @@ class Gaussians(ExponentialFamily):
 
         A coordinate that was not observed (NaN) has the score zero; a full covariance cannot tell, and raises.
         """
-        single, x = self._crossable(as_float(x))
+        single, x = self._crossable(self._checked_points(as_float(x)))
         single._require_regular("the Fisher score")
-        _check_width(x, self.dimension)
         xp = namespace(x, self.mean)
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
@@ -541,10 +539,6 @@ class Gaussian(FamilyEstimator):
     def _missing_cure(self) -> str:
         return "only covariance='diagonal' can be fitted to such data"
 
-    def _prior_mean(self, context: Context) -> Floats:
-        prior = self._suited(self._prior_batch(context), self.template(context))
-        return np.asarray(replace_mean(prior, prior.mean - context.center).mean_parameters)
-
     def template(self, context: Context) -> Gaussians:
         """Return a Gaussian with the estimator's structure."""
         covariance = {"full": (context.dimension,) * 2, "diagonal": (context.dimension,), "isotropic": ()}
@@ -555,12 +549,11 @@ class Gaussian(FamilyEstimator):
         )
 
     def statistics(self, x: Any, context: Context) -> Floats:
-        """Statistics of points about the centre, each with the floor as a variance of its own.
+        """Statistics of points, each with the floor as a variance of its own.
 
-        The centre keeps the digits of data far from the origin. A point that varies by itself brings the floor into
-        every estimate once: with a prior too, which has it already.
+        A point that varies by itself brings the floor into every estimate once: with a prior too, which has it already.
         """
-        found = super().statistics(x - context.center, context)
+        found = super().statistics(x, context)
         d = context.dimension
         if self.covariance == "full":
             found[..., d :: d + 1] += context.floor
@@ -569,17 +562,41 @@ class Gaussian(FamilyEstimator):
         return found
 
     def from_mean(self, mu: Floats, context: Context) -> Gaussians:
-        """Turn moments about the centre into Gaussians."""
+        """Turn moments into Gaussians."""
         found = self.template(context).with_mean_parameters(mu)
         covariance = found.covariance if self.covariance == "full" else np.maximum(found.covariance, 0.0)
-        return Gaussians._make(mean=found.mean + context.center, covariance=covariance, structure=self.covariance)
+        return replace_covariance(found, covariance)
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
-        """Fit to weighted points by moments."""
-        if start is not None:
-            start = replace_mean(start, start.mean - context.center)
-        batch: Gaussians = super().fit_weighted(x, weights, offsets, context, start)
-        return batch
+        """Fit to weighted points by moments, each model about its own mean.
+
+        First the means, then the moments about them: a covariance is then no difference of large numbers, however far
+        the data (or the components of a mixture) lie apart.
+        """
+        columns, lengths = [], np.diff(offsets)
+        prior = None
+        if self.prior is not None:
+            prior = self._suited(self._prior_batch(context), self.template(context))
+        for j in range(weights.shape[1]):
+            begin = None if start is None else start[:, j]
+            means = self._means(x, weights[:, j : j + 1], offsets, context, prior, begin)
+            points = x - np.repeat(means, lengths, axis=0)
+            total, mass = moments(self.statistics(points, context), weights[:, j : j + 1], offsets)
+            about = [None if batch is None else _about(batch, means) for batch in (prior, begin)]
+            batch = self.from_mean(self._shrink(total, mass, *about), context)
+            columns.append(replace_mean(batch, batch.mean + means))
+        return Gaussians._make(
+            mean=np.stack([c.mean for c in columns], axis=1),
+            covariance=np.stack([c.covariance for c in columns], axis=1),
+            structure=self.covariance,
+        )
+
+    def _means(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any) -> Floats:
+        """Posterior means ``(N, d)``, summed about the centre of all data, which keeps digits."""
+        total, mass = moments(x - context.center, weights, offsets)
+        mu0 = None if prior is None else np.asarray(prior.mean) - context.center
+        begin = None if start is None else np.asarray(start.mean) - context.center
+        return np.asarray(self._shrink(total, mass, mu0, begin) + context.center)
 
 
 def _varying(variance: float, center: Any, dtype: Any) -> float:
@@ -592,11 +609,18 @@ def _power_of_two(x: float) -> float:
     return float(2.0 ** np.round(np.log2(x)))
 
 
+def _about(batch: Gaussians, center: Floats) -> Floats:
+    """Moments of a batch of shape (1,) or (N,) about every one of N centres."""
+    which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
+    batch = batch[which]
+    return np.asarray(replace_mean(batch, np.asarray(batch.mean) - center).mean_parameters)
+
+
+def replace_covariance(batch: Gaussians, covariance: Array) -> Gaussians:
+    """Return the same means with other covariances."""
+    return Gaussians._make(mean=batch.mean, covariance=covariance, structure=batch.structure)
+
+
 def replace_mean(batch: Gaussians, mean: Array) -> Gaussians:
     """Return the same covariances about other means."""
     return Gaussians._make(mean=mean, covariance=batch.covariance, structure=batch.structure)
-
-
-def _check_width(x: Array, dimension: int) -> None:
-    if len(x.shape) < 2 or x.shape[-1] != dimension:
-        raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {dimension}), one row a point")

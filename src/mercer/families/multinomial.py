@@ -19,7 +19,6 @@ from mercer.families._estimator import Context, Estimator, datum_name, segment_s
 from mercer.families._family import check_gamma, check_rho, is_number, random_generator
 from mercer.families._simplex import Simplex, check_sums, checked_probability, normalised
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
-from mercer.families.categorical import smoothed_features
 from mercer.families.poisson import check_counts
 
 
@@ -159,15 +158,15 @@ class Multinomials(Simplex):
         if isinstance(coupling, Smoothed):
             check_gamma(coupling.gamma)
             if not self.sparse:
-                return InnerLeaf(smoothed_features(self.probability, coupling.gamma), self.trials)
-            return SparseLeaf(_csr.prepare(self.probability), self.trials, mismatch=float(np.exp(-2 * coupling.gamma)))
+                return InnerLeaf.smoothed(self.probability, coupling.gamma, self.trials)
+            return SparseLeaf.smoothed(self.probability, coupling.gamma, self.trials)
         if isinstance(coupling, Divergence) and self.sparse:
             return SparseDivergence(_csr.prepare(self.probability), self.trials)
         return Leaf(self, coupling)
 
     def _inner(self, rho: float) -> Any:
         if self.sparse:
-            return SparseLeaf(_csr.prepare(self.probability.power(rho)), self.trials)
+            return SparseLeaf.of_power(self.probability, rho, self.trials)
         return InnerLeaf.of_power(self.probability, rho, self.trials)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
@@ -222,10 +221,7 @@ class Multinomials(Simplex):
     def log_prob(self, x: Any) -> Array:
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
         dense = self.dense()
-        single, x = dense._crossable(_dense_counts(x))
-        if x.shape[-1] != self.dimension:
-            raise ValueError(f"rows of counts have {x.shape[-1]} columns, the model has {self.dimension}")
-        check_counts(x, type(self).__name__)
+        single, x = dense._crossable(self._checked_points(_dense_counts(x)))
         xp = namespace(x, single.probability)
         logs = safe_log(single.probability)
         finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
@@ -234,10 +230,15 @@ class Multinomials(Simplex):
         value = xp.where(impossible > 0, -xp.inf, value + single.log_base(x)[..., None, :])
         return value if self.shape else value[..., 0, :]
 
+    def _check_values(self, x: Array) -> None:
+        check_counts(x, type(self).__name__)
+        if bool(namespace(x).any(namespace(x).isnan(x))):
+            raise ValueError("a row of counts holds NaN: a multinomial needs all of its counts, so leave it out")
+
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
         dense = self.dense()
-        single, x = dense._crossable(_dense_counts(x))
+        single, x = dense._crossable(self._checked_points(_dense_counts(x)))
         total = namespace(x).sum(x, axis=-1, keepdims=True)
         value = x[..., None, :, :] - total[..., None, :, :] * single.probability[..., :, None, :]
         return value if self.shape else value[..., 0, :, :]
@@ -310,6 +311,7 @@ class Multinomial(Estimator):
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
+        x, _ = _within_range(x)
         total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
         if total.sum() == 0:
             raise ValueError("every document is empty: there is nothing to learn from")
@@ -317,7 +319,7 @@ class Multinomial(Estimator):
         return replace(bare, pooled=pooled)
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        x, _ = segments(X)
+        x, _ = _within_range(segments(X)[0])
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
         empty = np.flatnonzero(segment_sum(total, offsets) == 0)
         if len(empty) and self.prior is None:
@@ -329,6 +331,7 @@ class Multinomial(Estimator):
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Multinomials:
         if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
+            x, _ = _within_range(x)
             return Multinomials._make(probability=x.scaled(1 / x.row_sums()), trials=self.trials)  # stays sparse
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
@@ -339,6 +342,7 @@ class Multinomial(Estimator):
         """Fit to weighted rows: relative frequencies of words."""
         lengths = np.diff(offsets)
         owner = np.repeat(np.arange(len(lengths)), lengths)
+        x, factor = _within_range(x)
         matrix = x.to_scipy() if isinstance(x, CSRRows) else x
         columns = []
         for j in range(weights.shape[1]):
@@ -347,15 +351,17 @@ class Multinomial(Estimator):
             counts: Any = spread @ matrix
             columns.append(_dense_counts(counts))
         counts = np.stack(columns, axis=1)
-        alphabet = None
+        alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
             prior = self._prior_batch(context)
             alphabet = getattr(prior, "alphabet", None)  # counts have no words: those of the prior become the model's
             zeros = np.zeros(context.dimension)
             template = Multinomials._make(probability=zeros, trials=self.trials, alphabet=alphabet)
             prior = self._suited(prior, template)
-            counts = counts + self.prior_strength * np.asarray(prior.dense().probability)[0]
-        fallback = 1.0 / context.dimension if start is None else np.asarray(start.dense().probability)
+            fallback = np.asarray(prior.dense().probability)[0]
+            counts = counts + factor * self.prior_strength * fallback
+        if start is not None:
+            fallback = np.asarray(start.dense().probability)
         frequencies = normalised(counts, fallback)
         return Multinomials._make(probability=frequencies, trials=self.trials, alphabet=alphabet)
 
@@ -363,6 +369,15 @@ class Multinomial(Estimator):
 def _check_trials(trials: Any) -> None:
     if not is_number(trials) or int(trials) != trials or trials < 1:
         raise ValueError(f"trials = {trials!r}: give the number of draws, 1 or more")
+
+
+def _within_range(x: Any) -> tuple[Any, float]:
+    """Return counts whose sums are finite, and what they were multiplied by: a power of two, which costs no digit."""
+    entries = x.data if isinstance(x, CSRRows) else x
+    if not entries.size or entries.max() < np.sqrt(float(np.finfo(entries.dtype).max)):
+        return x, 1.0
+    factor = 2.0**-60
+    return (x.scaled(np.full(len(x), factor)) if isinstance(x, CSRRows) else x * entries.dtype.type(factor)), factor
 
 
 def _dense_counts(x: Any) -> Array:

@@ -103,15 +103,15 @@ class Poissons(ExponentialFamily):
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(as_float(x))
-        if x.shape[-1] != self.dimension:
-            raise ValueError(f"points have {x.shape[-1]} coordinates, the model has {self.dimension}")
-        check_counts(x, type(self).__name__)
+        single, x = self._crossable(self._checked_points(as_float(x)))
         value: Any = 0.0
         for i in range(self.dimension):
             count, rate = x[..., None, :, i], single.rate[..., :, None, i]
             value = value + _log_pmf(count, rate)
         return value if self.shape else value[..., 0, :]
+
+    def _check_values(self, x: Array) -> None:
+        check_counts(x, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.6)."""
@@ -128,7 +128,7 @@ class Poissons(ExponentialFamily):
         value: Any = 0.0
         for i in range(self.dimension):
             a, b = self.rate[..., :, None, i], other.rate[..., None, :, i]
-            value = value + (xlogx(a) + xlogx(b)) / 2 - xlogx((a + b) / 2)
+            value = value + jensen_gap(a, b)
         return value
 
     def kl(self, other: Self) -> Array:
@@ -145,7 +145,7 @@ class Poissons(ExponentialFamily):
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the log rates: counts minus rates, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
-        return observed_scores(super().fisher_scores(as_float(x)))
+        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
 
     def fisher_information(self) -> Array:
         """Information of the log rates: diagonal, the rates (FK-3)."""
@@ -214,6 +214,24 @@ def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
         f"{problem} values in data passed to {who}: {name} has the count {counts[where]} "
         f"in column {column}, and counts must be nonnegative and finite"
     )
+
+
+def jensen_gap(a: Array, b: Array) -> Array:
+    """Compute (a log a + b log b)/2 - m log m, m = (a + b)/2, for nonnegative a and b, without cancellation.
+
+    With d = (a - b)/(2 m) it is m/2 [(1+d) log(1+d) + (1-d) log(1-d)]. Near d = 0, where the terms cancel, the bracket
+    is its series: the sum over n >= 1 of d^(2n) / (n (2n - 1)).
+    """
+    xp = namespace(a, b)
+    middle = a / 2 + b / 2
+    difference = a / 2 - b / 2
+    near = xp.abs(difference) < 0.1 * middle
+    d = xp.where(near, difference, xp.zeros_like(middle)) / xp.where(near, middle, xp.ones_like(middle))
+    square = d * d
+    series: Any = 1 / 91
+    for n in range(6, 0, -1):  # the next term is below rounding: 0.01^7 / 120
+        series = 1 / (n * (2 * n - 1)) + square * series
+    return xp.where(near, middle / 2 * square * series, (xlogx(a) + xlogx(b)) / 2 - xlogx(middle))
 
 
 def _log_pmf(count: Array, rate: Array) -> Array:

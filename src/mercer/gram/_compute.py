@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mercer._array import Array, to_numpy
+from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas
-from mercer.gram._engine import Operand, blocks, tile_shape
+from mercer.gram._engine import blocks, tile_shape
 
 
 class TileKernel(Protocol):
     """What is asked of a kernel here."""
+
+    domain: str
 
     def tile(self, a: Any, b: Any) -> Array:
         """Answer a tile."""
@@ -22,8 +24,11 @@ class TileKernel(Protocol):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Answer a whole matrix."""
 
-    def operands(self, X: Any, Y: Any = None) -> tuple[TileKernel, Operand, Operand | None]:
-        """Return a kernel that can answer, and what it has prepared for each side; None where both are the same."""
+    def sources(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
+        """Return a kernel that can answer, and what it compares of each side; None where both are the same."""
+
+    def _prepared(self, source: Any) -> Any:
+        """Do once per source what does not depend on the other side."""
 
 
 def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
@@ -50,7 +55,7 @@ class Estimate:
     bytes : int
         Of the result; a few tiles come on top.
     seconds : float
-        On the threads that are set, from one tile of the data.
+        On the threads that are set, from a few of the data, with their self-kernels; without fitting models.
 
     Examples
     --------
@@ -68,7 +73,7 @@ class Estimate:
 
 
 def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
-    """Estimate pairs, memory and time of a Gram matrix from one tile of it, before the run.
+    """Estimate pairs, memory and time of a Gram matrix from a few objects of it, before the run.
 
     Parameters
     ----------
@@ -84,21 +89,79 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     >>> cost.pairs, cost.bytes
     (5050, 80000)
     """
-    kernel, a, other = kernel.operands(X, Y)
+    kernel, left, other = kernel.sources(X, Y)
     symmetric = other is None
-    b = a if other is None else other
-    n, m = len(a), len(b)
-    pairs = n * (n + 1) // 2 if symmetric else n * m
-    todo = blocks(n, m, tile_shape(a, b, symmetric), symmetric)
-    sample = todo[len(todo) // 2]
+    right = left if other is None else other
+    n, m = _size(left), _size(right)
+    count = _FEW
     with single_blas():
-        kernel.tile(a[sample.rows], b[sample.columns])  # compiles and warms the caches
-        start = time.perf_counter()
-        values = kernel.tile(a[sample.rows], b[sample.columns])
-        seconds = time.perf_counter() - start
+        _timed(kernel, left, right, 1)  # compiles and warms the caches
+        while True:
+            sample = _timed(kernel, left, right, count)
+            if sample.preparing + sample.tiling >= _ENOUGH_SECONDS or count >= min(_MANY, max(n, m)):
+                break
+            count *= 4
+    rows, columns = sample.values.shape[-2:]
+    todo = blocks(n, m, tile_shape(_Sized(n, sample.a), _Sized(m, sample.b), symmetric), symmetric)
     evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in todo)
-    *lead, rows, columns = values.shape
     threads = min(n_threads(), len(todo))
+    preparing = sample.preparing * (n if symmetric else n + m) / (rows if symmetric else rows + columns)
     return Estimate(
-        pairs, int(np.prod(lead)) * n * m * to_numpy(values).itemsize, seconds * evaluated / (rows * columns) / threads
+        n * (n + 1) // 2 if symmetric else n * m,
+        int(np.prod(sample.values.shape[:-2])) * n * m * to_numpy(sample.values).itemsize,
+        preparing + sample.tiling * evaluated / (rows * columns) / threads,
     )
+
+
+_FEW, _MANY = 2, 512
+"""Objects of a side in the first sample, and in the largest."""
+_ENOUGH_SECONDS = 0.01
+"""A sample that took this long says enough."""
+
+
+class _Sample(NamedTuple):
+    """What a few objects of both sides took: to prepare, self-kernels included, and to compare."""
+
+    a: Any
+    b: Any
+    values: Array
+    preparing: float
+    tiling: float
+
+
+def _timed(kernel: TileKernel, left: Any, right: Any, count: int) -> _Sample:
+    """Prepare and compare ``count`` objects, spread over each side."""
+
+    def few(source: Any) -> Any:
+        n = _size(source)
+        return source if n <= count else source[np.linspace(0, n - 1, count).round().astype(int)]
+
+    start = time.perf_counter()
+    a = kernel._prepared(few(left))
+    b = a if right is left else kernel._prepared(few(right))
+    middle = time.perf_counter()
+    values = kernel.tile(a, b)
+    if kernel.domain == "log":
+        with np.errstate(over="ignore"):  # as the run does with values; here it only takes its time
+            namespace(values).exp(values)
+    return _Sample(a, b, values, middle - start, time.perf_counter() - middle)
+
+
+def _size(source: Any) -> int:
+    return int(source.shape[0]) if hasattr(source, "shape") else len(source)
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """A number of objects like those of a sample, for the cut into tiles."""
+
+    count: int
+    sample: Any
+
+    @property
+    def tile_hint(self) -> int:
+        """The sample's."""
+        return int(self.sample.tile_hint)
+
+    def __len__(self) -> int:
+        return self.count

@@ -54,6 +54,9 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     K = to_numpy(K)
     if K.ndim != 2 or K.dtype.kind not in "biuf":
         raise ValueError(f"expected a Gram matrix of numbers, got an array of shape {K.shape} and dtype {K.dtype}")
+    if not np.isfinite(K).all():
+        i, j = np.argwhere(~np.isfinite(K))[0]
+        raise ValueError(f"the Gram matrix holds {K[i, j]} at row {i}, column {j}: find out why before keeping it")
     ids = {}
     for name, given, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
         ids[name] = None if given is None else [str(i) for i in given]

@@ -7,19 +7,20 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
-from mercer._array import Array, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
 from mercer._cache import parameter_key
 from mercer._verdict import Verdict
 from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
 from mercer.gram._engine import fill
 from mercer.gram._memo import gather
-from mercer.kernels._data import hashable, joined, len_of, some
+from mercer.kernels._data import arrived, check_libraries, hashable, joined, len_of, some
 
 Floats = np.ndarray[Any, Any]
 
@@ -83,7 +84,9 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def _training(self, X: Any) -> Any:
         """Return the source of the accepted training data, and learn from it what asks for it; comes after `_learn`."""
-        return self._source(X)
+        source = self._source(X)
+        # The caller may write into a matrix later; all else is a copy already.
+        return frozen(source) if is_numpy_array(source) else source
 
     def _match(self, source: Any, reference: Any) -> Any:
         """Check that two sources can be compared, and return the first as the second is stored."""
@@ -135,7 +138,7 @@ class Kernel(TransformerMixin, BaseEstimator):
             Ignored by most kernels.
         """
         self._check_parameters()
-        accepted = self._admit(X, reset=True)
+        accepted = self._admit(arrived(X), reset=True)
         self._learn(accepted, y)
         self.train_ = self._training(accepted)
         return self
@@ -148,7 +151,8 @@ class Kernel(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
-        source = self._source(self._admit(X, reset=False))
+        source = self._source(self._admit(arrived(X), reset=False))
+        check_libraries(source, self.train_)
         return self._remembered(self._match(source, self.train_), self.train_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
@@ -247,14 +251,21 @@ class Kernel(TransformerMixin, BaseEstimator):
         Fits models where needed, and does once per batch what does not depend on the other side. The second side is
         None where ``Y`` is None or ``X`` itself: the matrix is symmetric.
         """
+        kernel, left, right = self.sources(X, Y)
+        return kernel, kernel._prepared(left), None if right is None else kernel._prepared(right)
+
+    def sources(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any]:
+        """Return a kernel that can answer, and what it compares of each side: models, or checked data."""
         self._check_parameters()
         symmetric = Y is None or Y is X
+        X, Y = arrived(X), None if symmetric else arrived(Y)
         kernel = self._ready(X) if symmetric else self._ready(X, Y)
         left = kernel._source(kernel._admit(X, reset=False))
         if symmetric:
-            return kernel, kernel._prepared(left), None
-        right = kernel._match(kernel._source(kernel._admit(Y, reset=False)), left)
-        return kernel, kernel._prepared(left), kernel._prepared(right)
+            return kernel, left, None
+        right = kernel._source(kernel._admit(Y, reset=False))
+        check_libraries(left, right)
+        return kernel, left, kernel._match(right, left)
 
     def tile(self, a: Prepared, b: Prepared) -> Array:
         """Answer a tile in the kernel's domain, normalised if asked for."""
@@ -325,9 +336,14 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def _exp(self, values: Array) -> Array:
         """Turn what is in the kernel's domain into values; infinity is none."""
-        if self.domain == "linear":
-            return values
         xp = namespace(values)
+        if self.domain == "linear":
+            if bool(xp.any(xp.isinf(values))):
+                raise OverflowError(
+                    f"{type(self).__name__} has values beyond the largest number: scale the data, or normalise the "
+                    "kernel"
+                )
+            return values
         if bool(xp.any(values > float(np.log(xp.finfo(values.dtype).max)))):
             raise OverflowError(
                 f"{type(self).__name__} has values up to exp({to_numpy(values).max():.6g}), beyond the largest number: "
@@ -372,6 +388,9 @@ class Kernel(TransformerMixin, BaseEstimator):
         shape = getattr(X, "shape", None)
         if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
             raise ValueError(f"{type(self).__name__} got no data (0 objects): pass at least one")
+        if reset:  # set again by what has columns
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
         return self._accept(X, reset=reset)
 
     def _ready(self, *data: Any) -> Self:

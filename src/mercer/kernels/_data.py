@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from array_api_compat import is_array_api_obj, is_numpy_array
 from scipy import sparse
 
 from mercer._batch import Batch
 from mercer.data import Sequences
+from mercer.data.objects import Datum
 from mercer.families._csr import CSRRows
+from mercer.families._segments import is_column, looks_like_matrix
 
 Floats = np.ndarray[Any, Any]
 
@@ -20,16 +22,62 @@ def len_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def arrived(X: Any) -> Any:
+    """Return what a user passed as something that can be read twice: iterators as lists, `mc.objects` unwrapped."""
+    if hasattr(X, "__next__"):
+        X = list(X)
+    items = X
+    if isinstance(X, np.ndarray) and X.dtype == object and (X.ndim == 1 or (X.ndim == 2 and X.shape[1] == 1)):
+        items = X.ravel().tolist()
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(item, Datum) for item in items):
+        return X
+    values = [item.value for item in items]
+    first = values[0]
+    if isinstance(first, Batch):
+        return type(first).concat([value if value.ndim else value.reshape(1) for value in values])
+    if isinstance(first, Sequences):
+        return Sequences(items)
+    if sparse.issparse(first):
+        return sparse.vstack([sparse.csr_array(value.reshape((1, -1))) for value in values], format="csr")
+    shapes = {np.shape(value) if isinstance(value, np.ndarray) else None for value in values}
+    if len(shapes) == 1 and len(first.shape if isinstance(first, np.ndarray) else ()) == 1:
+        return np.stack(values)
+    return values
+
+
+def check_libraries(source: Any, reference: Any) -> None:
+    """Raise where two sides hold arrays of different libraries, which cannot meet in one operation."""
+    found = [" and ".join(sorted(_libraries(side))) for side in (source, reference)]
+    if found[0] != found[1]:
+        raise TypeError(
+            f"the two sides hold arrays of different libraries, {found[0]} and {found[1]}: make both with the same "
+            "one, such as torch.asarray(x), or x.detach().cpu().numpy()"
+        )
+
+
+def _libraries(source: Any) -> set[str]:
+    if isinstance(source, Batch):
+        parts = [getattr(source, name) for name in (*source._arrays, *source._parts)]
+    elif hasattr(source, "parts"):
+        parts = source.parts
+    else:
+        return {type(source).__module__.partition(".")[0]} if is_array_api_obj(source) else {"numpy"}
+    return set().union(*(_libraries(part) for part in parts))
+
+
 def joined(data: tuple[Any, ...]) -> Any:
     """Put several data sets together, so that what they share is learned from all; batches of models share nothing."""
     raw = [d for d in data if not isinstance(d, Batch)]
     if len(raw) <= 1:
         return raw[0] if raw else data[0]
+    raw = [list(Sequences(d)) if is_column(d) else d for d in raw]
+    if any(_is_matrix(d) for d in raw):  # then lists of rows are matrices too
+        raw = [np.asarray(d) if isinstance(d, list | tuple) and len(d) and looks_like_matrix(d) else d for d in raw]
     first = raw[0]
     for d in raw:
         if isinstance(d, Sequences):
             return Sequences.concat([s if isinstance(s, Sequences) else Sequences(s, alphabet=d.alphabet) for s in raw])
-    if all(hasattr(d, "shape") and len(d.shape) == 2 for d in raw):
+    if all(_is_matrix(d) for d in raw):
         if len({d.shape[1] for d in raw}) == 1:
             if any(sparse.issparse(d) for d in raw):
                 return sparse.vstack([sparse.csr_array(d) for d in raw], format="csr")
@@ -37,7 +85,12 @@ def joined(data: tuple[Any, ...]) -> Any:
             return type(first)(rows, columns=first.columns) if hasattr(first, "columns") else rows
         if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":
             return first  # the other side's width is checked against it
+    raw = [d.toarray() if sparse.issparse(d) else np.asarray(d) if _is_matrix(d) else d for d in raw]
     return [datum for d in raw for datum in d]
+
+
+def _is_matrix(d: Any) -> bool:
+    return hasattr(d, "shape") and len(d.shape) == 2
 
 
 def hashable(source: Any) -> bool:

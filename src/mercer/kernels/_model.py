@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array
 from mercer._batch import Batch
+from mercer.data import Sequences
 from mercer.families._coupling import Coupling
 from mercer.families._estimator import Estimator
 from mercer.kernels._base import Kernel, is_whole
@@ -129,7 +130,12 @@ class SharedModelKernel(Kernel):
                 f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
             )
         context = None if reset else getattr(self, "context_", None)
-        return self._reader().accept(X, owner=self, reset=reset, context=context)
+        X = self._reader().accept(X, owner=self, reset=reset, context=context)
+        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
+        expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
+        if expected is not None and found is not None and found != expected:
+            raise ValueError(f"the data have {found} coordinates, the model of {type(self).__name__} has {expected}")
+        return X
 
     def _reader(self) -> Estimator:
         """Return the estimator that knows what data of the model look like."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
-from mercer._array import Array, namespace
+from mercer._array import Array, Floats, namespace
 from mercer.families import _csr
 from mercer.families._csr import CSRRows
 
@@ -17,8 +18,17 @@ class Rows:
     order: np.ndarray[Any, Any] | None = None
     tile_hint = 512
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, dtype: Any = None) -> None:
         self.values: Any = _csr.prepare(values) if isinstance(values, CSRRows) else values
+        self.dtype = dtype  # of distances, where the rows were widened
+
+    @staticmethod
+    def widened(values: Any) -> Rows:
+        """Hold rows in float64, since distances cancel; these come back in the type of ``values``."""
+        if isinstance(values, CSRRows):
+            wide = CSRRows(values.data.astype(np.float64), values.indices, values.indptr, values.n_columns)
+            return Rows(wide, values.dtype)
+        return Rows(values.astype(np.float64, copy=False), values.dtype) if is_numpy_array(values) else Rows(values)
 
     @property
     def sparse(self) -> bool:
@@ -34,9 +44,9 @@ class Rows:
         return len(self.values)
 
     def __getitem__(self, key: Any) -> Rows:
-        return Rows(self.values[key])
+        return Rows(self.values[key], self.dtype)
 
-    def inner(self, other: Rows) -> Array:
+    def inner(self, other: Any) -> Array:
         """Return the inner products of every pair of rows."""
         if self.sparse and other.sparse:
             return _csr.outer(self.values, other.values)
@@ -50,31 +60,135 @@ class Rows:
         return namespace(self.values).sum(self.values * self.values, axis=-1)
 
     def squared_distances(self, other: Rows) -> Array:
-        """Return |x - y|^2 of every pair; dense rows about their mean, so that data far from zero lose no digits."""
-        left, right = self, other
-        if not (self.sparse or other.sparse):
-            origin = namespace(self.values).mean(self.values, axis=0, keepdims=True)
-            left, right = Rows(self.values - origin), Rows(other.values - origin)
+        """Return |x - y|^2 of every pair; pairs whose digits cancel are computed from their differences."""
+        if self.sparse and other.sparse:
+            total = self.squares()[:, None] + other.squares()[None, :]
+            squared = total - 2 * self.inner(other)
+            a, b = self.values.rows.to_scipy(), other.values.rows.to_scipy()
+            return self._narrowed(_refined(squared, total, lambda i, j: (a[i] - b[j]).power(2).sum(axis=1)), other)
+        x, y = self.dense(), other.dense()
+        if is_numpy_array(x) and is_numpy_array(y):
+            return self._narrowed(squared_distances(x, y), other)
+        xp = namespace(x, y)
+        origin = xp.mean(x, axis=0, keepdims=True)
+        left, right = Rows(x - origin), Rows(y - origin)
         squared = left.squares()[:, None] + right.squares()[None, :] - 2 * left.inner(right)
-        return namespace(squared).clip(squared, 0.0, None)
+        return xp.clip(squared, 0.0, None)
+
+    def _narrowed(self, squared: Floats, other: Rows) -> Floats:
+        if self.dtype is None or other.dtype is None:
+            return squared
+        with np.errstate(over="ignore"):  # the kernel of points that far apart is 0
+            return squared.astype(np.result_type(self.dtype, other.dtype), copy=False)
 
     def dense(self) -> Array:
         """Return the rows as an ordinary matrix."""
         return self.values.rows.dense() if self.sparse else self.values
 
 
+class CenteredCounts:
+    """Rows of counts x minus what is expected of their totals, ``x - n a``: they stay compressed.
+
+    <x - n a, z - m a> = <x, z> - m <x, a> - n <z, a> + n m |a|^2, n and m the rows' totals.
+
+    Parameters
+    ----------
+    rows : Rows
+        Compressed counts.
+    expected : array of shape (k,)
+        The frequencies a.
+    """
+
+    order: np.ndarray[Any, Any] | None = None
+    tile_hint = 512
+
+    def __init__(self, rows: Rows, expected: Floats, totals: Floats, along: Floats) -> None:
+        self.rows = rows
+        self.expected = expected
+        self.totals = totals
+        self.along = along
+
+    @classmethod
+    def of(cls, counts: CSRRows, expected: Floats) -> CenteredCounts:
+        """Prepare counts."""
+        rows = Rows.widened(counts)
+        along = np.asarray(rows.values.rows.to_scipy() @ expected)
+        return cls(rows, expected, counts.row_sums(), along)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> CenteredCounts:
+        return CenteredCounts(self.rows[key], self.expected, self.totals[key], self.along[key])
+
+    def inner(self, other: CenteredCounts | Rows) -> Floats:
+        """Return the inner products of every pair of rows."""
+        if isinstance(other, Rows):
+            return np.asarray(Rows(self.dense()).inner(other))
+        square = self.expected @ self.expected
+        values: Floats = self.rows.inner(other.rows)
+        values = values - np.outer(self.along, other.totals)
+        values += np.outer(self.totals, square * other.totals - other.along)
+        return values
+
+    def squares(self) -> Floats:
+        """Return the squared norms of the rows; 0 where only rounding is left."""
+        own = self.rows.squares()
+        mixed, square = 2 * self.totals * self.along, self.totals**2 * (self.expected @ self.expected)
+        values = own - mixed + square
+        return np.where(values > 1e-14 * (own + mixed + square), values, 0.0)
+
+    def dense(self) -> Floats:
+        """Return the rows as an ordinary matrix."""
+        return np.asarray(self.rows.dense() - self.totals[:, None] * self.expected)
+
+
+CANCELLED = 1e-7
+"""Squared distances below this fraction of |x|^2 + |y|^2 have lost half of their digits to cancellation."""
+CHUNK = 1 << 18
+"""Numbers of the differences that are alive at once."""
+
+
+def squared_distances(x: Floats, y: Floats, negligible: float = 0.0) -> Floats:
+    """Compute |x - y|^2 of every pair of rows in float64, by one matrix product.
+
+    Pairs whose digits cancel are computed once more from their differences, unless ``|x|^2 + |y|^2`` about a common
+    origin is at most ``negligible`` for all of them, so that the rounding does not matter to the caller.
+    """
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    origin = x.mean(axis=0)  # near the points, few pairs cancel
+    left, right = x - origin, y - origin
+    own, theirs = np.sum(left * left, axis=1), np.sum(right * right, axis=1)
+    total = own[:, None] + theirs
+    squared = left @ (-2 * right.T)
+    squared += total
+    if not total.size or own.max() + theirs.max() <= negligible:
+        return np.maximum(squared, 0.0, out=squared)
+    return _refined(squared, total, lambda i, j: np.sum((x[i] - y[j]) ** 2, axis=1), x.shape[1])
+
+
+def _refined(squared: Floats, total: Floats, differences: Any, width: int = 256) -> Floats:
+    """Compute the pairs that have cancelled once more, from their differences, a few at a time."""
+    rows, columns = np.nonzero(squared < CANCELLED * total)
+    step = max(1, CHUNK // max(width, 1))
+    for at in range(0, len(rows), step):
+        i, j = rows[at : at + step], columns[at : at + step]
+        squared[i, j] = np.asarray(differences(i, j)).ravel()
+    return np.maximum(squared, 0.0, out=squared)
+
+
 class InnerProducts:
-    """A kernel whose operands are `Rows` and whose values are their inner products: the rows are its features."""
+    """A kernel whose operands are `Rows`, or like them, and whose values are their inner products: its features."""
 
     domain: str = "linear"
 
-    def _tile(self, a: Rows, b: Rows) -> Array:
+    def _tile(self, a: Any, b: Any) -> Array:
         return a.inner(b)
 
-    def _self(self, a: Rows) -> Array:
+    def _self(self, a: Any) -> Array:
         return a.squares()
 
-    def _features(self, a: Rows) -> Array:
+    def _features(self, a: Any) -> Array:
         return a.dense()
 
 

@@ -12,8 +12,8 @@ from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._coupling import InnerLeaf
 from mercer.families._family import check_gamma
-from mercer.families.categorical import smoothed_features
 from mercer.kernels._base import Kernel, is_whole
+from mercer.kernels._operands import squared_distances
 
 Floats = np.ndarray[Any, Any]
 
@@ -106,7 +106,7 @@ class EmpiricalMeanMap(Kernel):
     def _prepare(self, source: Sequences) -> Any:
         if source.is_symbols and self.order == 0:
             counts = source.counts()
-            return InnerLeaf(smoothed_features(counts / counts.sum(axis=1, keepdims=True), self.gamma))
+            return InnerLeaf.smoothed(counts / counts.sum(axis=1, keepdims=True), self.gamma)
         points = source.one_hot() if source.is_symbols else source
         return PointSets(points.windows(int(self.order)) if self.order else points, self.gamma)
 
@@ -175,7 +175,7 @@ class PointSets:
 
     def _blocks(self, other: PointSets) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Log base kernels, a block of rows and of columns at a time, and the sets that these points belong to."""
-        x, y = self.sets.values, other.sets.values
+        x, y = (side.sets.values.astype(np.float64, copy=False) for side in (self, other))
         owner_x = np.repeat(np.arange(len(self)), self.sets.lengths)
         owner_y = np.repeat(np.arange(len(other)), other.sets.lengths)
         for i in range(0, len(x), BLOCK_POINTS):
@@ -185,14 +185,10 @@ class PointSets:
 
 
 def _log_rbf(x: Floats, y: Floats, gamma: float) -> Floats:
-    origin = x.mean(axis=0)  # points far from zero lose no digits
-    x, y = x - origin, y - origin
-    squared = x @ (-2 * y.T)
-    squared += np.sum(x * x, axis=1)[:, None]
-    squared += np.sum(y * y, axis=1)
-    np.maximum(squared, 0.0, out=squared)
+    # Below this, the rounding of a logarithm is about 1e-11: one-hot points, most of them equal, take the fast way.
+    squared = squared_distances(x, y, negligible=1e4 / gamma if gamma > 0 else np.inf)
     squared *= -gamma
-    return np.asarray(squared)
+    return squared
 
 
 def _reduce(operation: Any, total: Floats, base: Floats, owner_x: Floats, owner_y: Floats) -> None:

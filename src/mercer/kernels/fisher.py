@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from mercer._array import to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
+from mercer.families._csr import CSRRows
 from mercer.families._estimator import segment_sum, segments
 from mercer.families._family import is_number
+from mercer.families.multinomial import Multinomials
 from mercer.kernels._base import is_whole
 from mercer.kernels._model import SharedModelKernel
-from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 
 Floats = np.ndarray[Any, Any]
 INFORMATION = ("identity", "diagonal", "empirical", "sampled", "exact")
+
+
+class LowRank(NamedTuple):
+    """The symmetric matrix ``V' diag(inside) V + rest``, which is never formed; the rows of V are orthonormal."""
+
+    rows: Floats
+    inside: Floats
+    rest: float
+
+    def applied(self, scores: Floats) -> Floats:
+        """Multiply scores with the matrix."""
+        return (scores @ self.rows.T * self.inside) @ self.rows + self.rest * scores
 
 
 class Fisher(InnerProducts, SharedModelKernel):
@@ -106,14 +121,27 @@ class Fisher(InnerProducts, SharedModelKernel):
         super()._learn(X, y)
         self._check_scores(self.model_)
         self._whiten = self._whitening(X)
+        self._asked = self._asks()
+
+    def _asks(self) -> tuple[Any, ...]:
+        """Parameters that the metric was made with."""
+        names = {"diagonal": 1, "empirical": 1, "sampled": 3}.get(self.information, 0)
+        return (self.information, *(self.ridge, self.n_samples, self.random_state)[:names])
+
+    def _check_metric(self) -> None:
+        if self._asked != self._asks():
+            raise NotFittedError(
+                f"this Fisher learned its metric with {self._asked}, and is asked for {self._asks()} (information, "
+                "ridge, n_samples, random_state): call fit again"
+            )
 
     def _scores(self, X: Any) -> Floats:
         """Scores of every datum, ``(N, P)``: sums over its points."""
         x, offsets = segments(X)
         return segment_sum(to_numpy(self.model_.fisher_scores(x))[0], offsets)
 
-    def _whitening(self, X: Any) -> Floats | None:
-        """Return what scores are multiplied with: a vector (diagonal), a matrix, or nothing."""
+    def _whitening(self, X: Any) -> Floats | LowRank | None:
+        """Return what scores are multiplied with: a vector (diagonal), a matrix (of few parts), or nothing."""
         if self.information == "identity":
             return None
         if self.information == "exact":
@@ -134,14 +162,13 @@ class Fisher(InnerProducts, SharedModelKernel):
         values, vectors = np.linalg.eigh(information)
         return np.asarray(vectors * self._inverse_root(values, ridge))
 
-    def _dual_root(self, scores: Floats) -> Floats:
-        """Return the same for the second moment of fewer scores than parameters, without decomposing P x P."""
+    def _dual_root(self, scores: Floats) -> LowRank:
+        """Return the same for the second moment of fewer scores than parameters, without forming P x P."""
         n, p = scores.shape
         _, singular, right = np.linalg.svd(scores, full_matrices=False)
         # The p - n eigenvalues that are 0 come last: (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
         inverse = self._inverse_root(np.append(singular**2 / n, np.zeros(p - n)), self.ridge)
-        inside = right.T * (inverse[:n] - inverse[-1]) @ right
-        return np.asarray(inside + inverse[-1] * np.eye(p))
+        return LowRank(right, inverse[:n] - inverse[-1], float(inverse[-1]))
 
     def _inverse_root(self, values: Floats, ridge: float) -> Floats:
         """Return (values + ridge)^{-1/2}; without a ridge 0 where a value is below 1e-12 of the largest (FK-2)."""
@@ -151,13 +178,19 @@ class Fisher(InnerProducts, SharedModelKernel):
         keep = raised > (0.0 if ridge else 1e-12 * values.max())
         return np.where(keep, 1 / np.sqrt(np.where(keep, raised, 1.0)), 0.0)
 
-    def _prepare(self, source: Any) -> Rows:
-        scores = self._scores(source)
-        if self._whiten is None:
+    def _prepare(self, source: Any) -> Rows | CenteredCounts:
+        self._check_metric()
+        if self._whiten is None and isinstance(source, CSRRows) and isinstance(self.model_, Multinomials):
+            return CenteredCounts.of(source, to_numpy(self.model_.dense().probability)[0].astype(np.float64))
+        scores, whiten = self._scores(source), self._whiten
+        if whiten is None:
             return Rows(scores)
-        return Rows(scores * self._whiten if self._whiten.ndim == 1 else scores @ self._whiten)
+        if isinstance(whiten, LowRank):
+            return Rows(whiten.applied(scores))
+        return Rows(scores * whiten if whiten.ndim == 1 else scores @ whiten)
 
     def _learned(self) -> Any:
+        self._check_metric()
         return super()._learned(), self._whiten
 
     @property

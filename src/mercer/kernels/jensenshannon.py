@@ -104,7 +104,12 @@ class JensenShannon(ModelKernel):
         return "form='centering' is about the pooled mean of the training data" if self.form == "centering" else ""
 
     def _learned(self) -> Any:
-        return self.center_.digests() if self.form == "centering" else None
+        return self._known_center().digests() if self.form == "centering" else None
+
+    def _known_center(self) -> Any:
+        if not hasattr(self, "center_"):
+            raise NotFittedError("this JensenShannon was fitted with another form, and knows no centre: call fit again")
+        return self.center_
 
     def _check_family(self, batch: Batch) -> None:
         if not hasattr(batch, "dual_psd"):
@@ -125,9 +130,7 @@ class JensenShannon(ModelKernel):
         operand = source.couple(Divergence())
         if self.form != "centering":
             return operand
-        if not hasattr(self, "center_"):
-            raise NotFittedError("this JensenShannon was fitted with another form, and knows no centre: call fit again")
-        center = self._match(self.center_, source).couple(Divergence())
+        center = self._match(self._known_center(), source).couple(Divergence())
         return WithNumbers(operand, operand.pair(center)[:, 0])
 
     def _tile(self, a: Any, b: Any) -> Array:

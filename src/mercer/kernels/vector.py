@@ -87,6 +87,9 @@ class RBF(_VectorKernel):
         if self.gamma is not None:
             check_gamma(self.gamma)
 
+    def _prepare(self, source: Any) -> Rows:
+        return Rows.widened(source)
+
     def _tile(self, a: Rows, b: Rows) -> Array:
         gamma = 1.0 / a.width if self.gamma is None else self.gamma
         return -gamma * a.squared_distances(b)

@@ -57,7 +57,7 @@ def some_segments(x: Any, weights: Floats, offsets: Floats, which: Floats) -> tu
 def numbers(x: Any, context: Context) -> Floats:
     """Points as vectors, for distances: counts, one-hot symbols, standardised coordinates with zeros for NaN."""
     if context.alphabet is not None:
-        return np.asarray(context.alphabet.membership)[x]
+        return context.alphabet.indicators(np.asarray(x))
     dense = x.dense() if hasattr(x, "indptr") else np.asarray(x, dtype=float)
     if context.center is not None:
         dense = dense - context.center

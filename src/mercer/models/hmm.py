@@ -178,7 +178,8 @@ class HMMs(Batch):
             )
         leaf = self.emission.couple(coupling, lengths)
         initial, transition = power(self.initial, coupling.power), power(self.transition, coupling.power)
-        if _lost(self.initial, initial) or _lost(self.transition, transition):
+        underflows = isinstance(leaf, InnerLeaf) and leaf.underflows
+        if underflows or _lost(self.initial, initial) or _lost(self.transition, transition):
             initial, transition = (coupling.power * safe_log(x) for x in (self.initial, self.transition))
             return LogChainOperand(initial, transition, leaf, self.n_states, lengths)
         return ChainOperand(initial, transition, leaf, self.n_states, lengths)

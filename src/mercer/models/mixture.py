@@ -174,8 +174,8 @@ class Mixture(Estimator):
         Stop when the objective per point grows by less.
     n_init : int, default=3
         Number of k-means++ starts where there is no prior to start from; the best is kept.
-    random_state : int or None, default=0
-        Seed; a datum's starts depend on it and on the datum alone.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed; a datum's starts depend on it and on the datum alone. A generator gives one seed to every fit.
     init : None or Mixtures of shape (1,), default=None
         Where every fit starts, that of the pooled mixture too; None starts from the prior or, where there is none, from
         k-means++ seeds.
@@ -207,7 +207,7 @@ class Mixture(Estimator):
         n_iter: int = 100,
         tol: float = 1e-6,
         n_init: int = 3,
-        random_state: int | None = 0,
+        random_state: Any = 0,
         init: Any = None,
     ) -> None:
         self.component = component
@@ -237,11 +237,21 @@ class Mixture(Estimator):
             raise TypeError(
                 f"component = {self.component!r}: give an estimator of a family, such as mc.Gaussian('full')"
             )
+        if isinstance(self._component(), Mixture):
+            raise TypeError(
+                "component is a Mixture, and a mixture of mixtures is a mixture: give the family of the inner one and "
+                "more components"
+            )
         self._component()._check_parameters()
         for name in ("n_components", "n_iter", "n_init"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
+        if not _is_seed(self.random_state):
+            raise ValueError(
+                f"random_state = {self.random_state!r}: give a whole number, 0 or more, None, or a NumPy Generator or "
+                "RandomState"
+            )
         self._check_init()
 
     def _check_init(self) -> None:
@@ -325,10 +335,11 @@ class Mixture(Estimator):
         if start is not None:
             found, _, steps = self._climb(x, weights, offsets, context, start)
             return found, steps
-        begin = self._start(x, weights, offsets, context, 0)
+        seed = self._seed()
+        begin = self._start(x, weights, offsets, context, 0, seed)
         best, score, steps = self._climb(x, weights, offsets, context, begin)
         for attempt in range(1, self.n_init):
-            begin = self._start(x, weights, offsets, context, attempt)
+            begin = self._start(x, weights, offsets, context, attempt, seed)
             found, reached, taken = self._climb(x, weights, offsets, context, begin)
             better = reached > score
             if better.any():
@@ -336,6 +347,13 @@ class Mixture(Estimator):
                 best = type(best).concat([best, found])[keep]
                 score, steps = np.maximum(score, reached), np.where(better, taken, steps)
         return best, steps
+
+    def _seed(self) -> int | None:
+        """Return the seed, or draw one from a generator."""
+        state: Any = self.random_state
+        if isinstance(state, np.random.RandomState | np.random.Generator):
+            return int(random_generator(state).integers(2**31 - 1))
+        return None if state is None else int(state)
 
     def _suited_init(self, x: Any, weights: Floats, context: Context) -> Mixtures:
         """Return ``init``, or raise where its components are of another kind than those that are fitted."""
@@ -426,7 +444,9 @@ class Mixture(Estimator):
             value = value - self.prior_strength * divergence
         return np.where(np.isfinite(value), value, -1e300)
 
-    def _start(self, x: Any, weights: Floats, offsets: Floats, context: Context, attempt: int) -> Mixtures:
+    def _start(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, attempt: int, seed: int | None
+    ) -> Mixtures:
         """Start from k-means++ seeds: one soft assignment to seeds far from each other."""
         shares = np.zeros((x.shape[0], self.n_components))
         for i in range(len(offsets) - 1):
@@ -436,7 +456,7 @@ class Mixture(Estimator):
                     numbers(x[rows], context),
                     weights[rows],
                     self.n_components,
-                    generator(x[rows], self.random_state, attempt),
+                    generator(x[rows], seed, attempt),
                 )
         shares = shares * weights[:, None]
         component = self._component()
@@ -446,3 +466,9 @@ class Mixture(Estimator):
             weights=normalised(segment_sum(shares, offsets), 1.0 / self.n_components),
             components=component.fit_weighted(x, shares, offsets, context, start=everywhere),
         )
+
+
+def _is_seed(state: Any) -> bool:
+    if state is None or isinstance(state, np.random.RandomState | np.random.Generator):
+        return True
+    return isinstance(state, int | np.integer) and not isinstance(state, bool) and int(state) >= 0
