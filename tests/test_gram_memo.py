@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from joblib import Parallel, delayed
 from scipy import sparse
@@ -286,6 +286,9 @@ class TestBudget:
 
 
 class TestGather:
+    @example(  # more patterns than rectangles: the last one covers diagonals that are known exactly
+        asked=[([0], [4]), ([1, 5], None), ([6, 8], [2, 7]), ([3], [0, 3]), (list(range(11)), [0, 1, 2, 3, 8, 9])]
+    )
     @settings(deadline=None)
     @given(
         asked=st.lists(

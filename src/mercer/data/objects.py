@@ -96,7 +96,9 @@ def objects(data: Any) -> NDArray[np.object_]:
     if hasattr(data, "digests"):  # Sequences: keep alphabet and id with each
         items = [data[i : i + 1] for i in range(len(data))]
     elif hasattr(data, "shape"):
-        items = [data[i] for i in range(data.shape[0])]
+        sparse = hasattr(data, "tocsr")  # a sparse row stays a matrix of one row
+        rows = data.tocsr() if sparse else data
+        items = [rows[[i], :] if sparse else rows[i] for i in range(data.shape[0])]
     else:
         items = list(data)
     out = np.empty(len(items), dtype=object)

@@ -261,8 +261,8 @@ class Gaussians(ExponentialFamily):
             variance = (self.covariance[..., :, None] + other.covariance[..., None, :]) / 2
             squared = sum(plane * plane for plane in self._pair_planes(other)[1])
             return d / 2 * xp.log(variance + squared / (4 * d)) - ends / 4
-        planes, difference = self._pair_planes(other)
         if self.structure == "diagonal":
+            planes, difference = self._pair_planes(other)
             pooled = sum(xp.log(row[0] / 2 + v * v / 4) for row, v in zip(planes, difference, strict=True))
             return pooled / 2 - ends / 4
         # |Sbar| = |(S + S')/2| (1 + v' (S + S')^{-1} v / 2), v = m - m'

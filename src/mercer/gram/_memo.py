@@ -59,12 +59,12 @@ class _Known:
         return np.array([self.position[digest] for digest in digests], dtype=int)
 
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
-        """Keep the values of a rectangle, and of its mirror image."""
+        """Keep the new values of a rectangle, and of its mirror image; what is known stays, as diagonals are exact."""
         kept = np.result_type(self.values, values)
         if kept != self.values.dtype:
             self.values = self.values.astype(kept)
         for place, block in ((np.ix_(r, c), values), (np.ix_(c, r), values.T)):
-            self.values[place] = block
+            self.values[place] = np.where(self.known[place], self.values[place], block)
             self.known[place] = True
 
     @property
