@@ -487,3 +487,18 @@ def density_on_plane(p):
 
 def density_on_line(mean, variance):
     return np.exp(-((AXIS - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+class Matrices(KernelContract):
+    """Kernels on rows of a matrix."""
+
+    def data(self, seed, n):
+        return np.random.default_rng(seed).normal(size=(n, 3))
+
+    def nearly(self, epsilon):
+        x = self.data(0, 1)
+        return np.concatenate([x, x + epsilon * np.arange(3)])
+
+    @staticmethod
+    def rbf(X, gamma):
+        return np.exp(-gamma * np.sum((X[:, None] - X) ** 2, axis=-1))

@@ -8,21 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import WIDTH, KernelContract, PluralContract, categoricals, hmms
+from contract import WIDTH, Matrices, PluralContract, categoricals, hmms
 from mercer.families._estimator import Estimator
-
-
-class Matrices(KernelContract):
-    def data(self, seed, n):
-        return np.random.default_rng(seed).normal(size=(n, 3))
-
-    def nearly(self, epsilon):
-        x = self.data(0, 1)
-        return np.concatenate([x, x + epsilon * np.arange(3)])
-
-    @staticmethod
-    def rbf(X, gamma):
-        return np.exp(-gamma * np.sum((X[:, None] - X) ** 2, axis=-1))
 
 
 class TestSumOfLogs(Matrices):

@@ -25,21 +25,8 @@ def random_hmms(count, n, k=3, seed=0, sparse=False):
     )
 
 
-def string_probability(model, string):
-    """Sum over all hidden paths, straight from the definition."""
-    pi, A, B = (np.asarray(x) for x in (model.initial, model.transition, model.emission.probability))
-    codes = ["abcdefgh".index(letter) for letter in string]
-    total = 0.0
-    for path in product(range(len(pi)), repeat=len(codes)):
-        p = pi[path[0]] * B[path[0], codes[0]]
-        for t in range(1, len(codes)):
-            p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
-        total += p
-    return total
-
-
 def joint_power(model, string, rho):
-    """Sum over all hidden paths of the joint probability to the power rho (the kernel of PPK-4.0)."""
+    """Sum over all hidden paths of the joint probability to the power rho, from the definition (PPK-4.0)."""
     pi, A, B = (np.asarray(x) ** rho for x in (model.initial, model.transition, model.emission.probability))
     codes = ["abcdefgh".index(letter) for letter in string]
     total = 0.0
@@ -49,6 +36,10 @@ def joint_power(model, string, rho):
             p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
         total += p
     return total
+
+
+def string_probability(model, string):
+    return joint_power(model, string, 1.0)
 
 
 def test_log_prob_equals_the_sum_over_hidden_paths():

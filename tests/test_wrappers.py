@@ -5,20 +5,7 @@ import pytest
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
-from contract import WIDTH, KernelContract, PluralContract, gaussians, hmms, normalised, take
-
-
-class Matrices(KernelContract):
-    def data(self, seed, n):
-        return np.random.default_rng(seed).normal(size=(n, 3))
-
-    def nearly(self, epsilon):
-        x = self.data(0, 1)
-        return np.concatenate([x, x + epsilon * np.arange(3)])
-
-    @staticmethod
-    def rbf(X, gamma):
-        return np.exp(-gamma * np.sum((X[:, None] - X) ** 2, axis=-1))
+from contract import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
 
 
 class TestNormalized(Matrices):
