@@ -9,28 +9,13 @@ import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log
 from mercer.families._estimator import Context
-
-EXPECT_CELLS = 20_000
-"""Points times components whose densities are computed at once: their parameters stay in the cache."""
+from mercer.models._evidence import row_log_prob
 
 
 def expect(x: Any, owner: Floats, mixture: Any) -> tuple[Floats, Floats]:
     """Posterior of the components ``(T, m)`` and log density ``(T,)`` of every point under its own mixture."""
     m = mixture.weights.shape[-1]
-    joint = np.empty((x.shape[0], m))
-    logs = safe_log(np.asarray(mixture.weights))
-    if hasattr(x, "indptr"):  # sparse rows cannot be aligned with a batch of models: one datum at a time
-        ends = np.searchsorted(owner, np.arange(len(mixture) + 1))
-        for i in range(len(mixture)):
-            rows = slice(int(ends[i]), int(ends[i + 1]))
-            joint[rows] = np.asarray(mixture.components[i].log_prob(x[rows])).T
-    else:
-        step = max(1, EXPECT_CELLS // m)
-        for begin in range(0, x.shape[0], step):
-            rows = slice(begin, begin + step)
-            aligned = mixture.components[owner[rows]]  # every point beside its own components
-            joint[rows] = np.asarray(aligned.log_prob(x[rows][:, None]))[..., 0]
-    joint += logs[owner]
+    joint = row_log_prob(mixture.components, x, owner) + safe_log(np.asarray(mixture.weights))[owner]
     log_density = np.asarray(logsumexp(joint, axis=-1))
     impossible = ~np.isfinite(log_density)
     safe = np.where(impossible, 0.0, log_density)
