@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mercer.models import _chain
-from mercer.models._chain import chain_tile, coupled_chains_inner
+from mercer.models._chains import coupled as _chain
+from mercer.models._chains.coupled import chain_tile, coupled_chains_inner
 
 STEPS = 10
 SYMBOLS = 4

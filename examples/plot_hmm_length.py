@@ -7,6 +7,8 @@ parameter ``length``. It decides how sharp the kernel is. Too long, and every mo
 is right to 12 digits and useless.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import cross_val_score
@@ -33,46 +35,44 @@ models = mc.HMMs(
 )
 
 # %%
-# The probability product kernel over sequences of 1 to 1000 letters, and what the diagnosis says of each matrix.
+# The probability product kernel over sequences of 1 to 1000 letters: ``path`` gives all matrices from one sweep over
+# the longest. Three of them, with what the diagnosis says of each. It warns where a matrix is diagonally dominant; here
+# we want to see it.
 
 lengths = (1, 3, 10, 30, 100, 300, 1000)
-shown = (3, 30, 300)
-medians, accuracies = [], []
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
-order = np.argsort(labels, kind="stable")
-for length in lengths:
-    kernel = mc.ProbabilityProduct(rho=1.0, length=length)
-    K = kernel(models)
+matrices = dict(zip(lengths, mc.ProbabilityProduct(rho=1.0).path(models, lengths=lengths), strict=True))
+warnings.simplefilter("ignore", mc.gram.DiagonalDominanceWarning)
+for length, K in matrices.items():
     found = mc.gram.diagnose(K, labels)
-    medians.append(found.off_diagonal[0.5])
-    accuracies.append(cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), models, labels).mean())
-    print(f"length {length:4}: median {medians[-1]:.1e}, effective rank {found.effective_rank:4.1f}. {found.advice}")
-    if length in shown:
-        axis = axes[shown.index(length)]
-        axis.imshow(K[np.ix_(order, order)], vmin=0, vmax=1)
-        axis.set(title=f"length {length}", xticks=[], yticks=[])
+    print(f"length {length:4}: median {found.off_diagonal[0.5]:.1e}, effective rank {found.effective_rank:4.1f}")
+
+figure, axes = plt.subplots(2, 3, figsize=(10, 6), layout="constrained")
+for column, length in zip(axes.T, (3, 30, 300), strict=True):
+    mc.plot.gram(matrices[length], labels, ax=column[0])
+    mc.plot.diagnosis(matrices[length], labels, ax=column[1])
+    column[0].set_title(f"length {length}")
 plt.show()
 
 # %%
 # At 300 letters the off-diagonal has vanished. It has not lost its information, though: 1e-9 and 1e-40 are both nothing
 # beside 1, but they differ. ``EmpiricalMap`` describes every model by the *logarithms* of its kernels with the training
-# models, and compares descriptions.
+# models, and compares descriptions. ``Discounted`` is the third way: no length at all, but the sum over all of them,
+# with weights that fall.
 
-mapped = []
-for length in lengths:
-    kernel = mc.EmpiricalMap(mc.ProbabilityProduct(rho=1.0, length=length))
-    mapped.append(cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), models, labels).mean())
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-left.loglog(lengths, medians, marker="o")
-left.axhline(1e-3, color="gray", linestyle=":")
-left.set(xlabel="length", ylabel="median off-diagonal kernel", title="diagonal dominance")
-right.semilogx(lengths, accuracies, marker="o", label="ProbabilityProduct")
-right.semilogx(lengths, mapped, marker="s", label="EmpiricalMap of it")
-right.set(xlabel="length", ylabel="accuracy of an SVM", title="5-fold cross-validation", ylim=(0.4, 1.02))
-right.legend(frameon=False)
+def errors(kernel):
+    return 1 - cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), models, labels)
+
+
+plain = [errors(mc.ProbabilityProduct(rho=1.0, length=length)) for length in lengths]
+mapped = [errors(mc.EmpiricalMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
+free = errors(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))).mean()
+
+ax = mc.plot.error_over_length(lengths, plain, label="ProbabilityProduct")
+mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalMap of it", baselines={"Discounted(0.9)": free})
 plt.show()
 
 # %%
-# Two cures, then: a length of about 10, found by cross-validation like any other parameter, or the empirical map, which
-# does not care. ``prior="pooled"`` is the third, for models that you fit yourself.
+# Three cures, then: a length of about 10, found by cross-validation like any other parameter; the empirical map, which
+# does not care; or a discounted sum. ``prior="pooled"`` is the fourth, for models that are fitted to single sequences:
+# see :ref:`sphx_glr_gallery_plot_error_over_length.py`.

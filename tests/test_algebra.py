@@ -1,8 +1,12 @@
 """Sums, products and multiples: values, domains, verdicts, nested parameters, and what is refused."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -132,11 +136,83 @@ def test_nested_parameters_and_search():
     assert search.best_score_ > 0.8
 
 
-def test_memo_belongs_to_the_fitted_parts():
-    """Parameters changed after fit do not reach the fitted parts, nor may they mislead the memo."""
-    X = np.random.default_rng(7).normal(size=(4, 2))
-    stale = (mc.RBF(1.0) + mc.RBF(2.0)).fit(X).set_params(k1__gamma=5.0)
-    np.testing.assert_allclose(stale.transform(X), (mc.RBF(1.0) + mc.RBF(2.0))(X), rtol=1e-12)
+def points(n=6, seed=7):
+    return np.abs(np.random.default_rng(seed).normal(size=(n, 2)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change", "sentence"),
+    [
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k1__gamma": 5.0}, "this Sum was fitted with k1__gamma = 1.0, which is 5.0 now"),
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k1": mc.Linear()}, "k1 = RBF, which is Linear now"),
+        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k2__weight": 2.0}, "this Multiplied .* k2__weight = 0.5, which is 2.0 now"),
+        (mc.Centered(mc.RBF(2.0)), {"kernel__gamma": None}, "kernel__gamma = 2.0, which is None now"),
+        (mc.EmpiricalMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
+        (mc.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model__covariance": "diagonal"}, "model__covariance = 'full', which"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model": mc.Poisson()}, "model = Gaussian, which is Poisson now"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model": None}, "model = Gaussian, which is None now"),
+        (mc.Fisher(mc.Gaussian()), {"model__prior": "pooled"}, "this Fisher .* model__prior = None, which is 'pooled'"),
+        (
+            mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0])),
+            {"model": mc.Gaussians([[1.0, 0.0]], [1.0])},
+            "model = Gaussians",
+        ),
+        (
+            mc.Normalized(mc.MeanMap(mc.Gaussian()) + mc.RBF()),
+            {"kernel__k1__model__prior_strength": 7.0},
+            "this Normalized was fitted with kernel__k1__model__prior_strength",
+        ),
+    ],
+)
+def test_what_fit_used_may_not_change(kernel, change, sentence):
+    """No old fitted part answers for a new parameter; going back, or fitting again, is the cure."""
+    X = points()
+    kernel = clone(kernel)
+    before = kernel.get_params(deep=True)
+    K = kernel.fit_transform(X)
+    for fitted in (kernel, pickle.loads(pickle.dumps(kernel)), copy.deepcopy(kernel)):
+        fitted.set_params(**change)
+        for ask in (fitted.transform, fitted, fitted.diag):
+            with pytest.raises(NotFittedError, match=f"{sentence}.*: call fit again"):
+                ask(X)
+        fitted.set_params(**{name: before[name] for name in change})
+        np.testing.assert_allclose(fitted.transform(X), K, rtol=1e-12)
+    kernel.set_params(**change)
+    if change != {"model": None}:
+        np.testing.assert_allclose(kernel.fit(X).transform(X), clone(kernel).fit_transform(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change"),
+    [
+        (mc.RBF(1.0), {"gamma": 3.0}),
+        (2.0 * mc.RBF(1.0), {"weight": 0.5}),
+        (mc.Gaussianized(mc.Linear(normalize=False)), {"gamma": 0.1}),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"rho": 1.0, "normalize": False}),
+        (mc.Centered(mc.RBF()), {"normalize": True}),
+    ],
+)
+def test_other_parameters_take_effect_at_once(kernel, change):
+    X = points()
+    kernel = clone(kernel).fit(X).set_params(**change)
+    np.testing.assert_allclose(kernel.transform(X), clone(kernel).fit(X).transform(X), rtol=1e-12)
+
+
+def test_equal_parameters_are_no_change():
+    X = points()
+    kernel = mc.RBF(1.0) + mc.ProbabilityProduct(mc.Gaussian(prior_strength=1.0))
+    K = kernel.fit_transform(X)
+    kernel.set_params(k1=mc.RBF(1), k2__model=mc.Gaussian(prior_strength=np.float64(1.0)))
+    np.testing.assert_allclose(kernel.transform(X), K, rtol=1e-12)
+    p = mc.Gaussian().fit_each([points(9, seed) for seed in range(4)])
+    of_models = mc.ProbabilityProduct(mc.Gaussian()).fit(p).set_params(model__covariance="diagonal")
+    assert of_models.transform(p).shape == (4, 4)  # the models were given
+
+
+def test_memo_belongs_to_the_parameters():
+    X = points()
+    (mc.RBF(1.0) + mc.RBF(2.0)).fit_transform(X)
     fresh = mc.RBF(5.0) + mc.RBF(2.0)
     np.testing.assert_allclose(fresh.fit_transform(X), fresh(X), rtol=1e-12)
 

@@ -12,15 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.models import _chain, _chain_small, _rescue, _sweep
-from mercer.models._chain import (
+from mercer.models._chains import coupled as _chain
+from mercer.models._chains import lanes as _chain_small
+from mercer.models._chains import rescue as _rescue
+from mercer.models._chains import sweep as _sweep
+from mercer.models._chains.coupled import (
     chain_tile,
     coupled_chains,
     coupled_chains_inner,
     coupled_chains_log,
     coupled_pairs,
 )
-from mercer.models._chain_small import small_categorical_chains, small_chains
+from mercer.models._chains.lanes import small_categorical_chains, small_chains
 
 torch = pytest.importorskip("torch")
 
@@ -444,7 +447,7 @@ def test_empty_sides(rng):
 
 
 def test_import_loads_no_compiler():
-    code = "import sys, mercer.models._chain; sys.exit('numba' in sys.modules)"
+    code = "import sys, mercer.models._chains.coupled; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
 import mercer
 from mercer import cli
-from mercer.datasets import make_dna, make_documents, make_point_sets
+from mercer.datasets import make_dna, make_documents, make_hmm_sequences, make_point_sets
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from mercer.cli import _compare
+from mercer.cli import _compare, _files, _race
 from mercer.cli._app import app
 
 
@@ -85,7 +88,7 @@ class TestCompare:
         for contender in _compare.TASKS[task](0).contenders:
             if contender.kernel is not None:
                 names: dict[str, object] = {"X": X.toarray() if task in ("vectors", "digits") else X, "y": y}
-                exec(_compare.snippet(contender), names)
+                exec(_race.snippet(contender), names)
                 assert names["classifier"].predict(names["X"]).shape == y.shape
 
     def test_the_seed_decides(self):
@@ -102,6 +105,121 @@ class TestCompare:
         result = run("compare", "--json", str(tmp_path / "none" / "x.json"))
         assert result.exit_code == 2
         assert said(result).endswith("x.json cannot be written: its folder does not exist")
+
+
+@pytest.fixture(scope="module")
+def strings(tmp_path_factory):
+    """Race on a FASTA file; returns the result, the file and the numbers."""
+    folder = tmp_path_factory.mktemp("strings")
+    path, numbers = folder / "toy.fa.gz", folder / "toy.json"
+    X, y = make_hmm_sequences(36, length=(25, 45), certainty=0.9, noise=0.0, random_state=0)
+    letters = str.maketrans("abc", "ACG")
+    lines = [
+        f">s{i} gene{i // 4}|class{c}\n{x.translate(letters)}\n" for i, (x, c) in enumerate(zip(X, y, strict=True))
+    ]
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+    arguments = ("--labels", "2", "--groups", r"gene(\d+)", "--folds", "2", "--json", str(numbers))
+    return run("compare", str(path), *arguments), path, json.loads(numbers.read_text())
+
+
+class TestCompareFile:
+    def test_kernels_of_sequences_race_on_strings(self, strings):
+        result, _, rows = strings
+        assert result.exit_code == 0, result.output
+        accuracy = {row["method"]: row["accuracy"] for row in rows}
+        kernels = [row["method"] for row in rows if row["is_kernel"]]
+        assert {"Spectrum", "Fisher, Markov chain", "Fisher, HMM", "ProbabilityProduct, HMM"} <= set(kernels)
+        blind = max(accuracy[m] for m in ("majority class", "length alone", "logistic regression on shares"))
+        assert min(accuracy["Spectrum"], accuracy["Fisher, Markov chain"]) > max(0.9, blind)
+        assert "left out" not in result.stdout
+        about = "36 strings of ACGT (dna), length 25 to 45, 2 classes, 9 groups that stay in one fold"
+        assert about in result.stdout
+
+    def test_the_closing_lines_run_as_they_are(self, strings):
+        code = strings[0].stdout.partition("The best kernel on ")[2].partition(":\n")[2]
+        names: dict[str, object] = {}
+        exec(code, names)
+        assert len(names["y"]) == 36
+        assert names["classifier"].score(names["X"], names["y"]) > 0.9
+
+    def test_every_kernel_on_vectors_has_code_that_runs(self, tmp_path):
+        path = tmp_path / "toy.ts"
+        X, y = make_hmm_sequences(24, length=(10, 20), n_features=2, random_state=0)
+        series = (":".join(",".join(map(str, channel)) for channel in x.T) for x in X)
+        lines = ["@classLabel true 0 1", "@data", *(f"{x}:{c}" for x, c in zip(series, y, strict=True))]
+        path.write_text("\n".join(lines))
+        task = _files.file_task(path, folds=2)
+        assert task.about == "24 series of dimension 2, length 10 to 20, 2 classes"
+        names = [c.name for c in task.contenders]
+        assert names[:3] == ["majority class", "length alone", "RBF SVM on means and spreads"]
+        for contender in task.contenders:
+            if contender.kernel is not None:
+                found: dict[str, object] = {}
+                exec(_race.snippet(contender, task.reading), found)
+                assert found["classifier"].predict(found["X"]).shape == (24,)
+
+    def test_a_table_of_equal_lengths_has_no_length_to_live_on(self, tmp_path):
+        path = tmp_path / "toy.tsv"
+        rng = np.random.default_rng(0)
+        path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
+        task = _files.file_task(path, folds=2, limit=20)
+        assert task.about == "20 of 30 series of dimension 1, length 8, 2 classes"
+        assert "length alone" not in [c.name for c in task.contenders]
+        again, other = (_files.file_task(path, folds=2, limit=20, seed=seed) for seed in (0, 1))
+        assert np.array_equal(task.X.values, again.X.values)
+        assert not np.array_equal(task.X.values, other.X.values)
+
+    def test_who_cannot_take_the_data_is_left_out_with_the_reason(self, tmp_path, monkeypatch):
+        path = tmp_path / "toy.csv"
+        path.write_text("\n".join(f"{'ab'[i % 2]},{i % 2},{i % 2 + 0.1 * (i % 5)}" for i in range(20)))
+
+        class Refuses(DummyClassifier):
+            def fit(self, X, y):
+                raise ValueError("sequence 3 is odd; make it even")
+
+        some = [_race.Contender("majority class", DummyClassifier()), _race.Contender("choosy", Refuses())]
+        monkeypatch.setattr(_files, "contenders", lambda X, seed: some)
+        result = run("compare", str(path), "--folds", "2")
+        assert result.exit_code == 0, result.output
+        assert "choosy is left out: sequence 3 is odd; make it even" in result.stdout
+
+    def test_groups_are_never_cut(self):
+        y, groups = np.arange(60) % 2, np.arange(60) // 5
+        for train, test in _race._splits(y, groups, np.arange(60), 3, 0):
+            assert not set(groups[train]) & set(groups[test])
+
+    FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))
+
+    @pytest.mark.parametrize(
+        ("name", "content", "arguments", "sentence"),
+        [
+            ("x.fa", FASTA, (), r"x.fa needs --labels to find the class in every header line: a field number"),
+            ("x.fa", FASTA, ("--labels", "9"), r"line 1: the header 's0\|a\|g0' has 3 fields"),
+            ("x.fa", FASTA, ("--labels", "(s)"), "there is one class, 's': a race needs two, so look at --labels"),
+            ("x.fa", FASTA, ("--labels", "0"), "class 's0' has 1 members, too few for 5 folds with 3 inside: leave it"),
+            ("x.fa", FASTA, ("--labels", "1", "--groups", "2"), "there are 3 groups, too few for 5 folds: look at"),
+            ("x.fa", FASTA + ">z|a|g\nAC-T", ("--labels", "1"), "line 26: sequence 'z.a.g' has the symbol '-'"),
+            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is no label"),
+            ("x.ts", "@classLabel false\n@data\n1,2", (), "has no classes, which a race needs: write @classLabel true"),
+            ("x.ts", "@targetLabel true\n@data\n1,2:3", (), "has no classes, which a race needs"),
+            ("x.tsv", "1\t2", ("--labels", "1"), "--labels is for FASTA files, whose names end in .fa, .fasta"),
+            ("x.doc", "1\t2", (), "has the ending '.doc', which does not say what it is: give it one of .fa"),
+        ],
+    )
+    def test_files_that_cannot_race(self, tmp_path, name, content, arguments, sentence):
+        path = tmp_path / name
+        path.write_text(content)
+        result = run("compare", str(path), *arguments)
+        assert result.exit_code == 1
+        assert re.search(sentence, said(result))
+
+    def test_no_file_and_a_task_beside_it(self, tmp_path):
+        result = run("compare", str(tmp_path / "none.fa"))
+        assert result.exit_code == 2
+        assert said(result).endswith("none.fa: give the path of one")
+        (tmp_path / "x.fa").write_text(self.FASTA)
+        result = run("compare", str(tmp_path / "x.fa"), "--task", "dna")
+        assert said(result) == "--task names built-in data: give a file or --task, not both"
 
 
 class TestReproduce:

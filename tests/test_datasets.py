@@ -13,11 +13,24 @@ from scipy import stats
 from mercer.datasets import (
     _fetch,
     data_path,
+    fetch_basic_motions,
+    fetch_char_trajectories,
+    fetch_fsdd,
+    fetch_hs3d,
+    fetch_intron_exon,
+    fetch_japanese_vowels,
+    fetch_pfam_seeds,
+    fetch_promoters,
     fetch_r8,
+    fetch_splice,
+    fetch_ucr,
+    fetch_watch_imu,
     fetch_webkb,
     make_dna,
     make_documents,
+    make_hmm_sequences,
     make_point_sets,
+    make_traits,
 )
 
 
@@ -87,6 +100,132 @@ class TestText:
             fetch_webkb(**wrong)
 
 
+@pytest.mark.usefixtures("real")
+class TestSeries:
+    @pytest.mark.parametrize(
+        ("name", "length", "counts", "sizes"),
+        [
+            ("Coffee", 286, {"0": 29, "1": 27}, (28, 28)),
+            ("ECG200", 96, {"-1": 67, "1": 133}, (100, 100)),
+            ("GunPoint", 150, {"1": 100, "2": 100}, (50, 150)),
+            ("Wafer", 152, {"-1": 762, "1": 6401}, (1000, 6163)),
+            ("Yoga", 426, {"1": 137, "2": 163}, (300, 0)),
+        ],
+    )
+    def test_ucr_has_the_published_counts(self, name, length, counts, sizes):
+        whole = fetch_ucr(name)
+        assert per_class(whole) == counts
+        assert set(whole.data.lengths) == {length}
+        assert (np.sum(whole.split == "train"), np.sum(whole.split == "test")) == sizes
+        assert name in whole.DESCR
+
+    def test_parts_join_to_all(self):
+        whole, train, test = (fetch_ucr("Coffee", subset=s) for s in ("all", "train", "test"))
+        assert whole.data.ids == train.data.ids + test.data.ids
+        assert np.array_equal(whole.data.values, np.concatenate([train.data.values, test.data.values]))
+        assert np.array_equal(whole.target, np.concatenate([train.target, test.target]))
+        assert test.data.ids[0] == "test-1"
+
+    def test_the_archives_values_are_standardised(self):
+        # The archive z-normalises every series, with n or with n - 1: a shifted or cut line would show here.
+        for x in fetch_ucr("GunPoint", subset="train").data:
+            assert abs(x.mean()) < 1e-6
+            assert abs(x.std(ddof=1) - 1) < 1e-6
+
+    @pytest.mark.parametrize(
+        ("fetch", "shape", "counts"),
+        [
+            (fetch_japanese_vowels, (640, 12, 7, 29), [61, 65, 118, 74, 59, 54, 70, 80, 59]),
+            (fetch_basic_motions, (80, 6, 100, 100), [20] * 4),
+            (fetch_fsdd, (3000, 13, 6, 92), [300] * 10),
+            (fetch_watch_imu, (140, 6, 947, 2618), [20] * 7),
+            (fetch_char_trajectories, (100, 3, 109, 205), [5] * 20),
+        ],
+    )
+    def test_several_channels(self, fetch, shape, counts):
+        found = fetch()
+        lengths = found.data.lengths
+        assert (len(found.data), found.data.dimension, lengths.min(), lengths.max()) == shape
+        assert np.bincount(found.target).tolist() == counts
+        assert not np.isnan(found.data.values).any()
+
+    def test_the_watch_has_ten_subjects_with_two_arms(self):
+        watch = fetch_watch_imu()
+        assert set(watch.groups) == set(range(1, 11))
+        assert np.array_equal(np.bincount(watch.side), [70, 70])
+
+    def test_long_tables_have_every_series_in_one_piece(self):
+        with _fetch.open_binary(data_path("watch_imu", "watch_imu.csv")) as stream:
+            series = np.loadtxt(stream, delimiter=",", skiprows=1, usecols=0)
+        assert (np.diff(series) >= 0).all()
+        with _fetch.open_binary(data_path("char_trajectories100", "char_traj_mv.csv")) as stream:
+            name, time = np.loadtxt(stream, delimiter=",", skiprows=1, usecols=(0, 2), dtype=str).T
+        same = name[1:] == name[:-1]
+        assert np.array_equal(np.diff(time.astype(int)) == 1, same)
+
+    def test_what_cannot_be(self):
+        with pytest.raises(ValueError, match=r"name='Gun' is not possible: give one of 'Coffee', 'ECG200'"):
+            fetch_ucr("Gun")
+        with pytest.raises(ValueError, match=r"subset='valid' is not possible: give one of 'all', 'train', 'test'"):
+            fetch_ucr("Coffee", subset="valid")
+        with pytest.raises(ValueError, match=r"ucr_Yoga has no part subset='test': give one of 'all', 'train'"):
+            fetch_ucr("Yoga", subset="test")
+
+
+@pytest.mark.usefixtures("real")
+class TestStrings:
+    def test_halves_of_splice_windows(self):
+        halves = fetch_hs3d()
+        assert per_class(halves) == {"exon": 5676, "intron": 5676}
+        assert set(halves.data.lengths) == {70}
+        strings = np.array(list(halves.data))
+        donors = strings[(halves.site == "donor") & (halves.target == 1)]
+        acceptors = strings[(halves.site == "acceptor") & (halves.target == 1)]
+        assert (len(donors), len(acceptors)) == (2796, 2880)
+        assert np.mean(np.char.startswith(donors, "GT")) > 0.99  # the ends by which introns are known
+        assert np.mean(np.char.endswith(acceptors, "AG")) > 0.99
+        assert len(set(halves.groups)) == 668
+        assert halves.groups[0] == halves.groups[1] == "AB000381"
+
+    @pytest.mark.parametrize(
+        ("fetch", "counts", "lengths"),
+        [
+            (fetch_promoters, {"+": 53, "-": 53}, (57, 57)),
+            (fetch_splice, {"EI": 767, "IE": 768, "N": 1655}, (60, 60)),
+            (fetch_intron_exon, {"exon": 2709, "intron": 2123}, (3, 110416)),
+            (
+                fetch_pfam_seeds,
+                {"Caudal_act": 9, "LuxC": 13, "Patched": 10, "Pkinase": 38}
+                | {"RRM_1": 79, "SMC_N": 29, "fn3": 98, "globins": 49},
+                (63, 1271),
+            ),
+        ],
+    )
+    def test_counts(self, fetch, counts, lengths):
+        found = fetch()
+        assert per_class(found) == counts
+        assert (found.data.lengths.min(), found.data.lengths.max()) == lengths
+        assert len(set(found.data.ids)) == len(found.data)
+
+    def test_ends_of_introns_are_cut_off(self):
+        whole, cut = fetch_intron_exon(), fetch_intron_exon(trim=8)
+        left = whole.data.lengths > 16
+        assert cut.data.ids == whole.data[left].ids
+        assert [s[8:-8] for s in whole.data[left][:50]] == list(cut.data[:50])
+        assert np.array_equal(cut.groups, whole.groups[left])
+        assert len(set(whole.groups)) == 586
+        with pytest.raises(ValueError, match="trim=-1 is not possible: give a whole number, 0 or more"):
+            fetch_intron_exon(trim=-1)
+
+    def test_a_protein_in_blocks_is_joined_without_gaps(self):
+        families = fetch_pfam_seeds()
+        globin = families.data[families.data.ids.index("globins/HBB_HUMAN")]
+        assert globin.startswith(
+            "VHLTPEEKSAVTALWGKVNVDEVGGEALGRLLVVYPWTQRFFESFGDLSTPDAVMGNPKVKAHGKKVLGAFSDGLAHLDNLKGTFATLSE"
+        )
+        assert len(globin) == 146
+
+
 class TestFiles:
     """Every way in which a file can be wrong gives one sentence with the cure."""
 
@@ -126,6 +265,19 @@ class TestFiles:
         (tmp_path / self.FOLDER / name).write_bytes(content)
         with pytest.raises(ValueError, match=r"abc.txt.* is damaged or another version .*: replace it by"):
             data_path(self.FOLDER, self.FILE)
+
+    def test_a_file_without_a_public_home(self, monkeypatch, tmp_path):
+        source = _fetch.Source(None, "0", "the letters of a primer")
+        monkeypatch.setitem(_fetch.SOURCES, (self.FOLDER, "made.txt"), source)
+        with pytest.raises(FileNotFoundError, match="put it there; it was made from the letters of a primer"):
+            data_path(self.FOLDER, "made.txt")
+        (tmp_path / self.FOLDER / "made.txt").write_bytes(b"x")
+        with pytest.raises(ValueError, match="replace it by the file of the letters of a primer"):
+            data_path(self.FOLDER, "made.txt")
+        monkeypatch.delenv("MERCER_DATA")
+        sentence = "letters/made.txt cannot be downloaded, since it was made from the letters .*: set MERCER_DATA to"
+        with pytest.raises(FileNotFoundError, match=sentence):
+            data_path(self.FOLDER, "made.txt")
 
     def test_unknown_file(self):
         with pytest.raises(ValueError, match=r"letters/xyz.txt is not a known data file; known are webkb/"):
@@ -182,7 +334,7 @@ def same(a, b) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("make", [make_documents, make_point_sets, make_dna])
+@pytest.mark.parametrize("make", [make_documents, make_point_sets, make_dna, make_hmm_sequences])
 class TestEveryGenerator:
     def test_the_same_seed_gives_the_same_data(self, make):
         assert same(make(9, random_state=3)[0], make(9, random_state=3)[0])
@@ -307,3 +459,94 @@ class TestDNA:
     def test_length_is_checked(self):
         with pytest.raises(ValueError, match=r"length=\(9, 5\) is not possible: give a whole number"):
             make_dna(length=(9, 5))
+
+
+class TestHMMSequences:
+    def test_letters_lengths_and_vectors(self):
+        X, _ = make_hmm_sequences(200, length=(5, 9), n_states=4, random_state=0)
+        assert {len(string) for string in X} == {5, 6, 7, 8, 9}
+        assert set("".join(X)) == set("abcd")
+        X, _ = make_hmm_sequences(5, length=7, n_features=3, random_state=0)
+        assert {x.shape for x in X} == {(7, 3)}
+
+    def test_classes_have_equal_counts_and_differ_in_their_steps(self):
+        n, length, certainty = 60, 4000, 0.6
+        X, y = make_hmm_sequences(n, length=length, n_classes=3, certainty=certainty, noise=0.0, random_state=0)
+        letters = np.array([[ord(letter) - ord("a") for letter in string] for string in X])
+        ahead = (letters[:, 1:] - letters[:, :-1]) % 3
+        for c in range(3):
+            share = np.bincount(letters[y == c].ravel()) / letters[y == c].size
+            np.testing.assert_allclose(share, 1 / 3, atol=0.02)  # the chain's memory makes the error about 0.004
+            steps = np.bincount(ahead[y == c].ravel()) / ahead[y == c].size
+            expected = np.where(np.arange(3) == c, certainty, (1 - certainty) / 2)
+            np.testing.assert_allclose(steps, expected, atol=0.008)  # error 0.0017
+
+    def test_noise_draws_letters_at_random(self):
+        X, _ = make_hmm_sequences(20, length=2000, n_classes=1, certainty=1.0, noise=0.3, random_state=0)
+        own = np.mean([max(np.bincount(np.frombuffer(x.encode(), np.uint8))) / 2000 for x in X])
+        assert abs(own - (0.7 + 0.1)) < 0.01  # class 0 stays in its state
+
+    @pytest.mark.parametrize("d", [1, 2, 5])
+    def test_means_of_neighbouring_states_are_one_apart(self, d):
+        X, _ = make_hmm_sequences(30, length=50, n_features=d, noise=0.0, random_state=0)
+        points = np.unique(np.concatenate(X).round(9), axis=0)
+        assert len(points) == 3
+        gaps = np.linalg.norm(points[:, None] - points, axis=-1)[np.triu_indices(3, 1)]
+        np.testing.assert_allclose(sorted(gaps), [1, 1, 2] if d == 1 else [1, 1, 1], atol=1e-8)
+
+    @pytest.mark.parametrize(
+        ("wrong", "sentence"),
+        [
+            ({"n_states": 1}, "n_states=1 is not possible: give a whole number of at least 2"),
+            ({"n_states": 27}, "n_states=27 is not possible: strings have at most 26 letters"),
+            ({"n_features": 0}, "n_features=0 is not possible"),
+            ({"noise": 1.5}, "noise=1.5 is not possible: give a number from 0 to 1, or above for vectors"),
+            ({"noise": np.inf, "n_features": 1}, "noise=inf is not possible"),
+            ({"certainty": 1.2}, "certainty=1.2 is not a probability: give a number from 0 to 1"),
+            ({"n_classes": 4}, "n_classes=4 is not possible with n_states=3: give at most as many classes"),
+            ({"length": (9, 5)}, r"length=\(9, 5\) is not possible: give a whole number"),
+        ],
+    )
+    def test_parameters_are_checked(self, wrong, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            make_hmm_sequences(**wrong)
+
+
+class TestTraits:
+    def test_age_drives_the_trait_and_the_level_and_dynamics_tell_the_signal(self):
+        people = make_traits(200, 3, confounding=1.0, random_state=0)
+        age = people.confounds[:, 0]
+        level = np.array([x[:, 1].mean() for x in people.data])
+        change = np.array([np.mean(np.diff(x[:, 0] > 0) != 0) for x in people.data])
+        assert np.corrcoef(level, age)[0, 1] > 0.95
+        assert np.corrcoef(people.target, age)[0, 1] > 0.5  # 1 / sqrt(1 + 1 + 0.25) = 0.67, error 0.03
+        assert np.corrcoef(change, people.signal)[0, 1] < -0.7
+        assert abs(np.corrcoef(people.signal, age)[0, 1]) < 0.15  # 0, error 0.04
+        np.testing.assert_allclose(np.var(people.target - people.signal - age), 0.25, rtol=0.2)
+
+    def test_families_share_the_signal(self):
+        for heritability in (0.0, 1.0):
+            people = make_traits(300, 2, heritability=heritability, length=2, random_state=0)
+            first, second = people.signal.reshape(300, 2).T
+            assert abs(np.corrcoef(first, second)[0, 1] - heritability) < 0.2  # error 0.06
+        assert people.data.ids[:3] == ("family-0-0", "family-0-1", "family-1-0")
+        assert people.groups[:3].tolist() == [0, 0, 1]
+
+    def test_without_confounding_age_does_nothing(self):
+        a, b = (make_traits(20, confounding=value, random_state=0) for value in (0.0, 2.0))
+        assert np.array_equal(a.confounds, b.confounds)
+        np.testing.assert_allclose(b.target - a.target, 2 * a.confounds[:, 0])
+        assert np.array_equal(a.data.values[:, 0], b.data.values[:, 0])
+
+    @pytest.mark.parametrize(
+        ("wrong", "sentence"),
+        [
+            ({"n_families": 0}, "n_families=0 is not possible: give a whole number of at least 1"),
+            ({"heritability": 1.1}, "heritability=1.1 is not possible: give a number from 0 to 1"),
+            ({"confounding": -1}, "confounding=-1 is not possible: give a number of at least 0"),
+            ({"noise": np.nan}, "noise=nan is not possible: give a number of at least 0"),
+        ],
+    )
+    def test_parameters_are_checked(self, wrong, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            make_traits(**wrong)

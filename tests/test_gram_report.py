@@ -25,7 +25,8 @@ def healthy(n=40, seed=0):
 
 class TestDiagnose:
     def test_an_identity_is_diagonally_dominant(self):
-        found = mc.gram.diagnose(np.eye(30))
+        with pytest.warns(mc.gram.DiagonalDominanceWarning, match="diagonally dominant"):
+            found = mc.gram.diagnose(np.eye(30))
         assert "diagonally dominant" in found.advice
         assert "prior='pooled'" in found.advice
         assert found.effective_rank == pytest.approx(30)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
+from mercer.models._posterior import Posterior
 
 
 def random_hmms(count, n, k=3, seed=0, sparse=False):
@@ -257,3 +258,236 @@ def test_mean_map_of_a_large_gamma(gamma):
     mismatches = np.array([[[0, 1], [1, 0]], [[0, 2], [2, 0]]])
     np.testing.assert_allclose(operand.pair(operand), -2 * gamma * mismatches, atol=1e-12)
     np.testing.assert_allclose(operand.alone(), 0.0, atol=1e-12)
+
+
+# -- inference -----------------------------------------------------------------------------------------------
+
+
+def enumerated(model, codes):
+    """Probabilities of all hidden paths together with a string, from the definition."""
+    pi, A, B = (np.asarray(x) for x in (model.initial, model.transition, model.emission.probability))
+    for path in product(range(len(pi)), repeat=len(codes)):
+        p = pi[path[0]] * B[path[0], codes[0]]
+        for t in range(1, len(codes)):
+            p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
+        yield path, p
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_posteriors_and_best_paths_equal_enumeration(sparse):
+    models = random_hmms(3, 3, seed=20, sparse=sparse)
+    strings = ["abca", "b", "ccab"]
+    found = models.posterior(strings)
+    paths, value = models.viterbi(strings)
+    assert (len(found), found.n_states, found.transitions.shape) == (3, 3, (3, 3, 3))
+    for i, (model, string) in enumerate(zip(models, strings, strict=True)):
+        codes = ["abc".index(letter) for letter in string]
+        states, steps, total, best = np.zeros((len(codes), 3)), np.zeros((3, 3)), 0.0, (None, -1.0)
+        for path, p in enumerated(model, codes):
+            total += p
+            best = max(best, (path, p), key=lambda pair: pair[1])
+            states[np.arange(len(codes)), path] += p
+            np.add.at(steps, (path[:-1], path[1:]), p)
+        np.testing.assert_allclose(found[i], states / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.transitions[i], steps / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.log_prob[i], np.log(total), rtol=1e-12)
+        np.testing.assert_allclose(value[i], np.log(best[1]), rtol=1e-12)
+        assert paths[i].tolist() == list(best[0])
+
+
+def test_one_model_reads_every_sequence_and_several_read_their_own():
+    models = random_hmms(3, 2, seed=21)
+    strings = ["ab", "cabb", "a", "bb"]
+    shared = models[1:2].posterior(strings)
+    assert len(shared) == 4
+    np.testing.assert_allclose(shared.log_prob, models.log_prob(strings)[1], rtol=1e-12)
+    np.testing.assert_allclose(
+        models.posterior(strings[:3]).log_prob, models.log_prob(strings[:3]).diagonal(), rtol=1e-12
+    )
+    for ask in (models.posterior, models.viterbi, models.bic):
+        with pytest.raises(ValueError, match="3 models and 4 sequences: give one model"):
+            ask(strings)
+
+
+def test_padding_changes_no_posterior():
+    small, large = random_hmms(1, 2, seed=22), random_hmms(1, 4, seed=23)
+    both = mc.HMMs.concat([small, large])
+    found = both.posterior(["abcc", "ab"])
+    np.testing.assert_allclose(found[0][:, :2], small.posterior(["abcc"])[0], rtol=1e-12)
+    assert np.all(found[0][:, 2:] == 0)
+    assert both.viterbi(["abcc", "ab"])[0][0].tolist() == small.viterbi(["abcc"])[0][0].tolist()
+    assert both.n_parameters.tolist() == [1 + 2 + 2 * 2, 3 + 12 + 4 * 2]
+    assert both.trimmed(4) is both
+    with pytest.raises(ValueError, match="a model has 4 states: it cannot be trimmed to 3"):
+        both.trimmed(3)
+
+
+@pytest.mark.parametrize("emission", ["diagonal", "isotropic", "mixture", "poisson", "bernoulli"])
+def test_log_prob_marginalises_what_was_not_observed(emission):
+    """NaN equals the integral, or the sum, over what might have been there."""
+    rng = np.random.default_rng(24)
+    mean, variance = rng.normal(size=(1, 2, 2)), rng.uniform(0.5, 2, (1, 2, 2))
+    batch, grid = {
+        "diagonal": (mc.Gaussians(mean, variance), np.linspace(-15, 15, 601)),
+        "isotropic": (mc.Gaussians(mean, variance[..., 0]), np.linspace(-15, 15, 601)),
+        "mixture": (
+            mc.Mixtures([[[0.3, 0.7], [1.0, 0.0]]], mc.Gaussians(rng.normal(size=(1, 2, 2, 2)), np.ones((1, 2, 2, 2)))),
+            np.linspace(-15, 15, 601),
+        ),
+        "poisson": (mc.Poissons(np.exp(mean)), np.arange(60.0)),
+        "bernoulli": (mc.Bernoullis(1 / (1 + np.exp(-mean))), np.arange(2.0)),
+    }[emission]
+    model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], batch)
+    x = np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0]])
+    completed = np.repeat(x[None], len(grid), axis=0)
+    completed[:, 1, 0] = grid
+    truth = np.exp(model.log_prob(completed)[0]).sum() * (grid[1] - grid[0])
+    np.testing.assert_allclose(np.exp(model.log_prob([x]))[0, 0], truth, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(model.posterior([x]).log_prob[0]), truth, rtol=1e-9)
+
+
+def test_missing_coordinates_of_full_covariances_have_posteriors():
+    rng = np.random.default_rng(25)
+    root = rng.normal(size=(2, 2, 2, 2))
+    models = mc.HMMs(
+        [[0.5, 0.5]] * 2,
+        [[[0.8, 0.2], [0.2, 0.8]]] * 2,
+        mc.Gaussians(rng.normal(size=(2, 2, 2)), root @ root.mT + np.eye(2)),
+    )
+    x = [np.array([[0.0, np.nan], [1.0, 2.0], [np.nan, np.nan]]), np.array([[np.nan, 1.0], [0.0, 0.0]])]
+    found = models.posterior(x)
+    np.testing.assert_allclose(found.log_prob, models.log_prob(x).diagonal(), rtol=1e-12)
+    only = mc.HMMs(models.initial, models.transition, models.emission.marginal([0]))
+    np.testing.assert_allclose(
+        models.log_prob([np.array([[0.3, np.nan], [1.0, np.nan]])]),
+        only.log_prob([np.array([[0.3], [1.0]])]),
+        rtol=1e-12,
+    )
+
+
+def test_the_long_run():
+    models = random_hmms(5, 4, seed=26)
+    pi = models.stationary()
+    np.testing.assert_allclose(np.einsum("ni,nij->nj", pi, models.transition), pi, rtol=1e-12)
+    np.testing.assert_allclose(pi.sum(axis=1), 1.0)
+    # Sticky: entries to full precision, where an eigensolver has lost half of the digits.
+    a, b = 1e-9, 3e-9
+    emission = mc.Categoricals(np.full((1, 2, 2), 0.5))
+    sticky = mc.HMMs([[1.0, 0.0]], [[[1 - a, a], [b, 1 - b]]], emission)
+    np.testing.assert_allclose(sticky.stationary(), [[0.75, 0.25]], rtol=1e-14)
+    # Periodic, and reducible: the average over time, by the definition.
+    transition = np.array(
+        [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0.2, 0, 0.5, 0.3, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0.5, 0.5]]
+    )
+    initial = np.array([0.1, 0.0, 0.7, 0.2, 0.0])
+    model = mc.HMMs(initial[None], transition[None], mc.Categoricals(np.full((1, 5, 2), 0.5)))
+    average, p = np.zeros(5), initial
+    for _ in range(20_000):
+        average, p = average + p / 20_000, p @ transition
+    np.testing.assert_allclose(model.stationary()[0], average, atol=1e-4)
+
+
+def test_bic_and_free_parameters():
+    emission = mc.Gaussians(np.zeros((1, 2, 3)), np.tile(np.eye(3), (1, 2, 1, 1)))
+    model = mc.HMMs([[1.0, 0.0]], [[[0.5, 0.5], [0.0, 1.0]]], emission)
+    assert model.n_parameters.tolist() == [0 + 1 + 2 * (3 + 6)]
+    x = [np.random.default_rng(0).normal(size=(n, 3)) for n in (4, 6)]
+    truth = -2 * model.log_prob(x).sum() + 19 * np.log(10)
+    np.testing.assert_allclose(model.bic(x), [truth])
+    mixed = mc.HMMs(
+        [[1.0]], [[[1.0]]], mc.Mixtures([[[0.5, 0.5]]], mc.Gaussians(np.zeros((1, 1, 2, 3)), np.ones((1, 1, 2))))
+    )
+    assert mixed.n_parameters.tolist() == [1 + 2 * 4]
+    assert mc.HMMs([[1.0]], [[[1.0]]], mc.Poissons(np.ones((1, 1, 4)))).n_parameters.tolist() == [4]
+    models = random_hmms(2, 2, seed=27)
+    values = models.log_prob(["abc", "ab"]).diagonal()
+    np.testing.assert_allclose(models.bic(["abc", "ab"]), -2 * values + (1 + 2 + 2 * 2) * np.log([3, 2]))
+
+
+def test_models_know_what_their_data_look_like():
+    estimator = random_hmms(2, 3, seed=28).estimator()
+    assert estimator.n_states == 3
+    assert estimator.accept(["abc"]).alphabet == random_hmms(1, 2).emission.alphabet
+    numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    assert numbers.estimator().accept([[0.0, 1.0]]).dimension == 1
+
+
+def test_impossible_and_wrong_sequences_get_one_clear_sentence():
+    model = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0]]], "ab"))
+    assert model.log_prob(["ab"])[0, 0] == -np.inf
+    for ask in (model.posterior, model.viterbi):
+        with pytest.raises(ValueError, match="sequence 1 has probability zero under its model"):
+            ask(["a", "ab"])
+    numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    with pytest.raises(TypeError, match="the model emits numbers, and these are symbols"):
+        numbers.log_prob(["ab"])
+    with pytest.raises(ValueError, match="the data have 2 coordinates, the model has 1"):
+        numbers.posterior([np.zeros((3, 2))])
+
+
+# -- posteriors of elsewhere -----------------------------------------------------------------------------------
+
+
+def test_a_posterior_is_an_immutable_container():
+    import copy
+    import pickle
+
+    X = mc.Sequences(["abca", "", "b", "cc"], ids=["w", "x", "y", "z"])
+    found = random_hmms(1, 2, seed=29).posterior(X)
+    assert [p.shape for p in found] == [(4, 2), (0, 2), (1, 2), (2, 2)]
+    assert found.lengths.tolist() == [4, 0, 1, 2]
+    some = found[[3, 0]]
+    assert some.ids == ("z", "w")
+    np.testing.assert_array_equal(some[1], found[0])
+    np.testing.assert_array_equal(some.transitions, found.transitions[[3, 0]])
+    np.testing.assert_array_equal(found[1:].log_prob, found.log_prob[1:])
+    assert found[np.array([False, False, True, False])].lengths.tolist() == [1]
+    assert copy.deepcopy(found) is found
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).states, found.states)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        found.states = None
+    with pytest.raises(ValueError, match="read-only"):
+        found.states[0] = 0.0
+    with pytest.raises(IndexError, match="no sequence 4"):
+        found[4]
+
+
+def test_posteriors_of_elsewhere_equal_ours():
+    X = mc.Sequences(["abca", "b", "cc"])
+    found = random_hmms(1, 2, seed=30).posterior(X)
+    again = Posterior(X, found.states, found.transitions)
+    np.testing.assert_array_equal(again.transitions, found.transitions)
+    pieces = Posterior(list(X), [found[i] for i in range(3)])
+    np.testing.assert_array_equal(pieces.states, found.states)
+    assert pieces.transitions is None
+    with pytest.raises(ValueError, match="these posteriors have no transitions"):
+        _ = pieces.required_transitions
+    # Posteriors of single steps, as other libraries give them, are added up.
+    steps = np.random.default_rng(0).dirichlet(np.ones(4), 4).reshape(4, 2, 2)
+    summed = Posterior(X, found.states, steps).transitions
+    np.testing.assert_allclose(summed[0], steps[:3].sum(axis=0))
+    np.testing.assert_array_equal(summed[1], 0.0)
+    np.testing.assert_allclose(summed[2], steps[3])
+    # As many steps as sequences: what the numbers sum to decides.
+    Y, half = mc.Sequences(["abc", "a"]), np.full((2, 2, 2), 0.25)
+    states = np.full((4, 2), 0.5)
+    np.testing.assert_allclose(Posterior(Y, states, half).transitions, [half.sum(axis=0), 0 * half[0]])
+    np.testing.assert_allclose(Posterior(Y, states, [2 * half[0], 0 * half[0]]).transitions[0], 2 * half[0])
+
+
+@pytest.mark.parametrize(
+    ("states", "transitions", "message"),
+    [
+        (np.full((2, 2), 0.5), None, r"states has shape \(2, 2\): give one row per observation, \(3, n\)"),
+        ([np.full((1, 2), 0.5)] * 2, None, "sequence 0 has 2 observations and 1 rows"),
+        ([np.full((2, 2), 0.5)], None, "there are 1 arrays for 2 sequences"),
+        (np.full((3, 2), 0.4), None, "the posterior of sequence 0 at observation 0 is .* that sum to one"),
+        (np.array([[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]]), None, "the posterior of sequence 1 at observation 0"),
+        (np.full((3, 2), 0.5), np.zeros((5, 2, 2)), r"transitions has shape \(5, 2, 2\): give one matrix per sequence"),
+        (np.full((3, 2), 0.5), np.full((2, 2, 2), 0.1), "the transitions of sequence 0 sum to 0.4: it has 1 steps"),
+        (np.full((3, 2), 0.5), np.full((1, 2, 2), 0.1), "the posterior of step 0 sums to 0.4, not to one"),
+    ],
+)
+def test_bad_posteriors_get_one_clear_sentence(states, transitions, message):
+    with pytest.raises(ValueError, match=message):
+        Posterior(["ab", "b"], states, transitions)

@@ -30,6 +30,7 @@ MATRIX_ESTIMATORS = [
     mc.Centered(mc.RBF()),
     mc.EmpiricalMap(mc.RBF(), zero="zero"),
     mc.Repaired(mc.RBF()),
+    mc.LikelihoodRatio(mc.Gaussian("diagonal")),
 ]
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}

@@ -1,5 +1,7 @@
 """Wrappers: Normalized, Centered, Gaussianized, EmpiricalMap, Tempered, Repaired, and objects of zero norm in each."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import KernelCenterer
@@ -328,3 +330,17 @@ def test_bad_parameters():
         mc.EmpiricalMap(mc.RBF(), floor=-np.inf).fit(X)
     with pytest.raises(ValueError, match="zero = 'drop'"):
         mc.Centered(mc.RBF(), zero="drop").fit(X)
+
+
+def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
+    """KK-5: long sequences make an identity matrix; every cure of the sentence exists and lifts the off-diagonal."""
+    p = hmms(1.5 * np.random.default_rng(0).standard_normal((20, 12)))
+    dominated = mc.ProbabilityProduct(length=2_000)
+    with pytest.warns(mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalMap"):
+        found = mc.gram.diagnose(dominated(p))
+    for cure in ("smaller length", "length=Discounted", "prior='pooled'", "prior_strength", "EmpiricalMap", "Tempered"):
+        assert cure in found.advice
+    for kernel in (mc.ProbabilityProduct(length=3), mc.Tempered(dominated, beta=1e-3), mc.EmpiricalMap(dominated)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mc.gram.diagnose(kernel.fit_transform(p))

@@ -4,12 +4,23 @@ Say how your data come about (a hidden Markov model, a multinomial, a Gaussian),
 positive semi-definite kernel, and the kernel into an SVM, a kernel ridge regression, a kernel PCA.
 """
 
-from mercer import gram
+from mercer import gram, plot
 from mercer._batch import load
 from mercer._config import Settings, config, settings
 from mercer._verdict import Verdict
 from mercer._version import __version__
-from mercer.data import Alphabet, Sequences, objects
+from mercer.data import (
+    Alphabet,
+    Delays,
+    Derivatives,
+    Lengths,
+    PerStep,
+    Sequences,
+    objects,
+    read_fasta,
+    read_ts,
+    read_ucr,
+)
 from mercer.families import (
     Bernoulli,
     Bernoullis,
@@ -26,24 +37,29 @@ from mercer.gram import psd
 from mercer.kernels import (
     RBF,
     Centered,
+    Confounded,
     EmpiricalMap,
     EmpiricalMeanMap,
     Fisher,
     Gaussianized,
     JensenShannon,
+    LikelihoodRatio,
     Linear,
     MeanMap,
     Multiplied,
     Normalized,
     ProbabilityProduct,
     Repaired,
+    Residualized,
     Scaled,
+    Spectrum,
     Sum,
     Tempered,
 )
-from mercer.models import HMMs, Mixture, Mixtures
+from mercer.models import HMM, Discounted, HMMs, MarkovChain, MarkovChains, Mixture, Mixtures, Posterior
 
 __all__ = [
+    "HMM",
     "RBF",
     "Alphabet",
     "Bernoulli",
@@ -51,6 +67,10 @@ __all__ = [
     "Categorical",
     "Categoricals",
     "Centered",
+    "Confounded",
+    "Delays",
+    "Derivatives",
+    "Discounted",
     "EmpiricalMap",
     "EmpiricalMeanMap",
     "Fisher",
@@ -59,7 +79,11 @@ __all__ = [
     "Gaussians",
     "HMMs",
     "JensenShannon",
+    "Lengths",
+    "LikelihoodRatio",
     "Linear",
+    "MarkovChain",
+    "MarkovChains",
     "MeanMap",
     "Mixture",
     "Mixtures",
@@ -67,13 +91,17 @@ __all__ = [
     "Multinomials",
     "Multiplied",
     "Normalized",
+    "PerStep",
     "Poisson",
     "Poissons",
+    "Posterior",
     "ProbabilityProduct",
     "Repaired",
+    "Residualized",
     "Scaled",
     "Sequences",
     "Settings",
+    "Spectrum",
     "Sum",
     "Tempered",
     "Verdict",
@@ -82,6 +110,10 @@ __all__ = [
     "gram",
     "load",
     "objects",
+    "plot",
     "psd",
+    "read_fasta",
+    "read_ts",
+    "read_ucr",
     "settings",
 ]

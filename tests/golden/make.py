@@ -71,6 +71,8 @@ def batches() -> dict[str, Any]:
                 simplex(rng, 2, 2, 2), mc.Gaussians(mean=rng.normal(size=(2, 2, 2, 1)), covariance=np.ones((2, 2, 2)))
             ),
         ),
+        "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
+        "markov-sparse": mc.MarkovChain(order=3, alphabet="dna").fit_each(["ACGTACGT", "GGATTACA"]),
     }
 
 

@@ -43,37 +43,83 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def compare(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="FASTA (.fa, .fasta, ...), .ts, or UCR table (.tsv, .csv, .txt); plain or .gz."),
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="FASTA: field of the header, from 0, or expression with one group.")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="FASTA: the same for a group (gene, family) that stays in one fold.")
+    ] = None,
+    alphabet: Annotated[str | None, typer.Option(help="FASTA: dna, rna, protein or the symbols.")] = None,
+    limit: Annotated[int, typer.Option(min=10, help="Race on at most so many sequences of a file.")] = 300,
     task: Annotated[list[str] | None, typer.Option(help="Race on this task only; may be given again.")] = None,
     folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")] = 5,
     seed: Seed = 0,
     json_path: Json = None,
     csv_path: Csv = None,
 ) -> None:
-    """Race kernels against plain baselines on built-in data."""
+    """Race kernels against plain baselines, on a file of sequences or on built-in data."""
+    _check_folders(json_path, csv_path)
+    if file is not None:
+        if task:
+            _fail("--task names built-in data: give a file or --task, not both")
+        options = {"labels": labels, "groups": groups, "alphabet": alphabet, "limit": limit}
+        tasks = _file_task(file, options, folds, seed)
+    else:
+        tasks = _built_in(task, seed)
+    outcomes, left_out = _run(tasks, folds, seed, forgiving=file is not None)
+    _print_race(tasks, outcomes, left_out, folds)
+    _save([asdict(o) for o in outcomes], json_path, csv_path)
+
+
+def _built_in(names: list[str] | None, seed: int) -> dict[str, Any]:
     from mercer.cli import _compare  # scikit-learn's classifiers take a second to import
 
-    names = task or list(_compare.TASKS)
+    names = names or list(_compare.TASKS)
     unknown = [name for name in names if name not in _compare.TASKS]
     if unknown:
         _fail(f"there is no task {unknown[0]!r}: the tasks are {', '.join(_compare.TASKS)}")
-    _check_folders(json_path, csv_path)
-    tasks = {name: _compare.TASKS[name](seed) for name in names}
-    outcomes = []
+    return {name: _compare.TASKS[name](seed) for name in names}
+
+
+def _file_task(file: Path, options: dict[str, Any], folds: int, seed: int) -> dict[str, Any]:
+    from mercer.cli import _files
+
+    if not file.is_file():
+        _fail(f"there is no file {file}: give the path of one")
+    try:
+        return {file.name: _files.file_task(file, folds=folds, seed=seed, **options)}
+    except (OSError, TypeError, ValueError) as error:  # what the readers say about the file
+        _fail(str(error), code=1)
+
+
+def _run(tasks: dict[str, Any], folds: int, seed: int, forgiving: bool) -> tuple[list[Any], list[str]]:
+    """Return the outcomes, and if ``forgiving`` a sentence about every contender that cannot take the data."""
+    from mercer.cli import _race
+
+    outcomes, left_out = [], []
     with _progress() as bar:
         step = bar.add_task("", total=sum(len(t.contenders) for t in tasks.values()))
         for name, one in tasks.items():
             for contender in one.contenders:
                 bar.update(step, description=f"{name}: {contender.name}")
-                outcomes.append(_compare.race(name, one, contender, folds, seed))
+                try:
+                    outcomes.append(_race.race(name, one, contender, folds, seed))
+                except (TypeError, ValueError) as error:  # such as a kernel that cannot take missing values
+                    if not forgiving:
+                        raise
+                    left_out.append(f"{contender.name} is left out: {error}")
                 bar.advance(step)
-    _print_race(tasks, outcomes, folds)
-    _save([asdict(o) for o in outcomes], json_path, csv_path)
+    return outcomes, left_out
 
 
-def _print_race(tasks: dict[str, Any], outcomes: list[Any], folds: int) -> None:
-    from mercer.cli import _compare
+def _print_race(tasks: dict[str, Any], outcomes: list[Any], left_out: list[str], folds: int) -> None:
+    from mercer.cli import _race
 
-    best = _compare.winners(outcomes)
+    best = _race.winners(outcomes)
     table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
     for heading, side in (("task", "left"), ("method", "left"), ("accuracy", "right"), ("seconds", "right")):
         table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
@@ -85,16 +131,20 @@ def _print_race(tasks: dict[str, Any], outcomes: list[Any], folds: int) -> None:
         style = "bold green" if marked else None
         method = f"{o.method} (mercer)" if o.is_kernel else o.method
         table.add_row(o.task if first else "", method, accuracy, f"{o.seconds:.1f}", style=style, end_section=last)
-    Console().print(table)
+    _console().print(table)
     for name, one in tasks.items():
         typer.echo(f"{name}: {one.about}")
+    for sentence in left_out:
+        typer.echo(sentence)
     typer.echo(
         f"\nAccuracy: mean ± standard deviation over {folds} folds; every parameter was chosen by cross-validation "
         "inside the training folds.\n* the best of its task; differences below one standard deviation mean little."
     )
-    name, contender = _showcase(tasks, outcomes)
-    typer.echo(f"\nThe best kernel on {name} ({contender.name}), for your X and y:\n")
-    typer.echo(_compare.snippet(contender))
+    if any(o.is_kernel for o in outcomes):
+        name, contender = _showcase(tasks, outcomes)
+        reading = tasks[name].reading
+        typer.echo(f"\nThe best kernel on {name} ({contender.name}){'' if reading else ', for your X and y'}:\n")
+        typer.echo(_race.snippet(contender, reading))
 
 
 def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
@@ -103,7 +153,7 @@ def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
     def lead(name: str) -> float:
         own = [o for o in outcomes if o.task == name]
         kernels, plain = ([o.accuracy for o in own if o.is_kernel is which] for which in (True, False))
-        return max(kernels) - max(plain)
+        return max(kernels, default=-1.0) - max(plain)
 
     name = max(tasks, key=lead)
     top = max((o for o in outcomes if o.task == name and o.is_kernel), key=lambda o: o.accuracy)
@@ -199,16 +249,20 @@ def _print_cells(known: Any, cells: Sequence[Any], remark: str) -> None:
         for place, (label, key) in zip(places, lines, strict=False):
             shown = [_average([getattr(c, key) for c in own if c.method == method]) for method in methods]
             table.add_row(place, label, *shown, end_section=key == "paper")
-    console = Console()
-    if not console.is_terminal:  # a file has no width
-        console.width = 120
-    console.print(table)
+    _console().print(table)
     typer.echo(known.differs)
 
 
 def _average(values: list[float | None]) -> str:
     numbers = [value for value in values if value is not None]
     return f"{sum(numbers) / len(numbers):.3f}".lstrip("0") if numbers else ""
+
+
+def _console() -> Console:
+    console = Console()
+    if not console.is_terminal:  # a file has no width
+        console.width = 120
+    return console
 
 
 def _progress() -> Progress:

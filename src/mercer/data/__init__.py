@@ -1,7 +1,24 @@
-"""Data at the border: alphabets, sequences of symbols or vectors, and opaque objects."""
+"""Data at the border: alphabets, sequences, readers of files, transformers of sequences, and opaque objects."""
 
+from mercer.data._text import Records
 from mercer.data.alphabet import Alphabet
+from mercer.data.fasta import read_fasta
+from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
 from mercer.data.sequences import Sequences
+from mercer.data.timeseries import read_ts, read_ucr
+from mercer.data.transformers import Delays, Derivatives, PerStep
 
-__all__ = ["Alphabet", "Sequences", "objects"]
+__all__ = [
+    "Alphabet",
+    "Delays",
+    "Derivatives",
+    "Lengths",
+    "PerStep",
+    "Records",
+    "Sequences",
+    "objects",
+    "read_fasta",
+    "read_ts",
+    "read_ucr",
+]

@@ -11,38 +11,11 @@ import io
 import os
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-_FUZZY_FS = "https://raw.githubusercontent.com/achyudh/fuzzy-fs/3c8fc8b5d4a1883dde8ead22fee0dfafa7b8c767/data"
+from mercer.datasets._sources import SOURCES, Source
 
-
-class Source(NamedTuple):
-    """The public home of a file and the SHA-256 of its unpacked bytes."""
-
-    url: str
-    sha256: str
-
-
-# The checksum is of the unpacked file, so that one number serves the download (plain) and a local
-# copy (plain, or packed as `<file>.gz` by whichever gzip).
-SOURCES = {
-    ("webkb", "webkb-train-stemmed.txt"): Source(
-        f"{_FUZZY_FS}/WebKB/webkb-train-stemmed.txt",
-        "bcfab4aaab816ce289409b0ad7926f8a3c21bc4cd78dbfec1a2f394717db1f0d",
-    ),
-    ("webkb", "webkb-test-stemmed.txt"): Source(
-        f"{_FUZZY_FS}/WebKB/webkb-test-stemmed.txt",
-        "2ecc8135835fa2151080488524eaeda757e254160a93d21eac951b13357a0df9",
-    ),
-    ("reuters_r8", "r8-train-stemmed.txt"): Source(
-        f"{_FUZZY_FS}/R8/r8-train-stemmed.txt",
-        "52d8f626d6b3d71c4ac859d84e9b5fd5469a3f4948ca25e46a4d0ddeedab52b6",
-    ),
-    ("reuters_r8", "r8-test-stemmed.txt"): Source(
-        f"{_FUZZY_FS}/R8/r8-test-stemmed.txt",
-        "bac15782889426df2fb8414a154330c7fafd9cc7e7bc3d3669f6fc78d069313e",
-    ),
-}
+__all__ = ["SOURCES", "Source", "data_path", "open_binary"]
 
 
 def data_path(folder: str, file: str) -> Path:
@@ -50,7 +23,8 @@ def data_path(folder: str, file: str) -> Path:
 
     With the environment variable ``MERCER_DATA`` set, the file is ``$MERCER_DATA/<folder>/<file>`` or the
     same with ``.gz``, and nothing is downloaded. Otherwise pooch downloads it once, from the set's public
-    home into the user's cache folder.
+    home into the user's cache folder. A file that was made from others has no public home: it needs
+    ``MERCER_DATA``.
 
     Parameters
     ----------
@@ -91,10 +65,10 @@ def _local(folder: Path, file: str, source: Source) -> Path:
         if path.is_file():
             _check(path, source)
             return path
-    raise FileNotFoundError(
-        f"MERCER_DATA is set, but {folder} has neither {file} nor {file}.gz: "
-        f"put the file of {source.url} there, or unset MERCER_DATA to download it"
-    )
+    cure = f"put the file of {source.url} there, or unset MERCER_DATA to download it"
+    if source.url is None:
+        cure = f"put it there; it was made from {source.origin}"
+    raise FileNotFoundError(f"MERCER_DATA is set, but {folder} has neither {file} nor {file}.gz: {cure}")
 
 
 def _check(path: Path, source: Source) -> None:
@@ -106,11 +80,16 @@ def _check(path: Path, source: Source) -> None:
     if found != source.sha256:
         raise ValueError(
             f"{path} is damaged or another version (SHA-256 of its content: {found}, "
-            f"expected {source.sha256}): replace it by the file of {source.url}"
+            f"expected {source.sha256}): replace it by the file of {source.url or source.origin}"
         )
 
 
 def _download(folder: str, file: str, source: Source) -> Path:
+    if source.url is None:
+        raise FileNotFoundError(
+            f"{folder}/{file} cannot be downloaded, since it was made from {source.origin}: "
+            "set MERCER_DATA to a folder that has it"
+        )
     pooch = _import_pooch()
     try:
         name: str = pooch.retrieve(

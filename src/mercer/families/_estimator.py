@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -251,6 +252,25 @@ class Estimator(BaseEstimator):
             if len(missing) == len(X):
                 return batch
         return _gather(found)
+
+    def shared_context(self, X: Any) -> Context:
+        """Return ``context(X)``, remembered where it takes an iterative fit: a search asks for it again and again."""
+        # The pooled model itself has no prior, so that all strengths share it.
+        return self._once("context", clone(self).set_params(prior_strength=0.0), X, lambda: self.context(X))
+
+    def _once(self, what: str, owner: Any, X: Any, compute: Callable[[], Any], *more: Any) -> Any:
+        """Compute what ``owner`` learns from all of the data, or find it in the cache of fits."""
+        budget = settings().cache_bytes
+        iterative = hasattr(self, "n_iter") and self._cacheable()
+        key = parameter_key(owner, what, data_digests(X), more) if iterative and budget > 0 else None
+        if key is None:
+            return compute()
+        found = fits.get(key)
+        if found is None:
+            found = compute()
+            size = sum(getattr(part, "nbytes", 0) for part in (found, getattr(found, "pooled", None))) + 1000
+            fits.put(key, found, size=size, budget=budget)
+        return found
 
     def _cacheable(self) -> bool:
         state = getattr(self, "random_state", 0)

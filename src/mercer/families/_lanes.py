@@ -1,36 +1,98 @@
-"""Numba: log determinants and quadratic forms of S + S' for every pair of full covariances.
+"""Numba: log determinants and quadratic forms of S + S' for every pair of full or diagonal covariances.
 
-The same elimination as `_planes.log_det_and_quadratic`, with 16 pairs side by side in the vector lanes: one matrix of
-the left side meets 16 of the right. It works in registers and the first cache, and lets go of the interpreter's lock.
+The same elimination as `_planes.log_det_and_quadratic`, with 64 pairs side by side: one matrix of the left side meets
+64 of the right, in loops that become vector instructions. It works in the first cache, and lets go of the
+interpreter's lock.
+Logarithms are left to NumPy, whose loop for them is vectorised; a few rows at a time, so that all stays in the cache.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numba import njit
 
 from mercer._array import Floats
 
-LANES = 16
+LANES = 64
+PIVOTS = 4
+"""How many pivots are multiplied before a logarithm is taken: it costs as much as the rest of a step."""
+_CHUNK = 1 << 15  # pairs whose numbers stay in the second cache
 
 
 def packed(mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
-    """Pack lower triangles and means: ``(N, d (d + 1) / 2)`` and ``(N, d)``, contiguous."""
-    d = mean.shape[-1]
-    rows, columns = np.tril_indices(d)
+    """Pack lower triangles ``(N, d (d + 1) / 2)``, or variances ``(N, d)``, and means ``(N, d)``: contiguous."""
+    if covariance.ndim == mean.ndim:
+        return np.ascontiguousarray(covariance), np.ascontiguousarray(mean)
+    rows, columns = np.tril_indices(mean.shape[-1])
     return np.ascontiguousarray(covariance[:, rows, columns]), np.ascontiguousarray(mean)
+
+
+def log_kernels(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    scale: float,
+    identity: float,
+    weight: float,
+    own: Floats,
+    theirs: Floats,
+) -> Floats:
+    """Return own + theirs - log|M| / 2 - weight v' M^{-1} v, ``(I, J)``, for M = scale (S + S') + identity, v = m - m'.
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        What `packed` gives for each side.
+    scale, identity : float
+        Of the matrix M.
+    weight : float
+        Of the quadratic form.
+    own, theirs : ndarray of shape (I,) and (J,)
+        What is added for every member of each side.
+
+    Returns
+    -------
+    ndarray of shape (I, J)
+        Not finite where a product of pivots left the range of floats.
+    """
+    if len(theirs) < LANES < len(own):  # most lanes would idle
+        return np.ascontiguousarray(log_kernels(right, left, scale, identity, weight, theirs, own).T)
+    value = np.empty((len(own), len(theirs)))
+    for rows, products, quadratic in _chunks(left, right, scale, identity):
+        np.log(products, out=products)
+        _combine(products, quadratic, weight, own[rows], theirs, value[rows])
+    return value
 
 
 def solve(
     left: tuple[Floats, Floats], right: tuple[Floats, Floats], scale: float, identity: float
 ) -> tuple[Floats, Floats]:
     """Return log|M| and v' M^{-1} v, ``(I, J)`` each, for M = scale (S + S') + identity, v = m - m'."""
-    triangles, means = left
+    shape = len(left[1]), len(right[1])
+    log_det, squares = np.empty(shape), np.empty(shape)
+    for rows, products, quadratic in _chunks(left, right, scale, identity):
+        np.sum(np.log(products), axis=0, out=log_det[rows])
+        squares[rows] = quadratic
+    return log_det, squares
+
+
+def _chunks(
+    left: tuple[Floats, Floats], right: tuple[Floats, Floats], scale: float, identity: float
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Yield rows, products of up to four pivots ``(planes, rows, J)``, and quadratic forms ``(rows, J)``."""
+    shapes, means = left
     other = _in_lanes(right[0]), _in_lanes(right[1])
-    n, m = len(means), len(right[1])
-    log_det, quadratic = np.empty((n, m)), np.empty((n, m))
-    _solve(triangles, means, *other, scale, identity, log_det, quadratic)
-    return log_det, quadratic
+    (n, d), m = means.shape, len(right[1])
+    run = _full if shapes.shape[1] > d else _diagonal
+    step = max(1, min(n, _CHUNK // max(m, 1)))
+    products, quadratic = np.empty((-(-d // PIVOTS), step, m)), np.empty((step, m))
+    for first in range(0, n, step):
+        rows = slice(first, min(first + step, n))
+        size = rows.stop - first
+        some = products[:, :size], quadratic[:size]
+        run(shapes[rows], means[rows], *other, scale, identity, *some)
+        yield rows, *some
 
 
 def _in_lanes(x: Floats) -> Floats:
@@ -41,28 +103,83 @@ def _in_lanes(x: Floats) -> Floats:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _solve(
+def _combine(
+    logs: Floats, quadratic: Floats, weight: float, own: Floats, theirs: Floats, value: Floats
+) -> None:  # pragma: no cover - compiled
+    planes, n, m = logs.shape
+    for i in range(n):
+        mine = own[i]
+        for j in range(m):
+            value[i, j] = mine + theirs[j] - weight * quadratic[i, j] - 0.5 * logs[0, i, j]
+        for k in range(1, planes):
+            for j in range(m):
+                value[i, j] -= 0.5 * logs[k, i, j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _diagonal(
+    variances: Floats,
+    means: Floats,
+    other_variances: Floats,
+    other_means: Floats,
+    scale: float,
+    identity: float,
+    products: Floats,
+    quadratic: Floats,
+) -> None:  # pragma: no cover - compiled
+    n, d = means.shape
+    m = quadratic.shape[1]
+    # v^2 / s + v'^2 / s' over a common denominator: one division for four coordinates.
+    numerator, denominator, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    for block in range(other_means.shape[0]):
+        theirs, their_means = other_variances[block], other_means[block]
+        start = block * LANES
+        width = min(LANES, m - start)
+        for i in range(n):
+            for lane in range(LANES):
+                total[lane] = 0.0
+            for first in range(0, d, PIVOTS):
+                for lane in range(LANES):
+                    numerator[lane] = 0.0
+                    denominator[lane] = 1.0
+                for k in range(first, min(first + PIVOTS, d)):
+                    mean, own = means[i, k], variances[i, k]
+                    for lane in range(LANES):
+                        v = mean - their_means[k, lane]
+                        s = scale * (own + theirs[k, lane]) + identity
+                        numerator[lane] = numerator[lane] * s + v * v * denominator[lane]
+                        denominator[lane] = denominator[lane] * s
+                for lane in range(LANES):
+                    total[lane] += numerator[lane] / denominator[lane]
+                for lane in range(width):
+                    products[first // PIVOTS, i, start + lane] = denominator[lane]
+            for lane in range(width):
+                quadratic[i, start + lane] = total[lane]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _full(
     triangles: Floats,
     means: Floats,
     other_triangles: Floats,
     other_means: Floats,
     scale: float,
     identity: float,
-    log_det: Floats,
+    products: Floats,
     quadratic: Floats,
 ) -> None:  # pragma: no cover - compiled
     n, d = means.shape
-    m = log_det.shape[1]
+    m = quadratic.shape[1]
     work = np.empty((d * (d + 1) // 2, LANES))
     v = np.empty((d, LANES))
     factor = np.empty(LANES)
     inverse = np.empty(LANES)
     product = np.empty(LANES)
-    logs = np.empty(LANES)
     total = np.empty(LANES)
     for block in range(other_means.shape[0]):
         theirs, their_means = other_triangles[block], other_means[block]
-        width = min(LANES, m - block * LANES)
+        start = block * LANES
+        width = min(LANES, m - start)
         for i in range(n):
             p = 0
             for a in range(d):
@@ -75,7 +192,6 @@ def _solve(
                         work[p, lane] = scale * (own + theirs[p, lane]) + shift
                     p += 1
             for lane in range(LANES):
-                logs[lane] = 0.0
                 total[lane] = 0.0
                 product[lane] = 1.0
             for k in range(d):
@@ -84,10 +200,9 @@ def _solve(
                     inverse[lane] = 1.0 / work[kk, lane]
                     product[lane] *= work[kk, lane]
                     total[lane] += v[k, lane] * v[k, lane] * inverse[lane]
-                # One logarithm for four pivots: it costs as much as the rest of the step.
-                if k % 4 == 3 or k == d - 1:
+                if k % PIVOTS == PIVOTS - 1 or k == d - 1:
                     for lane in range(width):
-                        logs[lane] += np.log(product[lane])
+                        products[k // PIVOTS, i, start + lane] = product[lane]
                     for lane in range(LANES):
                         product[lane] = 1.0
                 for a in range(k + 1, d):
@@ -99,7 +214,5 @@ def _solve(
                         bk = b * (b + 1) // 2 + k
                         for lane in range(LANES):
                             work[row + b, lane] -= factor[lane] * work[bk, lane]
-            start = block * LANES
             for lane in range(width):
-                log_det[i, start + lane] = logs[lane]
                 quadratic[i, start + lane] = total[lane]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from mercer.families._family import (
 from mercer.families._planes import log_det_and_quadratic
 
 _LOG_2PI = float(np.log(2 * np.pi))
+_LANE_WORK = 1e5  # coordinates of pairs below which loading compiled code costs more than it saves
 
 
 class Gaussians(ExponentialFamily):
@@ -235,20 +237,15 @@ class Gaussians(ExponentialFamily):
             for side in (self, other):
                 side._require_regular(f"the probability product at rho = {rho}")
         d = self.dimension
-        log_det, quadratic = self._pair_solve(other)
         constant = (1 - 2 * rho) * d / 2 * _LOG_2PI - d / 2 * math.log(rho)
-        value = constant - log_det / 2 - rho / 2 * quadratic
-        if rho != 1:
-            own, theirs = self._log_det(), other._log_det()
-            value = value + (1 - rho) / 2 * (own[..., :, None] + theirs[..., None, :])
-        return value
+        sides = [] if rho == 1 else [(1 - rho) / 2 * side._log_det() for side in (self, other)]
+        return self._log_kernels(other, 1.0, 0.0, rho / 2, sides, constant)
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) (GMMK-2), also for singular covariances."""
         check_gamma(gamma)
         self._check_pair(other)
-        log_det, quadratic = self._pair_solve(other, scale=2 * gamma, identity=1.0)
-        return -log_det / 2 - gamma * quadratic
+        return self._log_kernels(other, 2 * gamma, 1.0, gamma)
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4): of the Gaussian with the pooled moments."""
@@ -422,6 +419,28 @@ class Gaussians(ExponentialFamily):
         difference = [self.mean[..., :, None, i] - other.mean[..., None, :, i] for i in range(self.dimension)]
         return planes, difference
 
+    def _log_kernels(
+        self,
+        other: Self,
+        scale: float,
+        identity: float,
+        weight: float,
+        sides: Sequence[Array] = (),
+        constant: float = 0.0,
+    ) -> Array:
+        """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
+        if self._fused() and other._fused() and len(self) * len(other) * self.dimension >= _LANE_WORK:
+            from mercer.families import _lanes
+
+            own, theirs = sides if sides else (np.zeros(len(self)), np.zeros(len(other)))
+            own = own + constant
+            value = _lanes.log_kernels(self._packed(), other._packed(), scale, identity, weight, own, theirs)
+            if math.isfinite(value.sum()):  # else a product of pivots left the range of floats: planes do not form it
+                return value
+        log_det, quadratic = self._pair_solve(other, scale, identity)
+        value = constant - log_det / 2 - weight * quadratic
+        return value + (sides[0][..., :, None] + sides[1][..., None, :]) if sides else value
+
     def _pair_solve(self, other: Self, scale: float = 1.0, identity: float = 0.0) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v of every pair, for M = scale (S + S') + identity and v = m - m'."""
         if self._in_lanes() and other._in_lanes():
@@ -439,7 +458,11 @@ class Gaussians(ExponentialFamily):
 
     def _in_lanes(self) -> bool:
         """Whether the compiled loop for full covariances takes this batch: float64 on the CPU, one batch axis."""
-        if self.structure != "full" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
+        return self.structure == "full" and self._fused()
+
+    def _fused(self) -> bool:
+        """Whether the compiled loops take this batch: covariances are full or diagonal, and many in one axis."""
+        if self.structure == "isotropic" or self.ndim != 1 or len(self) == 0 or self.dimension == 1:
             return False
         return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,23 @@ import numpy as np
 
 from mercer._array import to_numpy
 from mercer.gram import psd
+
+
+class DiagonalDominanceWarning(UserWarning):
+    """Every object resembles itself alone: a classifier on this Gram matrix learns its training data by heart.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, mercer as mc
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", mc.gram.DiagonalDominanceWarning)
+    ...     found = mc.gram.diagnose(np.eye(3))
+    """
+
+
+DOMINATED = 1e-3
+"""A Gram matrix is diagonally dominant where the median of its normalised off-diagonal is below this (KK-5)."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +88,18 @@ def diagnose(K: Any, y: Any = None) -> Diagnosis:
     Diagnosis
         With one sentence of ``advice``.
 
+    Warns
+    -----
+    DiagonalDominanceWarning
+        Where the median of the normalised off-diagonal is below 0.001.
+
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> print(mc.gram.diagnose(np.eye(4)).advice)
-    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, \
-prior='pooled', or EmpiricalMap(kernel).
+    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or \
+length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or \
+EmpiricalMap(kernel), Tempered(kernel).
     """
     K = psd.square(K)
     n = len(K)
@@ -92,6 +116,8 @@ prior='pooled', or EmpiricalMap(kernel).
     quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
     rank = float(np.trace(K) ** 2 / np.sum(K * K))
     found = psd.check(K)
+    if abs(quantiles[0.5]) < DOMINATED:
+        warnings.warn(DOMINANCE, DiagonalDominanceWarning, stacklevel=2)
     return Diagnosis(
         n=n,
         off_diagonal=quantiles,
@@ -103,17 +129,21 @@ prior='pooled', or EmpiricalMap(kernel).
     )
 
 
+DOMINANCE = (
+    "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or "
+    "length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or "
+    "EmpiricalMap(kernel), Tempered(kernel)."
+)
+
+
 def _advice(quantiles: dict[float, float], found: psd.Check) -> str:
     if not found:
         return (
             f"The matrix is not positive semi-definite (smallest eigenvalue {found.smallest:.3g}): wrap the kernel in "
             "Repaired, which maps test rows too."
         )
-    if abs(quantiles[0.5]) < 1e-3:
-        return (
-            "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, "
-            "prior='pooled', or EmpiricalMap(kernel)."
-        )
+    if abs(quantiles[0.5]) < DOMINATED:
+        return DOMINANCE
     if quantiles[0.25] > 0.999:
         return (
             "Nearly all objects look the same to this kernel: try a larger length or gamma, a smaller "

@@ -2,31 +2,39 @@
 
 from mercer.kernels._base import Kernel
 from mercer.kernels.algebra import Multiplied, Scaled, Sum
+from mercer.kernels.confounds import Confounded
 from mercer.kernels.empirical import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.jensenshannon import JensenShannon
+from mercer.kernels.likelihood import LikelihoodRatio
 from mercer.kernels.mapped import Centered, EmpiricalMap, Repaired
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.product import ProbabilityProduct
+from mercer.kernels.residualized import Residualized
+from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.vector import RBF, Linear
 from mercer.kernels.wrappers import Gaussianized, Normalized, Tempered
 
 __all__ = [
     "RBF",
     "Centered",
+    "Confounded",
     "EmpiricalMap",
     "EmpiricalMeanMap",
     "Fisher",
     "Gaussianized",
     "JensenShannon",
     "Kernel",
+    "LikelihoodRatio",
     "Linear",
     "MeanMap",
     "Multiplied",
     "Normalized",
     "ProbabilityProduct",
     "Repaired",
+    "Residualized",
     "Scaled",
+    "Spectrum",
     "Sum",
     "Tempered",
 ]

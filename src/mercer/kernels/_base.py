@@ -20,6 +20,7 @@ from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
 from mercer.gram._engine import fill
 from mercer.gram._memo import gather
+from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._data import arrived, check_libraries, hashable, joined, len_of, some
 
 Floats = np.ndarray[Any, Any]
@@ -120,6 +121,10 @@ class Kernel(TransformerMixin, BaseEstimator):
         """Return what was learned and changes kernel values, as something that can be hashed."""
         return None
 
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        """Name the parameters that went into what ``fit`` learned; all others take effect at once."""
+        return ()
+
     @property
     def psd(self) -> Verdict:
         """Whether every Gram matrix is positive semi-definite, and why."""
@@ -141,6 +146,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         accepted = self._admit(arrived(X), reset=True)
         self._learn(accepted, y)
         self.train_ = self._training(accepted)
+        self._fitted_with = values_of(self, self._fixed_by_fit())
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -151,6 +157,7 @@ class Kernel(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
+        self._check_unchanged()
         source = self._source(self._admit(arrived(X), reset=False))
         check_libraries(source, self.train_)
         return self._remembered(self._match(source, self.train_), self.train_)
@@ -396,6 +403,7 @@ class Kernel(TransformerMixin, BaseEstimator):
     def _ready(self, *data: Any) -> Self:
         """Return this kernel if it can answer, else a copy that has seen what the data share. Nothing is kept."""
         if hasattr(self, "train_"):
+            self._check_unchanged()
             return self
         if self._needs_fit:
             raise NotFittedError(
@@ -405,6 +413,11 @@ class Kernel(TransformerMixin, BaseEstimator):
         kernel: Self = clone(self)
         kernel._learn(kernel._admit(joined(data), reset=True))
         return kernel
+
+    def _check_unchanged(self) -> None:
+        """Raise where a parameter that ``fit`` used was changed since; a part of a compound is watched by that."""
+        if hasattr(self, "_fitted_with"):
+            check_unchanged(self, self._fitted_with, self._fixed_by_fit())
 
     # -- algebra ------------------------------------------------------------------------------------------
 

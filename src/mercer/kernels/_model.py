@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from mercer._array import Array
+from mercer._array import Array, beside, namespace
 from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.families._coupling import Coupling
 from mercer.families._estimator import Estimator
+from mercer.families._family import is_number
 from mercer.kernels._base import Kernel, is_whole
+from mercer.models._discount import Discounted
 
 
 class ModelKernel(Kernel):
@@ -37,7 +40,7 @@ class ModelKernel(Kernel):
     def _learn(self, X: Any, y: Any = None) -> None:
         self.__dict__.pop("context_", None)
         if not isinstance(X, Batch):
-            self.context_ = self.model.context(X)
+            self.context_ = self.model.shared_context(X)
 
     def _source(self, X: Any) -> Any:
         if isinstance(X, Batch):
@@ -51,6 +54,9 @@ class ModelKernel(Kernel):
 
     def _match(self, source: Any, reference: Any) -> Any:
         return source.matched(reference)
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("model",) if hasattr(self, "context_") else ()  # a batch of models was not made by this one
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -75,34 +81,93 @@ class CoupledKernel(ModelKernel):
     """A kernel between models that is one coupling of their batches."""
 
     length: Any
+    _path: tuple[int, ...] | None = None
+    """Lengths that the copy which answers `path` asks for."""
 
     def _coupling(self) -> Coupling:
         raise NotImplementedError
 
-    def _lengths(self) -> tuple[int, ...] | None:
-        return None if self.length is None else (int(self.length),)
+    def _lengths(self) -> Any:
+        if self._path is not None:
+            return self._path
+        return self.length if self.length is None or isinstance(self.length, Discounted) else (int(self.length),)
 
     def _prepare(self, source: Any) -> Any:
-        return source.couple(self._coupling(), self._lengths())
+        operand = source.couple(self._coupling(), self._lengths())
+        if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
+            operand.alone()  # raises where the kernel of a model with itself is infinite; normalising asks anyway
+        return operand
 
     def _tile(self, a: Any, b: Any) -> Array:
-        return self._single(a.pair(b))
+        return self._single(a.pair(b), 2)
 
     def _self(self, a: Any) -> Array:
-        values = a.alone()
-        return values[0, ...] if len(values.shape) == 2 else values
+        return self._single(a.alone(), 1)
 
-    @staticmethod
-    def _single(values: Array) -> Array:
+    def _single(self, values: Array, axes: int) -> Array:
         """Drop the axis of lengths, of which there is one."""
-        return values[0, ...] if len(values.shape) == 3 else values
+        return values[0, ...] if self._path is None and len(values.shape) == axes + 1 else values
+
+    def path(self, X: Any, Y: Any = None, *, lengths: Any, log: bool = False) -> Array:
+        """Return the kernels of several lengths, from one sweep over the longest.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares, as in ``kernel(X)``: models of sequences, or data that become such.
+        Y : data, default=None
+            The other side; None for the Gram matrices of ``X``.
+        lengths : iterable of int
+            Numbers of observations, in any order. The kernel's own ``length`` does not count.
+        log : bool, default=False
+            Whether to return logarithms.
+
+        Returns
+        -------
+        array of shape (H, N, M)
+            One matrix per length, each as ``kernel.set_params(length=...)(X, Y)`` gives it.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> models = mc.HMMs(
+        ...     initial=[[1.0], [1.0]],
+        ...     transition=[[[1.0]], [[1.0]]],
+        ...     emission=mc.Categoricals([[[0.5, 0.5]], [[0.9, 0.1]]], alphabet="HT"),
+        ... )
+        >>> mc.ProbabilityProduct(rho=1.0).path(models, lengths=[1, 2, 10])[:, 0, 1].round(4)
+        array([0.7809, 0.6098, 0.0843])
+        """
+        asked = [lengths] if is_number(lengths) else list(lengths)
+        wrong = [length for length in asked if not is_whole(length, 1)]
+        if wrong or not asked:
+            raise ValueError(f"lengths = {lengths!r}: give one or more numbers of observations, each 1 or more")
+        distinct = sorted({int(length) for length in asked})
+        kernel, left, right = self.sources(X, Y)
+        kernel = copy.copy(kernel)
+        kernel._path = tuple(distinct)
+        a, b = kernel._prepared(left), None if right is None else kernel._prepared(right)
+        if len(a.operand[:1].alone().shape) == 1:
+            raise TypeError(
+                f"{type(left).__name__} has no path over lengths, because it is no model of sequences: use the kernel "
+                "itself"
+            )
+        values = kernel._matrix(a, b, log=log)
+        place = [distinct.index(int(length)) for length in asked]
+        return (
+            values
+            if place == list(range(len(distinct)))
+            else namespace(values).take(values, beside(values, place), axis=0)
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.length is not None and not is_whole(self.length, 1):
-            raise ValueError(
-                f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more"
-            )
+        if self.length is None or isinstance(self.length, Discounted) or is_whole(self.length, 1):
+            return
+        raise ValueError(
+            f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more, or "
+            "mc.Discounted(0.9) for all lengths"
+        )
 
 
 class SharedModelKernel(Kernel):
@@ -148,8 +213,8 @@ class SharedModelKernel(Kernel):
             return
         fitted = clone(self.model)
         fitted._check_parameters()
-        self.context_ = fitted.context(X)
-        self.model_ = fitted._fit_shared(X, self.context_)
+        self.context_ = context = fitted.shared_context(X)
+        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context), context)
 
     @property
     def _needs_fit(self) -> str:
@@ -157,6 +222,9 @@ class SharedModelKernel(Kernel):
 
     def _learned(self) -> Any:
         return self.model_.digests()
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("model",)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

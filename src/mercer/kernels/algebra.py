@@ -106,8 +106,10 @@ class Compound(Kernel):
         return next((part._needs_fit for part in self._parts() if part._needs_fit), "")
 
     def _learned(self) -> Any:
-        # The fitted parts answer, whose parameters may be older than this kernel's.
         return [part._setting() for part in self._parts()]
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return self._names()
 
     def _setting(self) -> Hashable | None:
         unknown = any(part._setting() is None for part in self._parts())

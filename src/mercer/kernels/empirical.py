@@ -70,6 +70,9 @@ class EmpiricalMeanMap(Kernel):
         self.normalize = normalize
         self.zero = zero
 
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("alphabet",)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_gamma(self.gamma)

@@ -2,63 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer._array import to_numpy
+from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
+from mercer.data import Sequences
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import segment_sum, segments
+from mercer.families._estimator import Context
 from mercer.families._family import is_number
 from mercer.families.multinomial import Multinomials
-from mercer.kernels._base import is_whole
+from mercer.kernels import _information as information_
+from mercer.kernels._base import Kernel, is_whole
+from mercer.kernels._data import len_of
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
+from mercer.kernels._score_rows import dense, has_scores, is_posterior, is_sequential, lengths_of, score_rows
+from mercer.models._inference import read
+from mercer.models._posterior import Posterior
+from mercer.models._scores.names import score_names
+from mercer.models._scores.scores import check_posterior
+from mercer.models._scores.weighted import check_parametrization
+from mercer.models.hmm import HMMs
 
-Floats = np.ndarray[Any, Any]
-INFORMATION = ("identity", "diagonal", "empirical", "sampled", "exact")
-
-
-class LowRank(NamedTuple):
-    """The symmetric matrix ``V' diag(inside) V + rest``, which is never formed; the rows of V are orthonormal."""
-
-    rows: Floats
-    inside: Floats
-    rest: float
-
-    def applied(self, scores: Floats) -> Floats:
-        """Multiply scores with the matrix."""
-        return (scores @ self.rows.T * self.inside) @ self.rows + self.rest * scores
+INFORMATION = ("identity", "diagonal", "empirical", "sampled", "complete", "exact")
 
 
 class Fisher(InnerProducts, SharedModelKernel):
-    r"""The Fisher kernel: inner products of scores under one model that all data share.
+    r"""The Fisher kernel: inner products of scores under one model that all data share, or one per class.
 
     Parameters
     ----------
-    model : estimator, or batch of shape (1,)
-        The shared model: fitted to the training data, or used as it is.
-    information : {"identity", "diagonal", "empirical", "sampled", "exact"}, default="identity"
+    model : estimator, or batch of shape (C,)
+        The shared model: fitted to the training data, or used as it is. Under several models (C > 1) the scores stand
+        side by side.
+    information : {"identity", "diagonal", "empirical", "sampled", "complete", "exact"}, default="identity"
         The metric of the scores: none (the practical kernel), the diagonal or all of the training data's second moment,
-        that of points drawn from the model, or the model's own information.
+        that of data drawn from the model, that of data whose hidden components and states are seen (of mixtures, the
+        Fisher vector), or the model's own information where it has a closed form.
+    per : {"sequence", "step"}, default="sequence"
+        Scores are sums over the observations of a datum, or means.
+    parametrization : {"logit", "weight"}, default="logit"
+        Parameters of probabilities: logits, or unnormalised weights at the normalised point (FK-0).
+    power : float, default=1.0
+        Whitened scores z become sign(z) abs(z)^power; 0.5 is usual for Fisher vectors.
     ridge : float, default=1e-3
         Added to an estimated information, as a fraction of its mean diagonal; 0 takes the pseudo-inverse.
     n_samples : int, default=10000
-        Points drawn for ``information="sampled"``.
+        Points, or sequences as long as the training data's, drawn from every model for ``information="sampled"``.
     random_state : int or None, default=0
         Seed of these draws.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
+    by_class : bool, default=False
+        Whether one model is fitted to every class of the target.
 
     Attributes
     ----------
-    model_ : batch of shape (1,)
-        The shared model.
+    model_ : batch of shape (1,), or (C,)
+        The shared model, or those of the classes.
+    classes_ : ndarray of shape (C,)
+        The classes, where there is one model for each.
     effective_rank_ : float
         Of the information that was estimated.
 
@@ -67,7 +79,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
 
     (FK-1). A datum of several points has the sum of their scores. Parameters are logits, means, log standard deviations
-    (FK-0); the kernel with exact information does not depend on them.
+    (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov chains: FK-6; hidden
+    Markov models: FK-8 and FK-9.
 
     Examples
     --------
@@ -75,125 +88,244 @@ class Fisher(InnerProducts, SharedModelKernel):
     >>> X = np.array([[0.0], [1.0], [5.0]])
     >>> mc.Fisher(mc.Gaussian("diagonal"), information="exact").fit(X).features(X).shape
     (3, 2)
+    >>> emission = mc.Categoricals([[[0.5, 0.5], [0.9, 0.1]]], alphabet="ab")
+    >>> model = mc.HMMs([[0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], emission)
+    >>> mc.Fisher(model)(["abab", "aaaa", "bb"]).shape
+    (3, 3)
     """
 
     def __init__(
         self,
         model: Any = None,
         information: str = "identity",
+        per: str = "sequence",
+        parametrization: str = "logit",
+        power: float = 1.0,
         ridge: float = 1e-3,
         n_samples: int = 10_000,
         random_state: int | None = 0,
         normalize: bool = True,
         zero: str = "raise",
+        by_class: bool = False,
     ) -> None:
         self.model = model
         self.information = information
+        self.per = per
+        self.parametrization = parametrization
+        self.power = power
         self.ridge = ridge
         self.n_samples = n_samples
         self.random_state = random_state
         self.normalize = normalize
         self.zero = zero
+        self.by_class = by_class
+
+    @classmethod
+    def from_posteriors(cls, model: Any, X: Any, states: Any, transitions: Any = None, **parameters: Any) -> Self:
+        """Return a Fisher kernel that is fitted to posteriors of hidden states that were computed elsewhere.
+
+        Parameters
+        ----------
+        model : HMMs of shape (1,)
+            The model that they were computed with.
+        X : Sequences or what makes them
+            N sequences, with T observations in all.
+        states : array of shape (T, n), or list of arrays (T_i, n)
+            Posterior probabilities of the states at every observation.
+        transitions : array of shape (N, n, n) or (number of steps, n, n), default=None
+            Expected numbers of transitions in every sequence, or posteriors of every step; without them, the block of
+            the transitions is zero.
+        **parameters
+            Of this kernel.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5]] * 2], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], "ab"))
+        >>> states = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]])
+        >>> mc.Fisher.from_posteriors(model, ["ab", "a"], states).features(["b"]).shape
+        (1, 10)
+        """
+        if not isinstance(model, HMMs):
+            raise TypeError(f"model = {model!r}: give the HMMs of shape (1,) that the posteriors were computed with")
+        kernel = cls(model, **parameters)
+        kernel._check_parameters()
+        return kernel.fit(Posterior(kernel._read(X), states, transitions))
+
+    # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        if isinstance(self.model, Batch):
+            Kernel._check_parameters(self)
+            if self.model.ndim != 1 or len(self.model) == 0:
+                raise ValueError(
+                    f"the shared model has shape {self.model.shape}: give a batch of shape (1,), such as p[3:4], or "
+                    "(C,) for several"
+                )
+            self._check_scores(self.model)
+            if self.by_class:
+                raise TypeError(
+                    "by_class=True fits one model to every class, and model is a fitted batch: give an estimator, "
+                    "such as mc.HMM(...), or a batch with a model per class and by_class=False"
+                )
+        else:
+            super()._check_parameters()
+        check_parametrization(self.parametrization)
         if self.information not in INFORMATION:
             raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
+        if self.per not in ("sequence", "step"):
+            raise ValueError(f"per = {self.per!r}: give 'sequence', or 'step' to divide scores by the length")
+        if not is_number(self.power) or not 0 < self.power <= 1:
+            raise ValueError(f"power = {self.power!r}: give a power above 0 and at most 1")
         if not is_number(self.ridge) or self.ridge < 0:
             raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean information, 0 or more")
         if not is_whole(self.n_samples, 1):
             raise ValueError(f"n_samples = {self.n_samples!r}: give the number of points to draw, 1 or more")
-        if isinstance(self.model, Batch):
-            self._check_scores(self.model)
 
     @staticmethod
     def _check_scores(model: Any) -> None:
-        if not hasattr(model, "fisher_scores"):
+        if not has_scores(model):
             raise TypeError(f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have; use a family")
 
     @property
     def _needs_fit(self) -> str:
         if self.information in ("diagonal", "empirical"):
             return f"information={self.information!r} is estimated from the training data"
+        if self.information in ("sampled", "complete") and isinstance(self.model, Batch) and is_sequential(self.model):
+            return f"information={self.information!r} is that of sequences as long as the training data"
         return super()._needs_fit
 
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        names = {"diagonal": ("ridge",), "empirical": ("ridge",), "sampled": ("ridge", "n_samples", "random_state")}
+        metric = () if self.information == "identity" else ("parametrization", "per")
+        return ("model", "by_class", "information", *metric, *names.get(self.information, ()))
+
+    # -- data ---------------------------------------------------------------------------------------------
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if is_posterior(X):
+            if not isinstance(self.model, HMMs):
+                raise TypeError(
+                    "posteriors belong to the model that they were computed with: give it to Fisher, as in "
+                    "Fisher(hmm.model_)"
+                )
+            check_posterior(self.model, X)
+            return X
+        return self._read(X) if isinstance(self.model, HMMs) else super()._accept(X, reset=reset)
+
+    def _read(self, X: Any) -> Sequences:
+        """Read sequences as a given model does."""
+        if isinstance(X, Batch):
+            raise TypeError("Fisher compares data under one model, not models: pass the data themselves")
+        return read(self.model.emission, X)
+
+    # -- what is learned ----------------------------------------------------------------------------------
+
     def _learn(self, X: Any, y: Any = None) -> None:
-        super()._learn(X, y)
+        self.__dict__.pop("classes_", None)
+        self.__dict__.pop("effective_rank_", None)
+        if self.by_class:
+            self._learn_classes(X, y)
+        else:
+            super()._learn(X, y)
         self._check_scores(self.model_)
-        self._whiten = self._whitening(X)
-        self._asked = self._asks()
+        self._whiten = self._metric(X)
 
-    def _asks(self) -> tuple[Any, ...]:
-        """Parameters that the metric was made with."""
-        names = {"diagonal": 1, "empirical": 1, "sampled": 3}.get(self.information, 0)
-        return (self.information, *(self.ridge, self.n_samples, self.random_state)[:names])
+    def _learn_classes(self, X: Any, y: Any) -> None:
+        if y is None:
+            raise ValueError("Fisher(by_class=True) fits one model to every class: call fit(X, y) with the classes")
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        if len(y) != len_of(X):
+            raise ValueError(f"there are {len_of(X)} data and {len(y)} classes of them: give one for each")
+        self.classes_, member = np.unique(y, return_inverse=True)
+        self.__dict__.pop("context_", None)
+        alphabet = getattr(X, "alphabet", None)
+        if alphabet is not None:  # found in all data, and known to every class
+            self.context_ = Context(len(alphabet), alphabet)
+        models = []
+        for c in range(len(self.classes_)):
+            own = X[np.flatnonzero(member == c)]
+            fitted = clone(self.model)
+            fitted._check_parameters()
+            models.append(fitted._fit_shared(own, fitted.context(own)))
+        self.model_ = type(models[0]).concat(models)
 
-    def _check_metric(self) -> None:
-        if self._asked != self._asks():
-            raise NotFittedError(
-                f"this Fisher learned its metric with {self._asked}, and is asked for {self._asks()} (information, "
-                "ridge, n_samples, random_state): call fit again"
-            )
-
-    def _scores(self, X: Any) -> Floats:
-        """Scores of every datum, ``(N, P)``: sums over its points."""
-        x, offsets = segments(X)
-        return segment_sum(to_numpy(self.model_.fisher_scores(x))[0], offsets)
-
-    def _whitening(self, X: Any) -> Floats | LowRank | None:
-        """Return what scores are multiplied with: a vector (diagonal), a matrix (of few parts), or nothing."""
+    def _metric(self, X: Any) -> information_.Metric | None:
+        """Return what scores are multiplied with, or nothing."""
+        models, values = self.model_, None
+        metric: information_.Metric
         if self.information == "identity":
             return None
+        if self.information == "complete":
+            if is_sequential(models) and not isinstance(models, HMMs):
+                raise TypeError(
+                    f"information='complete' is for mixtures and hidden Markov models: for {type(models).__name__} use "
+                    "'sampled', 'diagonal' or 'empirical'"
+                )
+            return information_.complete(models, lengths_of(X), self.parametrization)
         if self.information == "exact":
-            return self._root(to_numpy(self.model_.fisher_information())[0], ridge=0.0)
-        if self.information == "sampled":
-            points = self.model_.sample(int(self.n_samples), random_state=self.random_state)[0]
-            scores = to_numpy(self.model_.fisher_scores(points))[0]
-            return self._root(scores.T @ scores / len(scores), self.ridge)
-        scores = self._scores(X)
-        if self.information == "diagonal":
-            return self._inverse_root(np.mean(scores * scores, axis=0), self.ridge)
-        if scores.shape[0] >= scores.shape[1]:
-            return self._root(scores.T @ scores / len(scores), self.ridge)
-        return self._dual_root(scores)
+            if not hasattr(models, "fisher_information"):
+                raise TypeError(
+                    f"{type(models).__name__} has no closed form of its information: use information='complete', "
+                    "'sampled' or 'empirical'"
+                )
+            metric, values = information_.exact(models, self.parametrization)
+        elif self.information == "sampled":
+            size, seed = int(self.n_samples), self.random_state
+            if is_sequential(models):
+                draws = information_.draw_sequences(models, lengths_of(X), size, seed)
+            else:
+                draws = information_.draw_points(models, size, seed)
+            metric, values = information_.sampled(models, draws, self._dense_scores, self.ridge)
+        else:
+            diagonal = self.information == "diagonal"
+            scores = self._scores(X) if diagonal else self._dense_scores(models, X)
+            metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
+        self.effective_rank_ = information_.effective_rank(values)
+        return metric
 
-    def _root(self, information: Floats, ridge: float) -> Floats:
-        """Return a matrix W with W W' = (I + ridge)^-1, the pseudo-inverse without a ridge."""
-        values, vectors = np.linalg.eigh(information)
-        return np.asarray(vectors * self._inverse_root(values, ridge))
+    def _dense_scores(self, models: Any, X: Any) -> Floats:
+        scores = score_rows(models, X, self.parametrization, self.per)
+        return dense(scores, f"information={self.information!r}")
 
-    def _dual_root(self, scores: Floats) -> LowRank:
-        """Return the same for the second moment of fewer scores than parameters, without forming P x P."""
-        n, p = scores.shape
-        _, singular, right = np.linalg.svd(scores, full_matrices=False)
-        # The p - n eigenvalues that are 0 come last: (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
-        inverse = self._inverse_root(np.append(singular**2 / n, np.zeros(p - n)), self.ridge)
-        return LowRank(right, inverse[:n] - inverse[-1], float(inverse[-1]))
-
-    def _inverse_root(self, values: Floats, ridge: float) -> Floats:
-        """Return (values + ridge)^{-1/2}; without a ridge 0 where a value is below 1e-12 of the largest (FK-2)."""
-        values = np.maximum(values, 0.0)
-        self.effective_rank_ = float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
-        raised = values + ridge * values.mean()
-        keep = raised > (0.0 if ridge else 1e-12 * values.max())
-        return np.where(keep, 1 / np.sqrt(np.where(keep, raised, 1.0)), 0.0)
-
-    def _prepare(self, source: Any) -> Rows | CenteredCounts:
-        self._check_metric()
-        if self._whiten is None and isinstance(source, CSRRows) and isinstance(self.model_, Multinomials):
-            return CenteredCounts.of(source, to_numpy(self.model_.dense().probability)[0].astype(np.float64))
-        scores, whiten = self._scores(source), self._whiten
-        if whiten is None:
-            return Rows(scores)
-        if isinstance(whiten, LowRank):
-            return Rows(whiten.applied(scores))
-        return Rows(scores * whiten if whiten.ndim == 1 else scores @ whiten)
+    def _scores(self, X: Any) -> Any:
+        """Scores of every datum, ``(N, P)``."""
+        return score_rows(self.model_, X, self.parametrization, self.per)
 
     def _learned(self) -> Any:
-        self._check_metric()
         return super()._learned(), self._whiten
+
+    # -- values -------------------------------------------------------------------------------------------
+
+    def _prepare(self, source: Any) -> Rows | CenteredCounts:
+        plain = self._whiten is None and self.power == 1 and self.parametrization == "logit"
+        if plain and isinstance(source, CSRRows) and isinstance(self.model_, Multinomials) and len(self.model_) == 1:
+            return CenteredCounts.of(source, to_numpy(self.model_.dense().probability)[0].astype(np.float64))
+        scores = self._scores(source)
+        if self._whiten is not None:
+            if not isinstance(self._whiten, information_.Diagonal):
+                scores = dense(scores, f"information={self.information!r}")
+            scores = self._whiten.applied(scores)
+        if self.power != 1:
+            scores = _powered(scores, self.power)
+        return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
+
+    def get_score_names(self) -> Floats:
+        """Name the parameters of the columns of un-whitened scores, such as "transition[0, 1]"."""
+        check_is_fitted(self, "model_")
+        return np.array(score_names(self.model_), dtype=object)
 
     @property
     def psd(self) -> Verdict:
         """Always positive semi-definite."""
         return Verdict("always", "an inner product of (whitened) scores (FK-1)")
+
+
+def _powered(scores: Any, power: float) -> Any:
+    """Raise the entries of a matrix, dense or sparse, to a power, with their signs."""
+    if not sparse.issparse(scores):
+        return np.sign(scores) * np.abs(scores) ** power
+    out = scores.copy()
+    out.data = np.sign(out.data) * np.abs(out.data) ** power
+    return out

@@ -165,6 +165,9 @@ class EmpiricalMap(_Featured):
         self.normalize = normalize
         self.zero = zero
 
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "floor")
+
     @property
     def domain(self) -> str:  # type: ignore[override]
         """Inner products can be negative, Gaussians cannot."""
@@ -261,6 +264,9 @@ class Repaired(_Featured):
         self.kernel = kernel
         self.method = method
         self.tolerance = tolerance
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "method", "tolerance")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

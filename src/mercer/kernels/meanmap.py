@@ -8,6 +8,7 @@ from mercer._verdict import Verdict
 from mercer.families._coupling import Smoothed
 from mercer.families._family import check_gamma
 from mercer.kernels._model import CoupledKernel
+from mercer.models._discount import Discounted
 
 
 class MeanMap(CoupledKernel):
@@ -19,8 +20,9 @@ class MeanMap(CoupledKernel):
         Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
     gamma : float, default=1.0
         Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
-    length : int or None, default=None
-        Number of observations of the compared sequences, for sequence models; families ignore it.
+    length : int, Discounted or None, default=None
+        Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
+        at once; families ignore it. `path` gives many lengths in one sweep.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
@@ -46,7 +48,7 @@ class MeanMap(CoupledKernel):
         self,
         model: Any = None,
         gamma: float = 1.0,
-        length: int | None = None,
+        length: int | Discounted | None = None,
         normalize: bool = True,
         zero: str = "raise",
     ) -> None:

@@ -8,6 +8,7 @@ from mercer._verdict import Verdict
 from mercer.families._coupling import Product
 from mercer.families._family import check_rho
 from mercer.kernels._model import CoupledKernel
+from mercer.models._discount import Discounted
 
 
 class ProbabilityProduct(CoupledKernel):
@@ -19,8 +20,9 @@ class ProbabilityProduct(CoupledKernel):
         Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
     rho : float, default=0.5
         The power: 1/2 is the Bhattacharyya kernel, 1 the expected likelihood.
-    length : int or None, default=None
-        Number of observations of the compared sequences, for sequence models; families ignore it.
+    length : int, Discounted or None, default=None
+        Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
+        at once; families ignore it. `path` gives many lengths in one sweep.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
@@ -49,7 +51,7 @@ class ProbabilityProduct(CoupledKernel):
         self,
         model: Any = None,
         rho: float = 0.5,
-        length: int | None = None,
+        length: int | Discounted | None = None,
         normalize: bool = True,
         zero: str = "raise",
     ) -> None:

@@ -1,20 +1,26 @@
-"""Hidden Markov models as a given batch: probabilities, samples, and the coupling of two of them."""
+"""Hidden Markov models as a batch: probabilities, posteriors, samples, and the coupling of two of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer.data import Sequences
 from mercer.families._coupling import Coupling, Operand
 from mercer.families._family import random_generator
 from mercer.families._simplex import checked_probability, drawn
-from mercer.models._chain_operand import chain_operand
-from mercer.models._forward import forward_log_prob
+from mercer.models._chains.operand import chain_operand
+from mercer.models._inference import best_paths, crossed_log_prob, free_parameters, own_expectations, own_log_prob, read
+from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
+from mercer.models._posterior import Posterior
+from mercer.models._scores.scores import hmm_scores
+from mercer.models._stationary import long_run
+
+if TYPE_CHECKING:
+    from mercer.models.hmm_estimator import HMM
 
 
 class HMMs(Batch):
@@ -130,6 +136,47 @@ class HMMs(Batch):
             initial=initial, transition=transition, n_states=self.n_states, emission=self.emission[:, columns]
         )
 
+    def trimmed(self, n: int) -> Self:
+        """Drop the states after the first ``n``, which must be padding."""
+        if np.any(self.n_states > n):
+            raise ValueError(f"a model has {int(np.max(self.n_states))} states: it cannot be trimmed to {n}")
+        if n == self.initial.shape[-1]:
+            return self
+        return self._make(
+            initial=self.initial[..., :n],
+            transition=self.transition[..., :n, :n],
+            n_states=self.n_states,
+            emission=self.emission[..., :n],
+        )
+
+    # -- other libraries --------------------------------------------------------------------------------
+
+    @classmethod
+    def from_hmmlearn(cls, models: Any) -> HMMs:
+        """Read models of hmmlearn, one or a list, of different sizes too.
+
+        ``CategoricalHMM`` (symbols are the integers from 0), ``GaussianHMM`` and ``GMMHMM`` of every covariance type,
+        and ``PoissonHMM``.
+        """
+        return joined(models, lambda model: cls(*from_hmmlearn(model)), cls.concat)
+
+    def to_hmmlearn(self) -> list[Any]:
+        """Return hmmlearn models, one for every member; needs hmmlearn."""
+        self._require_axis()
+        found = []
+        for i in range(len(self)):
+            one = self[i : i + 1].trimmed(int(self.n_states[i]))
+            found.append(to_hmmlearn(to_numpy(one.initial), to_numpy(one.transition), one.emission))
+        return found
+
+    @classmethod
+    def from_glhmm(cls, models: Any) -> HMMs:
+        """Read models of glhmm without regression (``model_beta="no"``), one or a list.
+
+        Their means and covariances are those of the data after glhmm's own preprocessing.
+        """
+        return joined(models, lambda model: cls(*from_glhmm(model)), cls.concat)
+
     # -- probabilities -----------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Floats:
@@ -141,12 +188,96 @@ class HMMs(Batch):
             M sequences. Ambiguity codes and NaN are marginalised where the emission can.
         """
         self._require_axis()
-        alphabet = getattr(self.emission, "alphabet", None)
-        X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
-        n_models, n = self.initial.shape[0], self.initial.shape[-1]
-        flat = self.emission.reshape(n_models * n)
-        table = to_numpy(flat.log_prob(X.values)).reshape(n_models, n, -1)
-        return forward_log_prob(to_numpy(self.initial), to_numpy(self.transition), table, X.offsets)
+        return crossed_log_prob(self, read(self.emission, X))
+
+    def posterior(self, X: Any) -> Posterior:
+        """Posteriors of the hidden states (ALG-FB).
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            Under a batch of shape ``(1,)``: any number of sequences, all under the one model. Else N sequences,
+            sequence i under model i.
+
+        Returns
+        -------
+        Posterior
+            With the fields ``states`` (at every observation), ``transitions`` (expected numbers) and ``log_prob``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> model.posterior(["aab"])[0].round(2)
+        array([[0.94, 0.06],
+               [0.9 , 0.1 ],
+               [0.45, 0.55]])
+        """
+        self._require_axis()
+        X = read(self.emission, X)
+        found = own_expectations(self, X)
+        assert found.states is not None
+        return Posterior._make(X, found.states, found.transitions, found.log_prob)
+
+    def viterbi(self, X: Any) -> tuple[list[Floats], Floats]:
+        """Most probable hidden states of every sequence, and the log probabilities of sequence and states together.
+
+        Sequences go with models as in `posterior`.
+        """
+        self._require_axis()
+        return best_paths(self, read(self.emission, X))
+
+    def stationary(self) -> Floats:
+        """Share of time that every model spends in every state in the long run, ``(N, n)``.
+
+        The limit of the average over time of the chain that begins with ``initial``. Where the stationary distribution
+        is unique this is it, whatever the first state; else the chain ends in one of several classes of states, and
+        ``initial`` says how likely in which.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])
+        >>> mc.HMMs([[1.0, 0.0]], [[[0.9, 0.1], [0.3, 0.7]]], emission).stationary().round(4)
+        array([[0.75, 0.25]])
+        """
+        self._require_axis()
+        return long_run(to_numpy(self.initial), to_numpy(self.transition))
+
+    @property
+    def emission_parameters(self) -> int:
+        """Free parameters of the emissions of one model; of the largest, where sizes differ."""
+        return int(self.initial.shape[-1]) * free_parameters(self.emission)
+
+    @property
+    def n_parameters(self) -> Floats:
+        """Free parameters of every model, ``(N,)``; probabilities that are zero count as impossible, not as free."""
+        n = self.initial.shape[-1]
+        beyond = np.arange(n) >= self.n_states[..., None]
+        first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
+        step = np.sum((to_numpy(self.transition) > 0) & ~beyond[..., :, None], axis=(-2, -1)) - self.n_states
+        return np.asarray(first + step + self.n_states * free_parameters(self.emission))
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion, ``(N,)``; smaller is better.
+
+        Sequences go with models as in `posterior`: one model is judged by all sequences, model i of several by sequence
+        i.
+        """
+        self._require_axis()
+        X = read(self.emission, X)
+        value = own_log_prob(self, X)
+        seen = X.lengths
+        if len(self) == 1:
+            value, seen = value.sum(keepdims=True), seen.sum(keepdims=True)
+        return np.asarray(-2 * value + self.n_parameters * np.log(np.maximum(seen, 1)))
+
+    def estimator(self) -> HMM:
+        """Return the estimator that knows what sequences of these models look like."""
+        from mercer.models.hmm_estimator import HMM
+
+        return HMM(n_states=int(self.initial.shape[-1]), emission=self.emission.estimator())
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` sequences of ``length`` observations from every model, ``(N, size, length, ...)``."""
@@ -165,6 +296,18 @@ class HMMs(Batch):
         where = np.arange(size * length)
         chosen = emitted[models, states.reshape(len(self), -1), where]
         return chosen.reshape(len(self), size, length, *emitted.shape[3:])
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
+        """Fisher scores of every sequence under every model, ``(N, M, P)``, sums over time (FK-8, FK-9).
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M sequences.
+        parametrization : {"logit", "weight"}, default="logit"
+            Probabilities by their logits, or by unnormalised weights at the normalised point.
+        """
+        return hmm_scores(self, X, parametrization)
 
     # -- coupling -----------------------------------------------------------------------------------------
 

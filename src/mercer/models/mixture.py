@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,15 @@ from mercer.families._estimator import Context, Estimator, segment_sum, segments
 from mercer.families._family import random_generator
 from mercer.families._simplex import checked_probability, drawn, normalised
 from mercer.families.gaussian import Gaussian
-from mercer.models._em import expect, generator, numbers, seed_shares, side_by_side, some_segments, spread
+from mercer.models._fitting.mixture_steps import (
+    expect,
+    generator,
+    numbers,
+    seed_shares,
+    side_by_side,
+    some_segments,
+    spread,
+)
 
 
 class Mixtures(Batch):
@@ -74,6 +83,34 @@ class Mixtures(Batch):
         """Return the estimator that knows what data of these mixtures look like."""
         return Mixture(self.components.estimator(), n_components=int(self.weights.shape[-1]))
 
+    @classmethod
+    def from_sklearn(cls, models: Any) -> Mixtures:
+        """Read scikit-learn's ``GaussianMixture``, one or a list of equal size, of any covariance type.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> from sklearn.mixture import GaussianMixture
+        >>> x = np.random.default_rng(0).normal(size=(50, 2))
+        >>> mc.Mixtures.from_sklearn(GaussianMixture(2, covariance_type="tied", random_state=0).fit(x))
+        Mixtures(shape=(1,), components=Gaussians)
+        """
+        from mercer.models._interop import gaussian_mixture, joined
+
+        found: Mixtures = joined(models, gaussian_mixture, cls.concat)
+        return found
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Join batches of mixtures with the same number of components."""
+        sizes = sorted({int(batch.weights.shape[-1]) for batch in batches})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"mixtures of {sizes[0]} and of {sizes[-1]} components do not go into one batch: keep two batches, "
+                "which a kernel compares as kernel(p, q)"
+            )
+        return super().concat(batches)
+
     def log_prob(self, x: Any) -> Array:
         """Log density of every point, ``(*B, n) x (*B, T, *event) -> (*B, n, T)``."""
         return logsumexp(self._log_joint(x), axis=-2)
@@ -90,6 +127,12 @@ class Mixtures(Batch):
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))
         return table + safe_log(self.weights)[..., None]
+
+    def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
+        """Scores of every point, ``(*B, T, P)``: of the weights, and of components times posteriors (FK-5)."""
+        from mercer.models._scores.scores import mixture_scores  # which knows hidden Markov models, made of mixtures
+
+        return mixture_scores(self, x, parametrization)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""

@@ -1,0 +1,271 @@
+"""How kernels on sequences do on real sets: the table of docs/real_data.md.
+
+    MERCER_DATA=... python benchmarks/accuracy_sequences.py            # all sets, about an hour on two cores
+    MERCER_DATA=... python benchmarks/accuracy_sequences.py gunpoint   # one of them
+
+Every parameter is chosen inside the training part of every outer fold, by a grid search there. Beside every kernel
+stand plain baselines, and for sequences of different lengths one that sees nothing but the length.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
+
+import mercer as mc
+from mercer import datasets
+
+Method = tuple[Any, dict[str, list[Any]]]
+"""A pipeline and the grid that is searched inside the training folds."""
+
+C = [1, 10, 100]
+
+
+@dataclass
+class Task:
+    """Data, outer folds and methods."""
+
+    X: mc.Sequences
+    y: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    methods: dict[str, Method]
+    groups: np.ndarray | None = None
+    inner: int = 5
+    notes: str = ""
+    published: dict[str, float] = field(default_factory=dict)
+
+
+def summaries(X: Any) -> np.ndarray:
+    """Means and standard deviations over time."""
+    return np.array([np.r_[x.mean(axis=0), x.std(axis=0)] for x in mc.Sequences(X)])
+
+
+def stacked(X: Any) -> np.ndarray:
+    """Series of one length as rows."""
+    return np.stack([np.ravel(x) for x in mc.Sequences(X)])
+
+
+def moments_svm() -> Method:
+    """Baseline: an RBF machine on means and standard deviations."""
+    return make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}
+
+
+def nearest() -> Method:
+    """Baseline: the nearest series."""
+    return make_pipeline(FunctionTransformer(stacked), KNeighborsClassifier(1)), {}
+
+
+def length_only() -> Method:
+    """Baseline: an RBF machine on the length alone."""
+    return make_pipeline(mc.Lengths(), StandardScaler(), SVC()), {"svc__C": C}
+
+
+def on_vectors(kernel: Any, derivatives: bool, **grid: list[Any]) -> Method:
+    """Standardise every channel, perhaps with derivatives, then a kernel and a support vector machine."""
+    steps = [mc.Derivatives(1)] if derivatives else []
+    name = type(kernel).__name__.lower()
+    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
+    return make_pipeline(*steps, mc.PerStep(StandardScaler()), kernel, SVC(kernel="precomputed")), searched
+
+
+def on_symbols(kernel: Any, **grid: list[Any]) -> Method:
+    """Put a kernel on strings before a support vector machine."""
+    name = type(kernel).__name__.lower()
+    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
+    return make_pipeline(kernel, SVC(kernel="precomputed")), searched
+
+
+def series(name: str, *, balanced: int | None = None) -> Task:
+    """Join training and test part of a set of the UCR archive, in ten folds, as mehta2010 has them."""
+    found = datasets.fetch_ucr(name)
+    X, y = found.data, np.asarray(found.target)
+    if balanced:
+        rng = np.random.default_rng(0)
+        rows = [rng.permutation(np.flatnonzero(y == label))[: balanced // 2] for label in np.unique(y)]
+        keep = np.sort(np.concatenate(rows))
+        X, y = X[keep], y[keep]
+    folds = list(StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+    hmm = mc.HMM(n_states=4, random_state=0)
+    methods = {"nearest neighbour": nearest(), "mean + sd, SVM": moments_svm()}
+    for derivatives in (False, True):
+        with_ = " with derivatives" if derivatives else ""
+        methods[f"ProbabilityProduct(HMM){with_}"] = on_vectors(
+            mc.ProbabilityProduct(hmm, rho=0.5, length=10),
+            derivatives,
+            rho=[0.5, 1.0],
+            length=[2, 10, 30],
+            model__prior_strength=[2.0, 10.0, 50.0],
+        )
+        methods[f"MeanMap(HMM){with_}"] = on_vectors(
+            mc.MeanMap(hmm, gamma=0.5, length=10),
+            derivatives,
+            length=[2, 10, 30],
+            gamma=[0.1, 1.0],
+            model__prior_strength=[2.0, 10.0, 50.0],
+        )
+        methods[f"Fisher(HMM){with_}"] = on_vectors(
+            mc.Fisher(hmm, information="diagonal", per="step"), derivatives, model__n_states=[4, 8]
+        )
+    return Task(X, y, folds, methods)
+
+
+def gunpoint() -> Task:
+    """Gun-Point: mehta2010 has errors of .165 (mean map) and .230 (probability product)."""
+    return series("GunPoint")
+
+
+def ecg() -> Task:
+    """ECG200: mehta2010 has .240."""
+    return series("ECG200")
+
+
+def coffee() -> Task:
+    """Coffee: mehta2010 has .214."""
+    return series("Coffee")
+
+
+def wafer() -> Task:
+    """Wafer, 1,524 balanced series: mehta2010 has .077."""
+    return series("Wafer", balanced=1524)
+
+
+def vowels() -> Task:
+    """Speakers by a vowel, of 7 to 29 frames: the official split."""
+    found = datasets.fetch_japanese_vowels()
+    train = np.asarray(found.split) == "train"
+    hmm = mc.HMM(n_states=3, random_state=0)
+    methods = {
+        "length only": length_only(),
+        "mean + sd, SVM": moments_svm(),
+        "ProbabilityProduct(HMM)": on_vectors(
+            mc.ProbabilityProduct(hmm, rho=0.5, length=10),
+            False,
+            rho=[0.5, 1.0],
+            length=[3, 10],
+            model__prior_strength=[5.0, 20.0, 50.0],
+        ),
+        "ProbabilityProduct(HMM, prior=None)": on_vectors(
+            mc.ProbabilityProduct(mc.HMM(n_states=3, prior=None, random_state=0), rho=1.0, length=10),
+            False,
+            length=[3, 10],
+        ),
+        "MeanMap(HMM)": on_vectors(
+            mc.MeanMap(hmm, gamma=0.1, length=10),
+            False,
+            length=[3, 10],
+            gamma=[0.02, 0.1],
+            model__prior_strength=[5.0, 20.0, 50.0],
+        ),
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), False, model__n_states=[3, 6]),
+    }
+    folds = [(np.flatnonzero(train), np.flatnonzero(~train))]
+    return Task(found.data, np.asarray(found.target), folds, methods)
+
+
+def digits() -> Task:
+    """Spoken digits of 6 to 92 frames, in five folds."""
+    found = datasets.fetch_fsdd()
+    y = np.asarray(found.target)
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+    methods = {
+        "length only": length_only(),
+        "mean + sd, SVM": moments_svm(),
+        "Fisher(HMM)": on_vectors(
+            mc.Fisher(mc.HMM(n_states=10, random_state=0), information="diagonal", per="step"),
+            False,
+            model__n_states=[10, 20],
+        ),
+    }
+    return Task(found.data, y, folds, methods, inner=3)
+
+
+def splice() -> Task:
+    """Exon or intron: 500 halves of splice windows each, grouped by gene."""
+    found = datasets.fetch_hs3d()
+    y, groups = np.asarray(found.target), np.asarray(found.groups)
+    rng = np.random.default_rng(0)
+    keep = np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:500] for label in np.unique(y)]))
+    X, y, groups = found.data[keep], y[keep], groups[keep]
+    folds = list(GroupKFold(10).split(np.zeros(len(y)), y, groups))
+    methods = {
+        "Spectrum": on_symbols(mc.Spectrum(3), k=[2, 3, 4]),
+        "Fisher(MarkovChain)": on_symbols(
+            mc.Fisher(mc.MarkovChain(order=2), information="diagonal", per="step"), model__order=[1, 2, 3]
+        ),
+        "Fisher(HMM)": on_symbols(
+            mc.Fisher(mc.HMM(n_states=4, random_state=0), information="diagonal", per="step"),
+            model__n_states=[4, 8],
+        ),
+        "ProbabilityProduct(MarkovChain)": on_symbols(
+            mc.ProbabilityProduct(mc.MarkovChain(order=1), rho=0.5, length=10),
+            length=[2, 5, 20],
+            model__prior_strength=[1.0, 5.0, 20.0],
+        ),
+        "ProbabilityProduct(HMM)": on_symbols(
+            mc.ProbabilityProduct(mc.HMM(n_states=4, random_state=0), rho=0.5, length=10),
+            length=[3, 10],
+            model__prior_strength=[5.0, 20.0],
+        ),
+    }
+    return Task(X, y, folds, methods, groups=groups)
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "vowels": vowels,
+    "gunpoint": gunpoint,
+    "ecg": ecg,
+    "coffee": coffee,
+    "wafer": wafer,
+    "splice": splice,
+    "digits": digits,
+}
+
+
+def errors(task: Task, method: Method) -> Iterator[float]:
+    """Error of every outer fold, with parameters chosen inside its training part."""
+    pipeline, grid = method
+    for train, test in task.folds:
+        y = task.y[train]
+        groups = None if task.groups is None else task.groups[train]
+        if groups is None:
+            inner = StratifiedKFold(task.inner, shuffle=True, random_state=1)
+        else:
+            inner = GroupKFold(task.inner)
+        search = GridSearchCV(pipeline, grid, cv=inner) if grid else pipeline
+        if grid:
+            search.fit(task.X[train], y, groups=groups)
+        else:
+            search.fit(task.X[train], y)
+        yield float(np.mean(search.predict(task.X[test]) != task.y[test]))
+
+
+def main(names: list[str]) -> None:
+    """Print a table for every set that is asked for."""
+    warnings.filterwarnings("ignore", category=UserWarning)
+    for name in names or list(TASKS):
+        task = TASKS[name]()
+        lengths, classes = task.X.lengths, len(set(task.y.tolist()))
+        print(f"\n{name}: {task.y.size} sequences of {lengths.min()} to {lengths.max()} steps,", end=" ")
+        print(f"{classes} classes, {len(task.folds)} outer folds")
+        print(f"\n| {name} | error | sd over folds | seconds |\n|---|---|---|---|", flush=True)
+        for label, method in task.methods.items():
+            begin = time.perf_counter()
+            found = list(errors(task, method))
+            seconds = time.perf_counter() - begin
+            spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "one split"
+            print(f"| {label} | {np.mean(found):.3f} | {spread} | {seconds:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,130 @@
+"""Log-likelihoods and posteriors of hidden Markov models: ours beside dynamax and glhmm, on one core.
+
+500 sequences of 200 vectors in 4 dimensions, 10 states, diagonal Gaussians, one shared model, float64. All times are of
+whole calls, densities included; all sequences have one length, because dynamax knows no other, and its compilation is
+not counted. The answers are compared first. glhmm has full covariances only, where ours are asked the same. Peers that
+are not installed are left out.
+
+Run: taskset -c 0 python benchmarks/bench_hmm_inference.py
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np
+from _measure import best
+
+import mercer as mc
+from mercer.models._forward.interface import Runs, Symbols, expectations
+
+N, LENGTH, STATES, DIMENSION = 500, 200, 10, 4
+
+
+def make(structure: str = "diagonal") -> tuple[mc.HMMs, mc.Sequences]:
+    rng = np.random.default_rng(0)
+    mean, variance = rng.normal(size=(1, STATES, DIMENSION)), rng.uniform(0.5, 2.0, size=(1, STATES, DIMENSION))
+    covariance = variance[..., None] * np.eye(DIMENSION) if structure == "full" else variance
+    models = mc.HMMs(
+        rng.dirichlet(np.ones(STATES), 1), rng.dirichlet(np.ones(STATES), (1, STATES)), mc.Gaussians(mean, covariance)
+    )
+    return models, mc.Sequences(models.sample(LENGTH, N, random_state=1)[0])
+
+
+def ours(structure: str) -> tuple[float, float]:
+    models, X = make(structure)
+    values = best(lambda: models.log_prob(X), repeat=20)
+    posteriors = best(lambda: models.posterior(X), repeat=20)
+    print(f"ours, {structure:8s}: log-likelihoods {1e3 * values:6.2f} ms, posteriors {1e3 * posteriors:6.2f} ms")
+    return values, posteriors
+
+
+def dynamax(values: float, posteriors: float) -> None:
+    try:
+        import jax
+        import jax.numpy as jnp
+        from dynamax.hidden_markov_model import hmm_filter, hmm_smoother
+    except ImportError:
+        print("dynamax is not installed: nothing to compare with")
+        return
+    jax.config.update("jax_enable_x64", True)
+    models, X = make()
+    initial, transition = jnp.asarray(np.asarray(models.initial[0])), jnp.asarray(np.asarray(models.transition[0]))
+    mean, variance = (jnp.asarray(np.asarray(p[0])) for p in (models.emission.mean, models.emission.covariance))
+
+    def densities(x):
+        difference = x[:, None, :] - mean
+        return -0.5 * jnp.sum(difference**2 / variance + jnp.log(2 * jnp.pi * variance), axis=-1)
+
+    def smoothed(x):
+        found = hmm_smoother(initial, transition, densities(x))
+        return found.marginal_loglik, found.smoothed_probs, found.trans_probs
+
+    x = jnp.asarray(X.values.reshape(N, LENGTH, DIMENSION))
+    log_prob = jax.jit(jax.vmap(lambda one: hmm_filter(initial, transition, densities(one)).marginal_loglik))
+    posterior = jax.jit(jax.vmap(smoothed))
+    np.testing.assert_allclose(log_prob(x), models.log_prob(X)[0], rtol=1e-10)
+    found = models.posterior(X)
+    _, states, transitions = posterior(x)
+    np.testing.assert_allclose(states.reshape(-1, STATES), np.concatenate(list(found)), atol=1e-9)
+    np.testing.assert_allclose(transitions, found.transitions, atol=1e-8)
+    theirs = best(lambda: log_prob(x).block_until_ready(), repeat=20)
+    both = best(lambda: jax.block_until_ready(posterior(x)), repeat=20)
+    print(
+        f"dynamax       : log-likelihoods {1e3 * theirs:6.2f} ms ({theirs / values:.1f}x ours), posteriors "
+        f"{1e3 * both:6.2f} ms ({both / posteriors:.1f}x ours)"
+    )
+
+
+def glhmm(posteriors: float) -> None:
+    try:
+        from glhmm.glhmm import glhmm as peer
+    except ImportError:
+        print("glhmm is not installed: nothing to compare with")
+        return
+    X = make("full")[1]
+    few = 20  # it goes through sequences one by one, slowly
+    model = peer(K=STATES, covtype="full", model_mean="state", model_beta="no")
+    flat, ends = np.asarray(X.values[: few * LENGTH]), np.arange(0, few * LENGTH, LENGTH)
+    indices = np.stack([ends, ends + LENGTH], axis=1)
+    options = {"cyc": 1, "initrep": 0, "verbose": False}
+    try:
+        model.train(X=None, Y=flat, indices=indices, options=options)
+        seconds = best(lambda: model.decode(X=None, Y=flat, indices=indices), repeat=3) * N / few
+    except Exception as error:  # another version has another interface
+        print(f"glhmm could not be run here: {error}")
+        return
+    print(f"glhmm, full   : posteriors {1e3 * seconds:8.1f} ms ({seconds / posteriors:.0f}x ours)")
+
+
+def expectation_steps() -> None:
+    """Time expectation steps of own models: what an iteration of EM costs beside its estimates."""
+    rng = np.random.default_rng(0)
+    for count, length, n, symbols in ((1000, 100, 3, 2), (1, 5000, 8, 4), (16, 5000, 8, 4)):
+        initial, transition = rng.dirichlet(np.ones(n), count), rng.dirichlet(np.ones(n), (count, n))
+        evidence = Symbols(rng.integers(0, symbols, count * length), rng.dirichlet(np.ones(symbols), (count, n)))
+        runs = Runs.own(np.arange(0, count * length + 1, length))
+        seconds = best(lambda a=initial, b=transition, e=evidence, r=runs: expectations(a, b, e, r), repeat=20)
+        print(
+            f"expectations  : {count:4d} sequences of {length:4d} symbols, own models of {n} states: "
+            f"{1e3 * seconds:5.2f} ms, {1e9 * seconds / (count * length):4.1f} ns a symbol"
+        )
+
+
+def fisher_scores() -> None:
+    """Exact Fisher scores stand in `bench_fisher.py`."""
+
+
+def main() -> None:
+    with mc.config(n_jobs=1):
+        values, posteriors = ours("diagonal")
+        dynamax(values, posteriors)
+        glhmm(ours("full")[1])
+        expectation_steps()
+        fisher_scores()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Makers of contenders: kernels with a support vector machine, and the plain baselines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
+
+from mercer.cli._race import Contender
+from mercer.data.lengths import Lengths
+from mercer.data.sequences import Sequences
+
+Floats = np.ndarray[Any, Any]
+COSTS = (1.0, 10.0, 100.0)
+
+
+def with_svm(name: str, *steps: Any, **grid: Any) -> Contender:
+    """Return a kernel, the last of ``steps``, with a support vector machine.
+
+    Parameters
+    ----------
+    name : str
+        Of the contender.
+    *steps : transformers, then a kernel
+        The pipeline.
+    **grid : iterables
+        Values of the kernel's parameters; of another step's, under its name in the pipeline and two underscores.
+    """
+    pipeline = make_pipeline(*steps, SVC(kernel="precomputed"))
+    kernel, others = pipeline.steps[-2][0], {step for step, _ in pipeline.steps}
+    named = {key if key.split("__")[0] in others else f"{kernel}__{key}": values for key, values in grid.items()}
+    return Contender(name, pipeline, {"svc__C": COSTS, **named})
+
+
+def majority() -> Contender:
+    """Return who always says the most frequent class."""
+    return Contender("majority class", DummyClassifier())
+
+
+def only_length(name: str) -> Contender:
+    """Return who knows nothing but the length."""
+    return Contender(name, make_pipeline(Lengths(), StandardScaler(), LogisticRegression()))
+
+
+def logistic(name: str, *steps: Any) -> Contender:
+    """Return logistic regression on features."""
+    estimator = make_pipeline(*steps, LogisticRegression(max_iter=1000))
+    return Contender(name, estimator, {"logisticregression__C": (0.1, 1.0, 10.0)})
+
+
+def linear_svm(name: str, *steps: Any) -> Contender:
+    """Return a linear support vector machine on features."""
+    return Contender(name, make_pipeline(*steps, SVC(kernel="linear")), {"svc__C": (0.01, 0.1, 1.0, 10.0)})
+
+
+def rbf_svm(name: str, *steps: Any) -> Contender:
+    """Return a support vector machine with a Gaussian kernel on standardised features."""
+    estimator = make_pipeline(*steps, StandardScaler(), SVC())
+    return Contender(name, estimator, {"svc__C": (1.0, 10.0), "svc__gamma": ("scale", 0.01, 0.1)})
+
+
+def naive_bayes(name: str, *steps: Any) -> Contender:
+    """Return naive Bayes on counts."""
+    return Contender(name, make_pipeline(*steps, MultinomialNB()), {"multinomialnb__alpha": (0.01, 0.1, 1.0)})
+
+
+def means(*, spread: bool = False) -> FunctionTransformer:
+    """Return a transformer of sequences of vectors to their means, with ``spread`` to standard deviations too."""
+    return FunctionTransformer(_means_and_spread if spread else _means)
+
+
+def moments() -> FunctionTransformer:
+    """Return a transformer of sequences of vectors to means and entries of covariances."""
+    return FunctionTransformer(_moments)
+
+
+def shares() -> FunctionTransformer:
+    """Return a transformer of sequences of symbols to the share of every code."""
+    return FunctionTransformer(_shares)
+
+
+def _means(X: Any) -> Floats:
+    return np.array([np.mean(points, axis=0) for points in X])
+
+
+def _means_and_spread(X: Any) -> Floats:
+    """Means and standard deviations of what was observed; 0 where nothing was."""
+    X = Sequences(X)
+    owner = np.repeat(np.arange(len(X)), X.lengths)
+    seen = ~np.isnan(X.values)
+
+    def average(values: Floats) -> Floats:
+        total, count = np.zeros((2, len(X), values.shape[1]))
+        np.add.at(total, owner, np.where(seen, values, 0.0))
+        np.add.at(count, owner, seen)
+        return total / np.maximum(count, 1)
+
+    mean = average(X.values)
+    return np.hstack([mean, np.sqrt(average((X.values - mean[owner]) ** 2))])
+
+
+def _moments(X: Any) -> Floats:
+    """Means and entries of the covariances."""
+    upper = np.triu_indices(len(X[0][0]))
+    return np.array([[*np.mean(points, axis=0), *np.cov(points.T, bias=True)[upper]] for points in X])
+
+
+def _shares(X: Any) -> Floats:
+    X = Sequences(X)
+    codes = X.alphabet.n_codes  # ambiguity codes are columns of their own
+    cells = np.repeat(np.arange(len(X)) * codes, X.lengths) + X.values
+    counts = np.bincount(cells, minlength=len(X) * codes).reshape(len(X), codes)
+    return counts / np.maximum(X.lengths, 1)[:, None]

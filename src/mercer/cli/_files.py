@@ -1,0 +1,165 @@
+"""The task in a file of sequences: how it is read, and who races on symbols and on vectors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from mercer.cli._contenders import logistic, majority, means, only_length, rbf_svm, shares, with_svm
+from mercer.cli._race import INNER_FOLDS, Contender, Task
+from mercer.data._text import Records
+from mercer.data.fasta import read_fasta
+from mercer.data.sequences import Sequences
+from mercer.data.timeseries import read_ts, read_ucr
+from mercer.data.transformers import Derivatives, PerStep
+from mercer.kernels.empirical import EmpiricalMeanMap
+from mercer.kernels.fisher import Fisher
+from mercer.kernels.meanmap import MeanMap
+from mercer.kernels.product import ProbabilityProduct
+from mercer.kernels.spectrum import Spectrum
+from mercer.models.hmm_estimator import HMM
+from mercer.models.markov_estimator import MarkovChain
+
+FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas")
+TABLES = (".tsv", ".csv", ".txt")
+
+
+def file_task(
+    path: Path,
+    *,
+    labels: str | None = None,
+    groups: str | None = None,
+    alphabet: str | None = None,
+    limit: int = 300,
+    folds: int = 5,
+    seed: int = 0,
+) -> Task:
+    """Read labelled sequences, and say who races on them.
+
+    Parameters
+    ----------
+    path : Path
+        A FASTA file, a ``.ts`` file or a UCR table; its name says which.
+    labels, groups : str, optional
+        How label and group are found in the header lines of a FASTA file: a field number, or a regular expression.
+    alphabet : str, optional
+        Of a FASTA file; found in it by default.
+    limit : int
+        Take at most so many sequences, at random.
+    folds : int
+        Outer folds, for which every class must have members enough.
+    seed : int
+        Of that choice.
+    """
+    records, grouping, reading = _read(path, labels, groups, alphabet)
+    if records.y is None or records.y.dtype.kind == "f":
+        raise ValueError(f"{path} has no classes, which a race needs: write @classLabel true and the classes")
+    X, y, group = _some(records.X, records.y, grouping, limit, seed)
+    _check_classes(y, group, folds)
+    whole = f"{len(X)} of {len(records.X)}" if len(X) < len(records.X) else str(len(X))
+    kind = f"strings of {X.alphabet.describe()}" if X.alphabet is not None else f"series of dimension {X.dimension}"
+    few, many = X.lengths.min(), X.lengths.max()
+    about = f"{whole} {kind}, length {few if few == many else f'{few} to {many}'}, {len(np.unique(y))} classes"
+    if group is not None:
+        about += f", {len(np.unique(group))} groups that stay in one fold"
+    return Task(about, X, y, contenders(X, seed), group, reading)
+
+
+def contenders(X: Sequences, seed: int = 0) -> list[Contender]:
+    """Return who races on these sequences: what knows little, plain features, kernels."""
+    blind = [majority()] + ([only_length("length alone")] if len(set(X.lengths)) > 1 else [])
+    return blind + (_on_symbols(seed) if X.is_symbols else _on_vectors(X, seed))
+
+
+def _on_symbols(seed: int) -> list[Contender]:
+    hmm = _hmm(seed)
+    return [
+        logistic("logistic regression on shares", shares(), StandardScaler()),
+        with_svm("Spectrum", Spectrum(3, zero="zero"), k=(2, 3, 4, 5)),
+        with_svm("Fisher, Markov chain", Fisher(MarkovChain(2)), model__order=(1, 2)),
+        with_svm("Fisher, HMM", Fisher(hmm)),
+        with_svm("ProbabilityProduct, Markov chain", ProbabilityProduct(MarkovChain(1), length=10), length=(5, 20)),
+        with_svm("ProbabilityProduct, HMM", ProbabilityProduct(hmm, length=10), length=(5, 20)),
+    ]
+
+
+def _on_vectors(X: Sequences, seed: int) -> list[Contender]:
+    hmm = _hmm(seed)
+    steps = Derivatives(), PerStep(StandardScaler())
+    with_or_without: dict[str, Any] = {"derivatives": (Derivatives(), "passthrough")}
+    near = 0.1 / (X.dimension or 1)  # of standardised values: two of them are 2 d apart, squared
+    gammas = (near, 10 * near)
+    return [
+        rbf_svm("RBF SVM on means and spreads", means(spread=True)),
+        with_svm(
+            "ProbabilityProduct, HMM", *steps, ProbabilityProduct(hmm, length=10), length=(5, 20), **with_or_without
+        ),
+        with_svm("MeanMap, HMM", *steps, MeanMap(hmm, gamma=near, length=10), gamma=gammas, **with_or_without),
+        with_svm("Fisher, HMM", *steps, Fisher(hmm), **with_or_without),
+        with_svm("EmpiricalMeanMap", *steps, EmpiricalMeanMap(gamma=near), gamma=gammas, **with_or_without),
+    ]
+
+
+def _hmm(seed: int) -> HMM:
+    """Return a small model that is quick to fit: a race is a first look."""
+    return HMM(n_states=3, n_iter=30, n_init=1, random_state=seed)
+
+
+def _read(path: Path, labels: str | None, groups: str | None, alphabet: str | None) -> tuple[Records, Any, str]:
+    """Read a file by its name; returns the records, a group for each or None, and the code that reads them."""
+    suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
+    if suffix in FASTA:
+        return _read_fasta(path, labels, groups, alphabet)
+    wrong = [name for name, value in (("--labels", labels), ("--groups", groups), ("--alphabet", alphabet)) if value]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is for FASTA files, whose names end in {', '.join(FASTA)}: leave it out")
+    if suffix == ".ts":
+        return read_ts(path), None, f"X, y = mc.read_ts({str(path)!r})\n"
+    if suffix in TABLES:
+        return read_ucr(path), None, f"X, y = mc.read_ucr({str(path)!r})\n"
+    known = ", ".join((*FASTA, ".ts", *TABLES))
+    raise ValueError(f"{path} has the ending {suffix!r}, which does not say what it is: give it one of {known}")
+
+
+def _read_fasta(path: Path, labels: str | None, groups: str | None, alphabet: str | None) -> tuple[Records, Any, str]:
+    if labels is None:
+        raise ValueError(
+            f"{path} needs --labels to find the class in every header line: a field number, counted from 0 where "
+            "| and blanks separate fields, or a regular expression with one group"
+        )
+    options: dict[str, Any] = {"labels": _rule(labels)} | ({"alphabet": alphabet} if alphabet else {})
+    records = read_fasta(path, duplicates="number", **options)
+    if len({text.split()[0] for text in records.descriptions}) < len(records.X):
+        options["duplicates"] = "number"
+    shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    of = None if groups is None else read_fasta(path, **options | {"labels": _rule(groups)}).y
+    return records, of, f"X, y = mc.read_fasta({str(path)!r}, {shown})\n"
+
+
+def _rule(text: str) -> str | int:
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _some(X: Sequences, y: Any, groups: Any, limit: int, seed: int) -> tuple[Sequences, Any, Any]:
+    if len(X) <= limit:
+        return X, y, groups
+    some = np.sort(np.random.default_rng(seed).permutation(len(X))[:limit])
+    return X[some], y[some], None if groups is None else groups[some]
+
+
+def _check_classes(y: Any, groups: Any, folds: int) -> None:
+    names, counts = np.unique(y, return_counts=True)
+    if len(names) < 2:
+        raise ValueError(f"there is one class, {str(names[0])!r}: a race needs two, so look at --labels")
+    i = int(np.argmin(counts))
+    if counts[i] < folds or counts[i] - -(-counts[i] // folds) < INNER_FOLDS:
+        raise ValueError(
+            f"class {str(names[i])!r} has {counts[i]} members, too few for {folds} folds with {INNER_FOLDS} inside: "
+            "leave it out, or give more data (--limit, --folds)"
+        )
+    if groups is not None and len(np.unique(groups)) < max(folds, INNER_FOLDS + 1):
+        raise ValueError(f"there are {len(np.unique(groups))} groups, too few for {folds} folds: look at --groups")

@@ -1,0 +1,261 @@
+"""Read FASTA files: names and labels from the headers, symbols by whole arrays of bytes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data import _ragged
+from mercer.data._forms import offsets_of
+from mercer.data._header_labels import Labels, rule_of
+from mercer.data._symbols import NAMED
+from mercer.data._text import Records, Source, Text, decoded, read_text
+from mercer.data.alphabet import Alphabet
+from mercer.data.sequences import Sequences
+
+_NEWLINE, _HEADER, _COMMENT, _STOP = (ord(c) for c in "\n>;*")
+_BLANKS = b" \t\n\v\f"
+
+
+def read_fasta(
+    path: Source,
+    *,
+    labels: Labels | None = None,
+    alphabet: Any = None,
+    unknown: str = "raise",
+    drop: str = "",
+    duplicates: str = "raise",
+) -> Records:
+    r"""Read a FASTA file: sequences with ids, and labels from their header lines.
+
+    A record may have many lines, blank ones among them; lines that begin with ``;`` are comments. Line ends of any
+    system are read, and so are gzipped files. The id is the first word of the header.
+
+    Parameters
+    ----------
+    path : str, path or open file
+        Plain or gzipped.
+    labels : str, int, callable or mapping, optional
+        How a header line (without ``>``) becomes the label of its sequence. A str is a regular expression with one
+        group, searched in the line; an int is a field, counted from 0 or from the end, where ``|`` and blanks
+        separate fields; a callable gets the line; a mapping is asked for the id.
+    alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
+        By default found in the file: DNA or RNA if nine in ten letters are A, C, G, T or U, N and the rest are IUPAC
+        codes, else protein if all letters are amino acids, else the characters as they are. Give it when training
+        and test data are two files.
+    unknown : {"raise", "missing"}
+        What to do with a symbol that is not in the alphabet.
+    drop : str, default=""
+        Characters to leave out, such as ``"-."`` for the gaps of an alignment. Blanks always are, and so is a ``*``
+        at the end of a sequence (the stop codon of a protein) unless the alphabet has it.
+    duplicates : {"raise", "number"}
+        What to do where two sequences have one id: raise, or call the second one ``id.2``, and so on.
+
+    Returns
+    -------
+    Records
+        ``X, y = read_fasta(path, labels=...)``; the header lines are in its field ``descriptions``.
+
+    See Also
+    --------
+    read_ts : Time series of the aeon and UEA archives.
+    read_ucr : Time series of the UCR archive.
+
+    Examples
+    --------
+    >>> import io
+    >>> import mercer as mc
+    >>> text = ">s1|exon first\nACGT\nACG\n>s2|intron\nggtnn\n"
+    >>> X, y = mc.read_fasta(io.StringIO(text), labels=1)
+    >>> X
+    Sequences(2 sequences of symbols from ACGT (dna), lengths 5 to 7)
+    >>> X.ids, list(X), y
+    (('s1|exon', 's2|intron'), ['ACGTACG', 'GGTNN'], array(['exon', 'intron'], dtype='<U6'))
+    >>> mc.read_fasta(io.StringIO(text), labels=r"\|(\w+)").y.tolist()
+    ['exon', 'intron']
+    """
+    if duplicates not in ("raise", "number"):
+        raise ValueError(f"duplicates={duplicates!r} must be 'raise' or 'number'")
+    if unknown not in ("raise", "missing"):
+        raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
+    text = read_text(path, "FASTA")
+    known = None if alphabet is None else Alphabet.of(alphabet)
+    records = _split(text, drop, keep_stop=known is not None and "*" in known.symbols)
+    descriptions = tuple(_description(text, records, i) for i in range(len(records.headers)))
+    ids = _ids(text, records, descriptions, duplicates)
+    y = None if labels is None else _labelled(text, records, descriptions, ids, labels)
+    known = known or _guess(records.values)
+    codes = known._lookup("characters", records.values, f"sequence {ids[0]!r}")
+    bad = np.flatnonzero(codes < 0)
+    if len(bad) and unknown == "raise":
+        (owner, *_), (position, *_) = _ragged.locate(records.offsets, bad[:1])
+        symbol = records.values[bad[0]]
+        sentence = known._unknown("characters", symbol, int(position))
+        sentence = sentence.replace("take it out", f"pass drop={chr(symbol)!r} to leave it out")
+        raise text.error(records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {sentence}")
+    codes[bad] = known.missing
+    return Records(Sequences._make(codes, records.offsets, known, ids), y, descriptions)
+
+
+class _Split(NamedTuple):
+    """Records of a file: where their headers are, and their symbols end to end."""
+
+    raw: NDArray[np.uint8]
+    line_starts: NDArray[np.int64]
+    headers: NDArray[np.int64]
+    """Lines of the headers, counted from 0."""
+    kept: NDArray[np.bool_]
+    """Which bytes of the file are symbols."""
+    values: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    def line(self, record: int) -> int:
+        """Return the line of a record's header, counted from 1."""
+        return int(self.headers[record]) + 1
+
+    def line_of_symbol(self, record: int, position: int) -> int:
+        """Return the line of a symbol, counted from 1."""
+        start = self.line_starts[self.headers[record]]
+        byte = start + np.flatnonzero(self.kept[start:])[position]
+        return int(np.searchsorted(self.line_starts, byte, side="right"))
+
+
+def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
+    """Cut a file into records without a loop over lines or characters."""
+    raw = np.frombuffer(text.raw, dtype=np.uint8)
+    ends = np.flatnonzero(raw == _NEWLINE)
+    starts = np.concatenate([[0], ends + 1])
+    ends = np.append(ends, len(raw))
+    first = np.zeros(len(starts), dtype=np.uint8)
+    filled = starts < ends
+    first[filled] = raw[starts[filled]]
+    headers = np.flatnonzero(first == _HEADER)
+    aside = np.flatnonzero((first == _HEADER) | (first == _COMMENT))
+    # +1 where such a line begins, -1 at the newline after it: the running sum is 1 inside.
+    edges = np.zeros(len(raw) + 1, dtype=np.int8)
+    edges[starts[aside]] = 1
+    edges[ends[aside]] = -1
+    kept = np.cumsum(edges, dtype=np.int8)[:-1] == 0
+    ignored = np.zeros(256, dtype=bool)
+    ignored[list(_BLANKS + drop.encode("ascii", "ignore"))] = True
+    kept &= ~ignored[raw]
+    _check_beginning(text, raw, starts, headers, kept)
+    values = raw[kept]
+    lengths = np.add.reduceat(kept, starts[headers], dtype=np.int64)
+    out = _Split(raw, starts, headers, kept, values, offsets_of(lengths))
+    _check_ascii(text, out)
+    if not keep_stop:
+        out = _without_stops(out)
+    empty = np.flatnonzero(np.diff(out.offsets) == 0)
+    if len(empty):
+        i = int(empty[0])
+        sentence = f"{_description(text, out, i).split(' ')[0]!r} has no symbols; leave it out of the file"
+        raise text.error(out.line(i), f"sequence {sentence}")
+    return out
+
+
+def _check_beginning(
+    text: Text,
+    raw: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    headers: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+) -> None:
+    end = starts[headers[0]] if len(headers) else len(raw)
+    at = int(np.argmax(kept[:end])) if end else 0
+    if end and kept[at]:
+        line = int(np.searchsorted(starts, at, side="right"))
+        shown = text.raw[at : at + 20].split(b"\n")[0]
+        raise text.error(line, f"{decoded(shown)!r} stands before the first header; begin every sequence with >name")
+    if not len(headers):
+        raise ValueError(f"{text.name} has no header line; begin every sequence with >name")
+
+
+def _check_ascii(text: Text, records: _Split) -> None:
+    if len(records.values) and records.values.max() > 127:
+        (owner, *_), (position, *_) = _ragged.locate(records.offsets, np.flatnonzero(records.values > 127)[:1])
+        byte = records.values[records.offsets[owner] + position]
+        raise text.error(
+            records.line_of_symbol(owner, position),
+            f"the byte {byte:#x} at position {position} of the sequence is not ASCII; take it out",
+        )
+
+
+def _without_stops(records: _Split) -> _Split:
+    """Take out the ``*`` at the end of sequences."""
+    last = records.offsets[1:][np.diff(records.offsets) > 0] - 1
+    stops = last[records.values[last] == _STOP]
+    if not len(stops):
+        return records
+    lengths = np.diff(records.offsets)
+    lengths[np.searchsorted(records.offsets, stops, side="right") - 1] -= 1
+    return records._replace(values=np.delete(records.values, stops), offsets=offsets_of(lengths))
+
+
+def _description(text: Text, records: _Split, i: int) -> str:
+    start = records.line_starts[records.headers[i]] + 1
+    end = text.raw.find(b"\n", start)
+    return decoded(text.raw[start : end if end >= 0 else None]).strip()
+
+
+def _ids(text: Text, records: _Split, descriptions: tuple[str, ...], duplicates: str) -> tuple[str, ...]:
+    seen: dict[str, int] = {}
+    ids = []
+    for i, description in enumerate(descriptions):
+        if not description:
+            raise text.error(records.line(i), "the header has no name; write one after >")
+        name = description.split(None, 1)[0]
+        if name in seen and duplicates == "raise":
+            raise text.error(
+                records.line(i),
+                f"the id {name!r} occurs a second time, first in line {records.line(seen[name])}; "
+                "make ids differ, or pass duplicates='number'",
+            )
+        ids.append(name)
+        seen.setdefault(name, i)
+    return numbered(ids) if len(seen) < len(ids) else tuple(ids)
+
+
+def numbered(ids: list[str]) -> tuple[str, ...]:
+    """Make ids differ: the second of a name becomes ``name.2``, or the next number that is free."""
+    taken, count, out = set(ids), dict[str, int](), []
+    for name in ids:
+        count[name] = count.get(name, 0) + 1
+        new = name
+        while count[name] > 1 and (new := f"{name}.{count[name]}") in taken:
+            count[name] += 1
+        taken.add(new)
+        out.append(new)
+    return tuple(out)
+
+
+def _labelled(
+    text: Text, records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels
+) -> NDArray[Any]:
+    label = rule_of(labels)
+    out = []
+    for i, (description, name) in enumerate(zip(descriptions, ids, strict=True)):
+        try:
+            out.append(label(description, name))
+        except LookupError as error:
+            raise text.error(records.line(i), f"the header {description!r} {error.args[0]}") from None
+    return np.array(out)
+
+
+def _guess(values: NDArray[np.uint8]) -> Alphabet:
+    """Find out which alphabet the symbols are from; see `read_fasta`."""
+    counts = np.bincount(values, minlength=256)
+    upper = {c: int(counts[ord(c)] + counts[ord(c.lower())]) for c in map(chr, range(ord("A"), ord("Z") + 1))}
+    gaps = sum(int(counts[ord(c)]) for c in "-.*")
+    if sum(upper.values()) + gaps == len(values):
+        found = {c for c, n in upper.items() if n}
+        for name in ("dna", "rna"):
+            symbols, ambiguous = NAMED[name]
+            plain = sum(upper[c] for c in (*symbols, "N"))
+            if found and found <= {*symbols, *ambiguous} and 10 * plain >= 9 * sum(upper.values()):
+                return Alphabet.of(name)
+        if found and found <= {*NAMED["protein"][0], *NAMED["protein"][1]}:
+            return Alphabet.of("protein")
+    return Alphabet._found("characters", values)

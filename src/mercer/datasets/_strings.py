@@ -1,0 +1,247 @@
+"""Loaders of DNA and proteins: splice sites, promoters, exons and introns, families of proteins."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.data.fasta import numbered, read_fasta
+from mercer.data.sequences import Sequences
+from mercer.datasets._bunch import bunch
+from mercer.datasets._fetch import data_path, open_binary
+
+_FAMILIES = ("Caudal_act", "LuxC", "Patched", "Pkinase", "RRM_1", "SMC_N", "fn3")
+
+
+def fetch_hs3d() -> Bunch:
+    """Load HS3D as halves of splice windows: 5,676 exon and 5,676 intron pieces of human genes, 70 letters each.
+
+    A window of 140 letters around a true splice site is cut at the site: before a donor is exon and after it intron,
+    around an acceptor the other way round.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of DNA with ids such as "EI-1-exon": the file, the window, the half.
+        ``target`` : array of shape (11352,), index into ``target_names``.
+        ``target_names`` : ["exon", "intron"].
+        ``groups`` : array of shape (11352,), the gene's GenBank entry; cut folds by it.
+        ``site`` : array of shape (11352,), "donor" or "acceptor".
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The files ``EI_true.seq`` and ``IE_true.seq`` come from ``$MERCER_DATA/hs3d`` where that environment variable is
+    set, otherwise they are downloaded once with pooch; both are checked by their SHA-256. Windows of one gene
+    overlap: without groups, a fold's test data are partly training data.
+
+    References
+    ----------
+    P. Pollastro and S. Rampone, HS3D, a dataset of Homo sapiens splice regions, Int. J. Mod. Phys. C 13, 2002.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_hs3d
+    >>> fetch_hs3d().data  # doctest: +SKIP
+    Sequences(11352 sequences of symbols from ACGT (dna), lengths 70)
+    """
+    strings, ids, labels, groups, sites = [], [], [], [], []
+    for file, site, halves in (("EI", "donor", ("exon", "intron")), ("IE", "acceptor", ("intron", "exon"))):
+        # A line is "AB000381  ( 1,2,2): CTCC...": entry, number of the window, the window.
+        for entry, number, window in re.findall(
+            r"(\S+?)\s*\(\s*(\d+),.*\): *([A-Z]+)", _text("hs3d", f"{file}_true.seq")
+        ):
+            for label, half in zip(halves, (window[:70], window[70:]), strict=True):
+                strings.append(half)
+                ids.append(f"{file}-{number}-{label}")
+                labels.append(label)
+                groups.append(entry)
+                sites.append(site)
+    return bunch(Sequences(strings, alphabet="dna", ids=ids), labels, _HS3D, groups=groups, site=sites)
+
+
+def fetch_promoters() -> Bunch:
+    """Load UCI's E. coli promoters: 53 promoters and 53 other strings of 57 letters of DNA.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of DNA.
+        ``target`` : array of shape (106,), index into ``target_names``.
+        ``target_names`` : ["+", "-"], + a promoter.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The file ``promotergene.csv`` comes from ``$MERCER_DATA/uci_promoters``; it cannot be downloaded, since it was
+    written from the data of the R package kernlab.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_promoters
+    >>> fetch_promoters().data  # doctest: +SKIP
+    Sequences(106 sequences of symbols from ACGT (dna), lengths 57)
+    """
+    rows = list(csv.DictReader(_text("uci_promoters", "promotergene.csv").splitlines()))
+    ids = [f"promoter-{i + 1}" for i in range(len(rows))]
+    return bunch(_dna([row["sequence"] for row in rows], ids), [row["class"] for row in rows], _PROMOTERS)
+
+
+def fetch_splice() -> Bunch:
+    """Load UCI's primate splice junctions: 3,190 windows of 60 letters of DNA in three classes.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of DNA, with a few ambiguity codes; the ids are the set's own, numbered where
+        two windows have one name.
+        ``target`` : array of shape (3190,), index into ``target_names``.
+        ``target_names`` : ["EI", "IE", "N"]: exon to intron 767, intron to exon 768, neither 1,655.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The file ``splice.csv`` comes from ``$MERCER_DATA/uci_splice`` where that environment variable is set, otherwise
+    it is downloaded once with pooch; both are checked by its SHA-256.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_splice
+    >>> fetch_splice().data  # doctest: +SKIP
+    Sequences(3190 sequences of symbols from ACGT (dna), lengths 60)
+    """
+    rows = list(csv.DictReader(_text("uci_splice", "splice.csv").splitlines()))
+    ids = numbered([row["instance_name"].strip() for row in rows])
+    return bunch(_dna([row["sequence"].strip() for row in rows], list(ids)), [row["label"] for row in rows], _SPLICE)
+
+
+def fetch_intron_exon(*, trim: int = 0) -> Bunch:
+    """Load exons and introns of 586 genes of the fly: 2,709 and 2,123 strings of DNA of very different lengths.
+
+    Parameters
+    ----------
+    trim : int, default=0
+        Letters to cut off at both ends; strings with no letter left are left out. Introns begin with GT and end with
+        AG, which gives the class away, and so does the length (see `mercer.Lengths`).
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of DNA, 3 to 110,416 letters, medians 192 (exons) and 67 (introns).
+        ``target`` : array of shape (n_strings,), index into ``target_names``.
+        ``target_names`` : ["exon", "intron"].
+        ``groups`` : array of shape (n_strings,), the gene's place; cut folds by it.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The files ``exons.fa`` and ``introns.fa`` come from ``$MERCER_DATA/intron_exon_dmel``; they cannot be downloaded,
+    since they were cut from the genes of AUGUSTUS's tutorial.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_intron_exon
+    >>> fetch_intron_exon().data  # doctest: +SKIP
+    Sequences(4832 sequences of symbols from ACGT (dna), lengths 3 to 110416)
+    """
+    if isinstance(trim, bool) or not isinstance(trim, int | np.integer) or trim < 0:
+        raise ValueError(f"trim={trim!r} is not possible: give a whole number, 0 or more")
+    parts = [
+        read_fasta(data_path("intron_exon_dmel", file), alphabet="dna", labels=r"\|(exon|intron)")
+        for file in ("exons.fa", "introns.fa")
+    ]
+    data = Sequences.concat([part.X for part in parts])
+    labels = np.concatenate([part.y for part in parts if part.y is not None])
+    groups = np.array([name.split("|")[0] for name in data.ids or ()])
+    if trim:
+        left = data.lengths > 2 * trim
+        strings = [string[trim:-trim] for string in data[left]]
+        data = Sequences(strings, alphabet="dna", ids=data[left].ids)
+        labels, groups = labels[left], groups[left]
+    return bunch(data, labels, _INTRONS, groups=groups)
+
+
+def fetch_pfam_seeds() -> Bunch:
+    """Load small seed alignments of Pfam, without gaps: 325 proteins of eight families.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : `mercer.Sequences` of amino acids.
+        ``target`` : array of shape (325,), index into ``target_names``.
+        ``target_names`` : list of the families: Caudal_act 9, LuxC 13, Patched 10, Pkinase 38, RRM_1 79, SMC_N 29,
+        fn3 98, globins 49.
+        ``DESCR`` : what the set is and where it comes from.
+
+    Notes
+    -----
+    The files come from ``$MERCER_DATA/pfam_seed_hmmer``; they cannot be downloaded one by one: they are among the
+    examples of HMMER.
+
+    Examples
+    --------
+    >>> from mercer.datasets import fetch_pfam_seeds
+    >>> fetch_pfam_seeds().target_names[:3]  # doctest: +SKIP
+    ['Caudal_act', 'LuxC', 'Patched']
+    """
+    rows: dict[tuple[str, str], str] = {}
+    for family, file in [*((family, family) for family in _FAMILIES), ("globins", "globins4")]:
+        for line in _text("pfam_seed_hmmer", f"{file}.sto").splitlines():
+            if line.strip() and not line.startswith(("#", "//")):  # a block of an alignment: name and residues
+                name, residues = line.split()
+                rows[family, name] = rows.get((family, name), "") + re.sub("[-.]", "", residues)
+    globins = read_fasta(data_path("pfam_seed_hmmer", "globins45.fa"), alphabet="protein").X
+    rows |= {("globins", name): string for name, string in zip(globins.ids or (), globins, strict=True)}
+    ids = [f"{family}/{name}" for family, name in rows]
+    data = Sequences(list(rows.values()), alphabet="protein", ids=ids)
+    return bunch(data, [family for family, _ in rows], _PFAM)
+
+
+def _text(folder: str, file: str) -> str:
+    with open_binary(data_path(folder, file)) as stream:
+        return stream.read().decode("utf-8")
+
+
+def _dna(strings: list[str], ids: list[str]) -> Sequences:
+    return Sequences(strings, alphabet="dna", ids=ids)
+
+
+_HS3D = """\
+HS3D, Homo sapiens splice sites dataset: halves of the true windows
+
+2796 donor (EI) and 2880 acceptor (IE) windows of 140 letters, from GenBank 123, cut at the junction: 5676 pieces of
+exons and 5676 of introns, 70 letters each. Group by gene when data are split.
+No licence is stated; cite P. Pollastro and S. Rampone, HS3D, a dataset of Homo sapiens splice regions, and its
+extraction procedure from a major public database, Int. J. Mod. Phys. C 13(8), 2002.
+"""
+
+_PROMOTERS = """\
+E. coli promoter gene sequences (UCI)
+
+53 promoters (+) and 53 other strings (-) of 57 letters. From the R package kernlab (GPL-2), data set promotergene;
+UCI lists its sets as CC BY 4.0.
+"""
+
+_SPLICE = """\
+Primate splice-junction gene sequences (UCI)
+
+3190 windows of 60 letters: EI (donor) 767, IE (acceptor) 768, N (neither) 1655; 60 letters are ambiguity codes.
+File: github.com/pauldhein/splice-junction-detector, data/splice.csv (MIT); UCI lists its sets as CC BY 4.0.
+"""
+
+_INTRONS = """\
+Exons and introns of Drosophila melanogaster, chromosome 2R
+
+2709 coding exons (3 to 7327 letters, median 192) and 2123 introns (48 to 110416, median 67) of 586 genes of the
+tutorial of AUGUSTUS 3.5.0 (Artistic licence). The length and the ends GT...AG give the class away; group by gene.
+"""
+
+_PFAM = """\
+Seed alignments of Pfam and 45 globins, without gaps (HMMER's examples)
+
+325 proteins: Caudal_act 9, LuxC 13, Patched 10, Pkinase 38, RRM_1 79, SMC_N 29, fn3 98, globins 4 + 45.
+From HMMER 3.3.2, tutorial and testsuite (BSD-3); Pfam is CC0.
+"""

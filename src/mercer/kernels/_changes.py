@@ -1,0 +1,50 @@
+"""Parameters that went into a fit, and whether they were changed since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+from sklearn.exceptions import NotFittedError
+
+from mercer.families._family import is_number
+
+
+def values_of(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return some parameters of a kernel and all of theirs; an estimator counts by its class and its parameters."""
+    if not names:
+        return {}
+    return {
+        name: type(value) if hasattr(value, "get_params") else value
+        for name, value in kernel.get_params(deep=True).items()
+        if name.partition("__")[0] in names
+    }
+
+
+def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Raise where the values of some parameters are not what they were ``then``."""
+    now = values_of(kernel, names)
+    for name in sorted({*then, *now}):  # a class comes before its parameters
+        old, new = then.get(name), now.get(name)
+        if not _same(old, new):
+            raise NotFittedError(
+                f"this {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now: "
+                "call fit again"
+            )
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether two values are the same: one object, which costs nothing, equal numbers, or equal bytes."""
+    if old is new:
+        return True
+    if is_number(old) and is_number(new):
+        return bool(old == new)
+    try:
+        return bool(joblib.hash(old) == joblib.hash(new))
+    except Exception:  # what cannot be pickled, such as two lambdas
+        return False
+
+
+def _shown(value: Any) -> str:
+    text = value.__name__ if isinstance(value, type) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

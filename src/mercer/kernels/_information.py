@@ -1,0 +1,226 @@
+"""Metrics of Fisher scores: inverse roots of an information matrix, estimated, sampled, exact or complete (FK-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Sequences
+from mercer.families._simplex import Simplex
+from mercer.models._scores.scores import alphabet_of
+
+CHUNK = 2_000_000
+"""Observations of drawn sequences that are alive at once."""
+
+LONGER = 10
+"""Chains that end by themselves may draw sequences so many times as long as the longest of the training data."""
+
+
+class Diagonal(NamedTuple):
+    """Multiply every column by a number."""
+
+    columns: Floats
+
+    def applied(self, scores: Any) -> Any:
+        """Multiply scores, dense or sparse, with the matrix."""
+        return scores.multiply(self.columns).tocsr() if sparse.issparse(scores) else scores * self.columns
+
+
+class LowRank(NamedTuple):
+    """The symmetric matrix ``V' diag(inside) V + rest``, which is never formed; the rows of V are orthonormal."""
+
+    rows: Floats
+    inside: Floats
+    rest: float
+
+    def applied(self, scores: Floats) -> Floats:
+        """Multiply scores with the matrix."""
+        return (scores @ self.rows.T * self.inside) @ self.rows + self.rest * scores
+
+
+class Blocks(NamedTuple):
+    """A block-diagonal matrix: vectors are diagonal blocks."""
+
+    parts: tuple[Floats, ...]
+
+    def applied(self, scores: Floats) -> Floats:
+        """Multiply scores with the matrix."""
+        ends = np.cumsum([len(part) for part in self.parts])
+        columns = np.split(scores, ends[:-1], axis=1)
+        return np.concatenate(
+            [g * part if part.ndim == 1 else g @ part for g, part in zip(columns, self.parts, strict=True)], axis=1
+        )
+
+
+Metric = Diagonal | LowRank | Blocks
+
+
+# -- roots --------------------------------------------------------------------------------------------------
+
+
+def inverse_root(values: Floats, ridge: float) -> Floats:
+    """Return (values + ridge)^{-1/2}; without a ridge 0 where a value is below 1e-12 of the largest (FK-2)."""
+    values = np.maximum(values, 0.0)
+    raised = values + ridge * values.mean()
+    keep = raised > (0.0 if ridge else 1e-12 * values.max())
+    return np.where(keep, 1 / np.sqrt(np.where(keep, raised, 1.0)), 0.0)
+
+
+def effective_rank(values: Floats) -> float:
+    """Return (sum of eigenvalues)^2 / sum of their squares."""
+    values = np.maximum(values, 0.0)
+    return float(values.sum() ** 2 / max(np.sum(values**2), 1e-300))
+
+
+def root(information: Floats, ridge: float) -> tuple[Floats, Floats]:
+    """Return a matrix W with W W' = (I + ridge)^-1, the pseudo-inverse without a ridge, and the eigenvalues of I."""
+    values, vectors = np.linalg.eigh(information)
+    return vectors * inverse_root(values, ridge), values
+
+
+def estimated(scores: Any, ridge: float, *, diagonal: bool) -> tuple[Metric, Floats]:
+    """Root of the second moment of scores ``(N, P)``, or of its diagonal; and its eigenvalues."""
+    n, p = scores.shape
+    if diagonal:
+        squares = scores.multiply(scores) if sparse.issparse(scores) else scores * scores
+        values = np.asarray(squares.sum(axis=0)).ravel() / n
+        return Diagonal(inverse_root(values, ridge)), values
+    if n >= p:
+        whole, values = root(scores.T @ scores / n, ridge)
+        return Blocks((whole,)), values
+    _, singular, right = np.linalg.svd(scores, full_matrices=False)
+    # The p - n eigenvalues that are 0 come last: (I + r)^{-1/2} = r^{-1/2} (1 - V V') + V (values + r)^{-1/2} V'
+    values = np.append(singular**2 / n, np.zeros(p - n))
+    inverse = inverse_root(values, ridge)
+    return LowRank(right, inverse[:n] - inverse[-1], float(inverse[-1])), values
+
+
+# -- drawn from the model -----------------------------------------------------------------------------------
+
+Scorer = Callable[[Any, Any], Floats]
+"""Scores of data under one model, ``(N, P)``."""
+
+
+def sampled(models: Any, draws: Iterator[tuple[Any, Any]], scorer: Scorer, ridge: float) -> tuple[Blocks, Floats]:
+    """Root of the second moment of scores of data drawn from every model; their blocks stand apart."""
+    moments: dict[int, Floats] = {}
+    counts: dict[int, int] = {}
+    for c, data in draws:
+        scores = scorer(models[c : c + 1], data)
+        moments[c] = moments.get(c, 0.0) + scores.T @ scores
+        counts[c] = counts.get(c, 0) + len(scores)
+    found = [root(moments[c] / counts[c], ridge) for c in sorted(moments)]
+    return Blocks(tuple(part for part, _ in found)), np.concatenate([values for _, values in found])
+
+
+def draw_points(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
+    """Points of every model."""
+    yield from enumerate(models.sample(n_samples, random_state=random_state))
+
+
+def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
+    """Sequences of every model, as long as those of the training data."""
+    quantiles = (np.arange(n_samples) + 0.5) / n_samples * len(lengths)
+    wanted = np.sort(lengths)[quantiles.astype(int)]
+    if getattr(models, "end", False):  # sequences end by themselves: none is cut off
+        wanted = np.full(n_samples, LONGER * max(int(lengths.max()), 1))
+    rng = np.random.default_rng(random_state)
+    alphabet = alphabet_of(models)
+    for c in range(len(models)):
+        for length, size in zip(*np.unique(wanted[wanted > 0], return_counts=True), strict=True):
+            step = max(1, CHUNK // int(length))
+            for begin in range(0, int(size), step):
+                some = min(step, int(size) - begin)
+                drawn = models[c : c + 1].sample(int(length), some, random_state=rng)[0]
+                yield c, _as_sequences(drawn, alphabet)
+
+
+def _as_sequences(drawn: Floats, alphabet: Any) -> Sequences:
+    """Make sequences of draws ``(size, length, ...)``; -1 fills what ended earlier."""
+    size, length = drawn.shape[:2]
+    if alphabet is None:
+        return Sequences._make(drawn.reshape(size * length, -1), np.arange(size + 1) * length, None, None)
+    offsets = np.append(0, np.cumsum((drawn >= 0).sum(axis=1)))
+    return Sequences._make(drawn[drawn >= 0].astype(np.int32), offsets, alphabet, None)
+
+
+# -- closed forms -------------------------------------------------------------------------------------------
+
+
+def exact(models: Any, parametrization: str) -> tuple[Blocks, Floats]:
+    """Root of the models' own information."""
+    information = to_numpy(models.fisher_information())
+    if parametrization == "weight" and isinstance(models, Simplex):
+        parts = tuple(part[0] for part in _members(models, parametrization))
+        return Blocks(parts), np.concatenate([np.linalg.eigvalsh(block) for block in information])
+    found = [root(block, 0.0) for block in information]
+    return Blocks(tuple(part for part, _ in found)), np.concatenate([values for _, values in found])
+
+
+def complete(models: Any, lengths: Floats, parametrization: str) -> Blocks:
+    """Root of the information if hidden components and states were seen: FK-5's Fisher vector.
+
+    It is the information itself where components are well separated. Hidden Markov models: for sequences as long as
+    those of the training data.
+    """
+    parts: list[Floats] = []
+    for c in range(len(models)):
+        if hasattr(models, "emission"):
+            initial, transition = to_numpy(models.initial)[c], to_numpy(models.transition)[c]
+            left, visits = _expected_visits(initial, transition, lengths)
+            parts.append(_simplex_root(initial, parametrization, float(np.mean(lengths > 0))))
+            parts += [_simplex_root(*row) for row in zip(transition, [parametrization] * len(left), left, strict=True)]
+            parts += _scaled(_members(models.emission[c], parametrization), visits)
+        else:
+            parts += [part for member in _members(models[c : c + 1], parametrization) for part in member]
+    return Blocks(tuple(parts))
+
+
+def _expected_visits(initial: Floats, transition: Floats, lengths: Floats) -> tuple[Floats, Floats]:
+    """Return how often every state is expected to be left, and to be visited, averaged over the lengths."""
+    longer = np.bincount(lengths)[::-1].cumsum()[::-1]  # longer[t]: how many have t observations or more
+    state, left, visits = initial, np.zeros(len(initial)), np.zeros(len(initial))
+    for t in range(1, len(longer)):
+        visits += longer[t] / len(lengths) * state
+        if t + 1 < len(longer):
+            left += longer[t + 1] / len(lengths) * state
+        state = state @ transition
+    return left, visits
+
+
+def _members(members: Any, parametrization: str) -> list[list[Floats]]:
+    """Roots of the blocks of every member of a family or mixture, of shape ``(n,)``."""
+    if isinstance(members, Simplex):
+        dense = members.dense() if hasattr(members, "dense") else members
+        return [[_simplex_root(p, parametrization, members._draws)] for p in to_numpy(dense.probability)]
+    if hasattr(members, "components"):
+        found = []
+        for i, mixing in enumerate(to_numpy(members.weights)):
+            inner = _scaled(_members(members.components[i], parametrization), mixing)
+            found.append([_simplex_root(mixing, parametrization, 1.0), *inner])
+        return found
+    blocks = to_numpy(members.fisher_information())
+    if np.all(blocks == blocks * np.eye(blocks.shape[-1])):
+        return [[inverse_root(np.diagonal(block), 0.0)] for block in blocks]
+    return [[root(block, 0.0)[0]] for block in blocks]
+
+
+def _scaled(members: list[list[Floats]], mass: Floats) -> list[Floats]:
+    """Divide the roots of every member by the root of how often it is expected; 0 where never."""
+    factor = inverse_mass(mass)
+    return [factor[i] * part for i, member in enumerate(members) for part in member]
+
+
+def _simplex_root(p: Floats, parametrization: str, draws: float) -> Floats:
+    """Return the diagonal whose square is g' I^+ g, since scores of logits sum to 0: sum of g^2 / p, by draw."""
+    scale = inverse_mass(np.asarray(draws))
+    return scale * (np.sqrt(p) if parametrization == "weight" else inverse_mass(p))
+
+
+def inverse_mass(mass: Floats) -> Floats:
+    """Return mass^{-1/2}; 0 where there is none."""
+    return np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)

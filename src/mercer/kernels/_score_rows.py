@@ -1,0 +1,80 @@
+"""From data to rows of scores under a batch of models: dense, or compressed where the model says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats
+from mercer.data import Sequences
+from mercer.families._estimator import segments
+from mercer.models._posterior import Posterior
+from mercer.models._scores.scores import family_scores, posterior_scores
+from mercer.models.hmm import HMMs
+
+SPARSE_ORDER = 3
+"""Markov chains of this order and above have sparse scores: few of their contexts occur in a sequence."""
+DENSE = 1 << 27
+"""Numbers of a matrix of scores that may be made dense: 1 GiB."""
+
+
+def is_posterior(X: Any) -> bool:
+    """Whether ``X`` holds posteriors of hidden states."""
+    return isinstance(X, Posterior)
+
+
+def is_sequential(models: Any) -> bool:
+    """Whether models are of whole sequences, rather than of single points."""
+    return hasattr(models, "sequence_scores")
+
+
+def has_scores(models: Any) -> bool:
+    """Whether the models, or what they are made of, have scores."""
+    if isinstance(models, HMMs):
+        return has_scores(models.emission)
+    if hasattr(models, "components"):
+        return has_scores(models.components)
+    return hasattr(models, "sequence_scores") or hasattr(models, "fisher_scores")
+
+
+def lengths_of(X: Any) -> Floats:
+    """Numbers of observations of every datum; a row of a matrix is one."""
+    return np.asarray(X.lengths) if isinstance(X, Sequences | Posterior) else np.ones(X.shape[0], dtype=int)
+
+
+def score_rows(models: Any, X: Any, parametrization: str, per: str) -> Any:
+    """Scores of every datum under all models side by side, ``(N, C P)``; a CSR matrix where the model gives one."""
+    rows = _scores(models, X, parametrization)
+    if sparse.issparse(rows):  # model by model, one below the other
+        n = rows.shape[0] // len(models)
+        rows = sparse.hstack([rows[c * n : (c + 1) * n] for c in range(len(models))], format="csr")
+    else:
+        rows = np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1)
+    if per == "sequence":
+        return rows
+    scale = (1 / np.maximum(lengths_of(X), 1))[:, None]
+    return rows.multiply(scale).tocsr() if sparse.issparse(rows) else rows * scale
+
+
+def _scores(models: Any, X: Any, parametrization: str) -> Any:
+    if is_posterior(X):
+        return posterior_scores(models, X, parametrization)
+    if is_sequential(models):
+        options = {"sparse": True} if getattr(models, "order", 0) >= SPARSE_ORDER else {}
+        return models.sequence_scores(X, parametrization, **options)
+    x, offsets = segments(X)
+    return family_scores(models, x, offsets, parametrization)
+
+
+def dense(scores: Any, what: str) -> Floats:
+    """Return scores as an ordinary matrix, or raise where it would be too large."""
+    if not sparse.issparse(scores):
+        return np.asarray(scores)
+    if scores.shape[0] * scores.shape[1] > DENSE:
+        raise ValueError(
+            f"{what} needs a dense matrix of {scores.shape[0]} x {scores.shape[1]} scores, which are sparse: use "
+            "information='identity' or 'diagonal', or a chain of lower order"
+        )
+    return np.asarray(scores.toarray())

@@ -1,0 +1,116 @@
+"""Objects beside their confounds, which come in any form and become a matrix of finite numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+from mercer._array import to_numpy
+from mercer.kernels._data import arrived, len_of
+
+Floats = np.ndarray[Any, Any]
+
+
+class Confounded:
+    """Objects beside their confounds, in one container that scikit-learn can cut into folds.
+
+    `Residualized` takes it as ``X``, where confounds cannot come as an argument of their own: scorers with a name
+    (``scoring="roc_auc"``), ``GridSearchCV.predict``, kernels made from `Residualized`.
+
+    Parameters
+    ----------
+    objects : data
+        What the kernel compares: N objects of any kind.
+    confounds : array or data frame of shape (N, c) or (N,)
+        Numbers, a row for every object.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = mc.Confounded(["acca", "caac", "acac"], [20.0, 35.0, 50.0])
+    >>> len(X), X[1:].confounds.tolist()
+    (3, [[35.0], [50.0]])
+    """
+
+    def __init__(self, objects: Any, confounds: Any) -> None:
+        if isinstance(objects, Confounded):
+            raise TypeError("these objects came with confounds already: give all of them once")
+        self.objects = arrived(objects)
+        self.confounds = _numbers(confounds)
+        self.names = _names(confounds)
+        if len(self.confounds) != len_of(self.objects):
+            raise ValueError(
+                f"{len_of(self.objects)} objects came with {len(self.confounds)} rows of confounds: give a row for "
+                "every object"
+            )
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of objects."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return len_of(self.objects)
+
+    def __getitem__(self, key: Any) -> Confounded:
+        key = key[0] if isinstance(key, tuple) else key
+        some = object.__new__(Confounded)
+        some.objects = _safe_indexing(self.objects, key)
+        some.confounds = self.confounds[key]
+        some.names = self.names
+        return some
+
+
+def _names(confounds: Any) -> list[Any] | None:
+    """Return the names of the columns; None where they have none."""
+    columns = getattr(confounds, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def _numbers(confounds: Any) -> Floats:
+    """Return confounds as a float matrix of finite numbers, or raise a sentence."""
+    if sparse.issparse(confounds):
+        confounds = confounds.toarray()
+    frame = hasattr(confounds, "iloc") and hasattr(confounds, "columns")
+    # Column by column, since one column of text makes objects of all.
+    columns = [confounds.iloc[:, j] for j in range(confounds.shape[1])] if frame else None
+    if columns is None:
+        values = _as_array(confounds)
+        if values.ndim not in (1, 2):
+            raise ValueError(f"confounds of shape {values.shape}: give a matrix, objects by confounds")
+        columns = list(values.T) if values.ndim == 2 else [values]
+    titles = _names(confounds) or range(len(columns))
+    found = [_column(column, title) for column, title in zip(columns, titles, strict=True)]
+    return np.column_stack(found) if found else np.zeros((len_of(confounds), 0))
+
+
+def _as_array(confounds: Any) -> Floats:
+    try:
+        return np.asarray(confounds if isinstance(confounds, list | tuple) else to_numpy(confounds))
+    except ValueError:
+        raise ValueError("the rows of the confounds differ in length: give a matrix, objects by confounds") from None
+
+
+def _column(column: Any, title: Any) -> Floats:
+    values = np.asarray(column)
+    if values.dtype.kind not in "biuf":
+        try:
+            if values.dtype.kind == "c" or any(isinstance(value, str) for value in values):
+                raise ValueError
+            values = values.astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"confound {title!r} holds {values[0]!r}, which is no number: turn categories into columns of 0 and 1, "
+                "with sklearn.preprocessing.OneHotEncoder or pandas.get_dummies"
+            ) from None
+    values = values.astype(float)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(
+            f"confound {title!r} is {values[bad[0]]} for object {bad[0]}: leave such objects out, or fill the gap with "
+            "sklearn.impute.SimpleImputer, fitted to the training data"
+        )
+    return values

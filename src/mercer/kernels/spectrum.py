@@ -1,0 +1,233 @@
+"""Spectrum kernels: strings compared by the short strings that they hold (Leslie, Eskin and Noble 2002)."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Array, Floats
+from mercer._verdict import Verdict
+from mercer.data import Alphabet, Sequences
+from mercer.data._windows import windows_of
+from mercer.families._csr import CSRRows
+from mercer.kernels._base import Kernel, is_whole
+from mercer.kernels._operands import InnerProducts, Rows
+
+DENSE_COLUMNS = 1024
+"""Up to so many features, rows are dense: matrix products beat sparse ones."""
+DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
+"""Rows that are so full are dense too, as long as they are no larger than this (256 MiB)."""
+INDEXED_COLUMNS = 1 << 22
+"""Up to so many features, tables over all of them are made; beyond, over those that occur in a tile."""
+NEIGHBOURS = 1 << 24
+"""Pairs of a window and a feature near it that may be listed."""
+
+
+class Spectrum(InnerProducts, Kernel):
+    r"""The spectrum kernel: inner products of the numbers of times that strings of k symbols occur.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Number of symbols of the strings that are counted.
+    mismatches : int, default=0
+        A window counts for every string of k symbols that differs from it in at most so many places.
+    alphabet : Alphabet, str, iterable or None, default=None
+        The symbols; None takes them from `Sequences`, or finds them in the data.
+    unknown : {"raise", "missing"}, default="raise"
+        What a symbol outside the alphabet is.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    zero : {"raise", "zero"}, default="raise"
+        What a sequence without any window gets: an error, or zeros.
+
+    Notes
+    -----
+    .. math:: \phi_u(x) = \#\{\text{windows } v \text{ of } x : d(u, v) \le m\}, \qquad
+              k(x, y) = \sum_{u\in\Sigma^k} \phi_u(x)\,\phi_u(y)
+
+    with d the number of places in which two strings differ and m = ``mismatches``. Windows that hold an ambiguity code
+    or a missing symbol are left out. Without mismatches it is the limit of the empirical mean map of windows for large
+    gamma (EMMK-2), and a Fisher kernel of a uniform Markov chain of order k - 1 up to a projection (FK-6).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Spectrum(k=2, normalize=False)(["abab", "aabb", "bbbb"])
+    array([[5., 2., 0.],
+           [2., 3., 3.],
+           [0., 3., 9.]])
+    """
+
+    alphabet_: Alphabet
+
+    def __init__(
+        self,
+        k: int = 3,
+        mismatches: int = 0,
+        alphabet: Any = None,
+        unknown: str = "raise",
+        normalize: bool = True,
+        zero: str = "raise",
+    ) -> None:
+        self.k = k
+        self.mismatches = mismatches
+        self.alphabet = alphabet
+        self.unknown = unknown
+        self.normalize = normalize
+        self.zero = zero
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not is_whole(self.k, 1):
+            raise ValueError(f"k = {self.k!r}: give the number of symbols of the strings that are counted, 1 or more")
+        if not is_whole(self.mismatches, 0) or int(self.mismatches) >= int(self.k):
+            raise ValueError(
+                f"mismatches = {self.mismatches!r}: give a whole number from 0 to {int(self.k) - 1}, fewer than the "
+                f"{self.k} symbols of a string"
+            )
+
+    def _accept(self, X: Any, *, reset: bool) -> Sequences:
+        learned = None if reset else getattr(self, "alphabet_", None)
+        X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
+        if X.alphabet is None:
+            raise TypeError("Spectrum compares symbols, and these are vectors: use EmpiricalMeanMap, or pass strings")
+        if float(len(X.alphabet)) ** int(self.k) >= 2.0**63:
+            raise ValueError(
+                f"there are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
+                f"{X.alphabet.describe()}, more than can be numbered: lower k"
+            )
+        return X
+
+    def _learn(self, X: Sequences, y: Any = None) -> None:
+        assert X.alphabet is not None
+        self.alphabet_ = X.alphabet
+
+    def _source(self, X: Sequences) -> Sequences:
+        if X.alphabet != self.alphabet_:
+            raise ValueError(
+                f"the sequences have the alphabet {X.alphabet}, the training data had {self.alphabet_}: give alphabet= "
+                "to the kernel, or make all data one mc.Sequences before splitting it"
+            )
+        return X
+
+    def _prepare(self, source: Sequences) -> Rows | FarColumns:
+        columns = len(self.alphabet_) ** int(self.k)
+        found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
+        if self.normalize and self.zero == "raise":
+            self._check_windows(source, found.owner)
+        if columns <= DENSE_COLUMNS:
+            cells = np.bincount(found.owner * columns + found.code, minlength=len(source) * columns)
+            counts = cells.reshape(len(source), columns).astype(float)
+            return Rows(counts @ self._near(np.arange(columns), columns).toarray() if self.mismatches else counts)
+        ones = np.ones(len(found.code))
+        if self.mismatches:
+            windows, place = np.unique(found.code, return_inverse=True)
+            rows = sparse.csr_array((ones, (found.owner, place)), shape=(len(source), len(windows)))
+            rows = rows @ self._near(windows, columns)
+        else:
+            rows = sparse.csr_array((ones, (found.owner, found.code)), shape=(len(source), columns))
+        rows.sum_duplicates()
+        if rows.nnz > DENSE_SHARE * len(source) * columns and len(source) * columns <= DENSE_CELLS:
+            return Rows(rows.toarray())
+        return Rows(CSRRows.of(rows)) if columns <= INDEXED_COLUMNS else FarColumns(rows)
+
+    def _near(self, windows: Floats, columns: int) -> Any:
+        """Say which features every window counts for: a CSR array ``(windows, columns)`` of ones."""
+        k, symbols, m = int(self.k), len(self.alphabet_), int(self.mismatches)
+        number = sum(comb(k, j) * (symbols - 1) ** j for j in range(m + 1))
+        if number * len(windows) > NEIGHBOURS:
+            raise ValueError(
+                f"{len(windows)} different windows have {number} strings each within {m} mismatches, too many to list: "
+                "lower k or mismatches"
+            )
+        found = [windows[:, None]]
+        for j in range(1, m + 1):
+            for places in combinations(range(k), j):
+                scale = np.array([symbols**p for p in places], dtype=np.int64)
+                digit = windows[:, None] // scale % symbols
+                turns = np.array(list(product(range(1, symbols), repeat=j)), dtype=np.int64).reshape(-1, j)
+                moved = (digit[:, None, :] + turns) % symbols - digit[:, None, :]
+                found.append(windows[:, None] + moved @ scale)
+        near = np.concatenate(found, axis=1)
+        pointers = np.arange(len(windows) + 1) * near.shape[1]
+        return sparse.csr_array((np.ones(near.size), near.ravel(), pointers), shape=(len(windows), columns))
+
+    def _check_windows(self, X: Sequences, owner: Floats) -> None:
+        without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
+        if len(without):
+            i = int(without[0])
+            raise ValueError(
+                f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so that it has zero "
+                "norm and cannot be normalised: leave it out, lower k, or set zero='zero' to let it resemble nothing"
+            )
+
+    def features(self, X: Any) -> Array:
+        """Return the numbers of all strings of k symbols, ``(N, |alphabet|^k)``: dense, or CSR where there are many.
+
+        Columns are the strings in alphabetical order. Rows have length 1 where the kernel is normalised.
+        """
+        _, a, _ = self.operands(X)
+        rows = a.operand
+        scale = np.ones(len(rows)) if a.norm is None else 1 / np.sqrt(a.norm)
+        if isinstance(rows, Rows) and not rows.sparse:
+            return rows.values * scale[:, None]
+        matrix = rows.rows if isinstance(rows, FarColumns) else rows.values.rows.to_scipy()
+        return sparse.csr_array(sparse.diags_array(scale) @ matrix)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of counts")
+
+
+class FarColumns:
+    """Rows over more features than a table can have: every tile numbers those that its two sides share.
+
+    Parameters
+    ----------
+    rows : scipy.sparse.csr_array
+        Counts, with sorted and unique column numbers.
+    """
+
+    order: Floats | None = None
+    tile_hint = 256
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    def __getitem__(self, key: Any) -> FarColumns:
+        return FarColumns(self.rows[key])
+
+    def inner(self, other: FarColumns) -> Floats:
+        """Return the inner products of every pair of rows."""
+        shared = np.intersect1d(self.rows.indices, other.rows.indices)
+        a, b = (side._among(shared) for side in (self, other))
+        return np.asarray((a @ b.T).toarray())
+
+    def _among(self, columns: Floats) -> Any:
+        """Keep some columns, numbered from 0."""
+        n = max(len(columns), 1)
+        if not len(columns):
+            return sparse.csr_array((len(self), n))
+        at = np.minimum(np.searchsorted(columns, self.rows.indices), len(columns) - 1)
+        kept = columns[at] == self.rows.indices
+        pointers = np.concatenate([[0], np.cumsum(kept)])[self.rows.indptr]
+        return sparse.csr_array((self.rows.data[kept], at[kept], pointers), shape=(len(self), n))
+
+    def squares(self) -> Floats:
+        """Return the squared norms of the rows."""
+        return np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()

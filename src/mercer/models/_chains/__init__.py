@@ -1,0 +1,1 @@
+"""Coupled chains: the recursion of two hidden Markov models, its forms, its adjoint and its operand."""

@@ -1,0 +1,257 @@
+"""Gradients of coupled chains by one backward sweep (PPK-4.2c), in the memory of a few steps.
+
+Write P, P' for the transition weights, Phi_1 = pre_1 o psi, pre_1 = pi pi'^T, pre_t = P^T Phi_{t-1} P' and
+Phi_t = pre_t o psi. The adjoint G of Phi_L is all ones, and G_{t-1} = P (G_t o psi) P'^T. Then
+
+    d k / d psi = sum_t pre_t o G_t,              d k / d pi = (G_1 o psi) pi',
+    d k / d P = sum_{t>1} Phi_{t-1} P' (G_t o psi)^T,   d k / d P' = sum_{t>1} Phi_{t-1}^T P (G_t o psi).
+
+Phi is scaled every few steps and G inversely, so that sum(Phi_t o G_t) stays what it is. Of Phi only every r-th
+table is kept, r about the square root of the length; those between are computed again on the way back.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import is_torch_array
+
+from mercer._array import Array, namespace, safe_log
+from mercer.models._chains.layout import Layout, Tile
+from mercer.models._chains.sweep import Side, floating_range, steps_between_scalings
+
+
+class Gradients(NamedTuple):
+    """Derivatives with respect to the weights of both sides and to the leaf kernels."""
+
+    initial_a: Array
+    transition_a: Array
+    initial_b: Array
+    transition_b: Array
+    psi: Array
+
+
+def coupled_gradients(
+    initial_a: Array,
+    transition_a: Array,
+    initial_b: Array,
+    transition_b: Array,
+    psi: Array,
+    lengths: tuple[int, ...],
+    weights: Array | None = None,
+) -> tuple[Array, Gradients]:
+    """Compute the log kernels of all pairs of two sets of chains, and the gradient of a weighted sum of them.
+
+    Parameters
+    ----------
+    initial_a, initial_b : array of shape (I, n) and (J, m)
+        Initial weights.
+    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
+        Transition weights.
+    psi : array of shape (I, n, J, m)
+        Leaf kernels.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    weights : array of shape (H, I, J), default=None
+        Weights of the log kernels in the sum; all 1 if not given.
+
+    Returns
+    -------
+    values : array of shape (H, I, J)
+        Logarithms of the kernels; NaN where a pair's sums left the floating range: it adds nothing to the gradient.
+    gradients : Gradients
+        Derivatives of ``sum(weights * values)`` with respect to the five arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.models._chains.adjoint import coupled_gradients
+    >>> one = np.ones((1, 1)), np.ones((1, 1, 1))  # one state each: k_L = psi^L
+    >>> values, gradients = coupled_gradients(*one, *one, np.full((1, 1, 1, 1), 0.5), (3,))
+    >>> values.round(4), gradients.psi.ravel()
+    (array([[[-2.0794]]]), array([6.]))
+    """
+    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    block = steps_between_scalings(left, right, psi)
+    values, tape = record(Tile, left, right, psi, lengths, block)
+    weights = namespace(values).ones_like(values) if weights is None else weights
+    return values, play_back(Tile, left, right, psi, tape, weights)
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What the forward sweep leaves for the backward one."""
+
+    lengths: tuple[int, ...]
+    block: int
+    times: tuple[int, ...]
+    tables: tuple[Array, ...]
+    """Phi, scaled, after the steps of ``times``."""
+    first_factor: Array | None
+    sound: Array
+
+
+class _Step(NamedTuple):
+    """One step, computed again: Phi_t = factor (pre o psi)."""
+
+    before: Array
+    half: Array
+    pre: Array
+    total: Array | None
+    factor: Array | None
+
+
+def record(
+    layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...], block: int
+) -> tuple[Array, Tape]:
+    """Run the recursion forward; NaN where sums left the floating range."""
+    xp = namespace(psi)
+    smallest, largest = floating_range(psi)
+    last = lengths[-1]
+    spacing = block * max(1, round(math.sqrt(last) / block))
+    wanted, rows, times, tables = set(lengths), [], [], []
+    phi = layout.outer(left[0], right[0]) * psi
+    log_factor: Array = 0.0
+    first_factor, sound = None, None
+    transposed = xp.matrix_transpose(left[1])
+    for time in range(1, last + 1):
+        if time > 1:
+            phi = layout.left(transposed, layout.right(phi, right[1])) * psi
+        rest = time % block == 0 and time < last
+        if rest or time in wanted:
+            total = layout.sums(phi)
+            fine = (total >= smallest) & (total <= largest)
+            sound = fine if sound is None else sound & fine
+            if time in wanted:
+                row = xp.astype(safe_log(total), xp.float64) + log_factor
+                rows.append(xp.where(sound, row, xp.nan))
+            if rest:
+                top = xp.where(sound, total, xp.ones_like(total))
+                phi = phi * layout.wide(1 / top)
+                log_factor = xp.astype(xp.log(top), xp.float64) + log_factor
+                first_factor = 1 / top if time == 1 else first_factor
+        if (time == 1 or time % spacing == 0) and time < last:
+            times.append(time)
+            tables.append(phi)
+    values = xp.astype(xp.stack(rows), psi.dtype)
+    return values, Tape(lengths, block, tuple(times), tuple(tables), first_factor, sound)
+
+
+def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, weights: Array) -> Gradients:
+    """Run the recursion backward; ``weights`` (H, ...) are those of the log kernels."""
+    xp = namespace(psi)
+    # What is not sound may be infinite: without leaves it is zero everywhere, and so are its gradients.
+    sound = layout.wide(tape.sound)
+    psi = xp.where(sound, psi, xp.zeros_like(psi))
+    transition_a, transition_b = left[1], right[1]
+    back = xp.matrix_transpose(transition_b)
+    adjoint = xp.zeros_like(psi)
+    d_a, d_b, d_psi = xp.zeros_like(transition_a), xp.zeros_like(transition_b), xp.zeros_like(psi)
+    heights = {length: weights[h, ...] for h, length in enumerate(tape.lengths)}
+
+    def joined(adjoint: Array, time: int, total: Array | None, factor: Array | None) -> Array:
+        """Undo the scaling of a step, and add what the kernel of its own length asks for."""
+        if factor is not None:
+            adjoint = adjoint * layout.wide(factor)
+        if time in heights:
+            safe = xp.where(tape.sound, total, xp.ones_like(total))
+            share = xp.where(tape.sound, heights[time] / safe, xp.zeros_like(safe))
+            adjoint = adjoint + layout.wide(share)
+        return adjoint
+
+    stops = (*tape.times[1:], tape.lengths[-1])
+    segments = list(zip(tape.times, stops, tape.tables, strict=False))
+    for start, stop, table in reversed(segments):
+        phi = xp.where(sound, table, xp.zeros_like(table))
+        steps = _again(layout, left, right, psi, phi, range(start + 1, stop + 1), tape)
+        for time in range(stop, start, -1):
+            step = steps.pop()
+            adjoint = joined(adjoint, time, step.total, step.factor)
+            d_psi = d_psi + step.pre * adjoint
+            inner = adjoint * psi
+            d_a = d_a + layout.rows(step.half, inner)
+            moved = layout.left(transition_a, inner)
+            d_b = d_b + layout.columns(step.before, moved)
+            adjoint = layout.right(moved, back)
+    outer = layout.outer(left[0], right[0])
+    total = layout.sums(outer * psi) if 1 in heights else None
+    adjoint = joined(adjoint, 1, total, tape.first_factor)
+    inner = adjoint * psi
+    return Gradients(
+        layout.weighted_rows(inner, right[0]),
+        d_a,
+        layout.weighted_columns(inner, left[0]),
+        d_b,
+        d_psi + outer * adjoint,
+    )
+
+
+def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, times: range, tape: Tape) -> list[_Step]:
+    """Compute the steps between two kept tables once more, as `record` did."""
+    xp = namespace(psi)
+    transposed = xp.matrix_transpose(left[1])
+    wanted, steps = set(tape.lengths), []
+    for time in times:
+        half = layout.right(phi, right[1])
+        pre = layout.left(transposed, half)
+        new = pre * psi
+        rest = time % tape.block == 0 and time < tape.lengths[-1]
+        total = layout.sums(new) if rest or time in wanted else None
+        factor = None
+        if rest:
+            factor = 1 / xp.where(tape.sound, total, xp.ones_like(total))
+        steps.append(_Step(phi, half, pre, total, factor))
+        phi = new if factor is None else new * layout.wide(factor)
+    return steps
+
+
+# ------------------------------------------------------------------ torch
+
+
+def needs_gradient(*arrays: Array) -> bool:
+    """Whether torch is asked to differentiate through any of the arrays."""
+    if not any(is_torch_array(x) and x.requires_grad for x in arrays):
+        return False
+    import torch
+
+    return bool(torch.is_grad_enabled())
+
+
+def differentiable_chains(
+    layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...], block: int
+) -> Array:
+    """Compute log kernels of torch tensors whose gradient is one backward sweep; NaN where unsound."""
+    values: Array = _function().apply(layout, lengths, block, *left, *right, psi)
+    return values
+
+
+@functools.cache
+def _function() -> Any:
+    import torch
+
+    class CoupledChains(torch.autograd.Function):
+        """The contraction PPK-4.2 and its adjoint PPK-4.2c."""
+
+        @staticmethod
+        def forward(ctx: Any, layout: Layout, lengths: tuple[int, ...], block: int, *arrays: Array) -> Array:
+            values, tape = record(layout, arrays[:2], arrays[2:4], arrays[4], lengths, block)
+            ctx.save_for_backward(*arrays)
+            ctx.layout, ctx.tape = layout, tape
+            return values
+
+        @staticmethod
+        def backward(ctx: Any, weights: Array) -> tuple[Array | None, ...]:
+            arrays, layout, tape = ctx.saved_tensors, ctx.layout, ctx.tape
+            sides = arrays[:2], arrays[2:4], arrays[4]
+            if not torch.is_grad_enabled():
+                return None, None, None, *play_back(layout, *sides, tape, weights)
+            # The gradient itself is to be differentiated: let torch remember every step of the forward sweep.
+            values, _ = record(layout, *sides, tape.lengths, tape.block)
+            wanted = [x for x in arrays if x.requires_grad]
+            found = iter(torch.autograd.grad(values, wanted, weights, create_graph=True, allow_unused=True))
+            return None, None, None, *(next(found) if x.requires_grad else None for x in arrays)
+
+    return CoupledChains

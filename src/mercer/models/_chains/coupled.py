@@ -1,0 +1,329 @@
+"""The coupled chain: one recursion for every kernel between hidden Markov models (PPK-4.2, GMMK-6).
+
+For two models with initial weights pi, pi', transition weights A, A' and leaf kernels psi,
+
+    Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L,
+
+where o multiplies entry by entry. Weights are nonnegative and need not sum to one. Three forms stand here:
+a scaled one for a tile of pairs (matrix products), a scaled one for aligned pairs, and a slow one in the log
+domain, which is the reference and takes over where the others underflow. A fourth form, for NumPy and few
+states, stands in `mercer.models._chains.lanes`; gradients are swept backward in `mercer.models._chains.adjoint`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer._array import Array, namespace
+from mercer.models._chains.adjoint import differentiable_chains, needs_gradient
+from mercer.models._chains.layout import Aligned, Tile
+from mercer.models._chains.rescue import doubt, replace_unsound, rescue, smallest_weight, take_pairs, upper_bound
+from mercer.models._chains.sweep import aligned_pairs, log_sweep, steps_between_scalings, sweep
+
+__all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
+
+# Where the lanes of `lanes` win over matrix products, measured: a table of pairs must fit into the
+# first-level cache, a column of it into registers.
+_LANE_STATES = 20
+_LANE_SYMBOLS = 64
+# Below this many operations a call takes a millisecond anyway and is not worth loading compiled code.
+_LANE_WORK = 1e6
+
+_LARGEST_BUFFER = 2**26
+
+_buffers = threading.local()
+
+
+def chain_tile(n_states: int) -> int:
+    """Recommend the number of models on each side of a tile.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of hidden states.
+
+    Returns
+    -------
+    int
+        A multiple of eight: a tile takes one to ten milliseconds and its tables stay in the cache.
+    """
+    for states, tile in ((4, 256), (8, 128), (_LANE_STATES, 64), (24, 24), (40, 16)):
+        if n_states <= states:
+            return tile
+    return 8
+
+
+def coupled_chains(
+    initial_a: Array,
+    transition_a: Array,
+    initial_b: Array,
+    transition_b: Array,
+    psi: Array,
+    log_scale: Array,
+    lengths: tuple[int, ...],
+) -> Array:
+    """Compute the log kernels of all pairs of two sets of chains (PPK-4.2).
+
+    Parameters
+    ----------
+    initial_a, initial_b : array of shape (I, n) and (J, m)
+        Initial weights: probabilities to the power rho.
+    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
+        Transition weights: probabilities to the power rho.
+    psi : array of shape (I * n, J * m)
+        Leaf kernels, each pair of models scaled to a maximum of about one.
+    log_scale : array of shape (I, J)
+        Logarithm of what was taken out of ``psi``; counted once per time step.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1; one sweep serves all of them.
+
+    Returns
+    -------
+    array of shape (H, I, J)
+        Logarithms of the kernels, one table per length; -inf where a kernel is zero.
+    """
+    lengths = _checked_lengths(lengths)
+    values = _all_pairs(initial_a, transition_a, initial_b, transition_b, psi, lengths)
+    values = rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+    return values + _length_column(values, lengths) * log_scale
+
+
+def coupled_chains_inner(
+    initial_a: Array,
+    transition_a: Array,
+    features_a: Array,
+    initial_b: Array,
+    transition_b: Array,
+    features_b: Array,
+    lengths: tuple[int, ...],
+) -> Array:
+    """Compute the log kernels of all pairs where leaf kernels are inner products of nonnegative features.
+
+    Parameters
+    ----------
+    initial_a, initial_b : array of shape (I, n) and (J, m)
+        Initial weights.
+    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
+        Transition weights.
+    features_a, features_b : array of shape (I, n, k) and (J, m, k)
+        Features of the leaves; for categorical emissions their probabilities to the power rho.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+
+    Returns
+    -------
+    array of shape (H, I, J)
+        Logarithms of the kernels.
+    """
+    lengths = _checked_lengths(lengths)
+    xp = namespace(initial_a, features_a)
+    (i, n, k), (j, m, _) = features_a.shape, features_b.shape
+
+    def psi() -> Array:
+        return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
+
+    if k <= _LANE_SYMBOLS and _fits_lanes(initial_a, initial_b, lengths):
+        from mercer.models._chains.lanes import small_categorical_chains
+
+        values = small_categorical_chains(
+            initial_a, transition_a, features_a, initial_b, transition_b, features_b, lengths
+        )
+        return rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+    table = psi()
+    values = _all_pairs(initial_a, transition_a, initial_b, transition_b, table, lengths)
+    return rescue(values, (initial_a, transition_a), (initial_b, transition_b), table, lengths)
+
+
+def coupled_pairs(
+    initial: Array,
+    transition: Array,
+    psi: Array,
+    log_scale: Array,
+    lengths: tuple[int, ...],
+    initial_b: Array | None = None,
+    transition_b: Array | None = None,
+) -> Array:
+    """Compute the log kernels of aligned pairs of chains; by default of every chain with itself.
+
+    Parameters
+    ----------
+    initial : array of shape (N, n)
+        Initial weights.
+    transition : array of shape (N, n, n)
+        Transition weights.
+    psi : array of shape (N, n, m)
+        Leaf kernels, each pair scaled to a maximum of about one.
+    log_scale : array of shape (N,)
+        Logarithm of what was taken out of ``psi``.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    initial_b : array of shape (N, m), default=None
+        Initial weights of the second side; those of the first if not given.
+    transition_b : array of shape (N, m, m), default=None
+        Transition weights of the second side; those of the first if not given.
+
+    Returns
+    -------
+    array of shape (H, N)
+        Logarithms of the kernels.
+    """
+    lengths = _checked_lengths(lengths)
+    left = (initial, transition)
+    right = (
+        initial if initial_b is None else initial_b,
+        transition if transition_b is None else transition_b,
+    )
+    block = steps_between_scalings(left, right, psi)
+    if needs_gradient(*left, *right, psi):
+        values = differentiable_chains(Aligned, left, right, psi, lengths, block)
+    else:
+        values = aligned_pairs(left, right, psi, lengths, block)
+    values = doubt(
+        values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
+    )
+    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths)
+    return values + _length_column(values, lengths) * log_scale
+
+
+def coupled_chains_log(
+    log_initial_a: Array,
+    log_transition_a: Array,
+    log_initial_b: Array,
+    log_transition_b: Array,
+    log_psi: Array,
+    lengths: tuple[int, ...],
+) -> Array:
+    """Compute the log kernels of all pairs in the log domain: slow, and true wherever they are finite.
+
+    Parameters
+    ----------
+    log_initial_a, log_initial_b : array of shape (I, n) and (J, m)
+        Logarithms of the initial weights.
+    log_transition_a, log_transition_b : array of shape (I, n, n) and (J, m, m)
+        Logarithms of the transition weights.
+    log_psi : array of shape (I * n, J * m)
+        Logarithms of the leaf kernels.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+
+    Returns
+    -------
+    array of shape (H, I, J)
+        Logarithms of the kernels.
+    """
+    xp = namespace(log_initial_a, log_psi)
+    (i, n), (j, m) = log_initial_a.shape, log_initial_b.shape
+    pairs = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
+    left = (log_initial_a[:, None, :], log_transition_a[:, None, :, :])
+    right = (log_initial_b[None, :, :], log_transition_b[None, :, :, :])
+    return log_sweep(left, right, pairs, _checked_lengths(lengths))
+
+
+def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    lengths = tuple(int(length) for length in lengths)
+    if not lengths or lengths[0] < 1 or any(b <= a for a, b in itertools.pairwise(lengths)):
+        raise ValueError(f"lengths must be strictly increasing and at least 1, got {lengths}")
+    return lengths
+
+
+def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
+    """Shape the lengths so that they multiply a table of every length."""
+    xp = namespace(values)
+    column = xp.asarray(lengths, dtype=values.dtype, device=values.device)
+    return xp.reshape(column, (-1,) + (1,) * (values.ndim - 1))
+
+
+# ------------------------------------------------------------------ all pairs of a tile, scaled
+
+
+def _fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
+    """Tell whether the vector lanes of `lanes` serve this call, and serve it faster."""
+    if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
+        return False
+    (i, n), (j, m) = initial_a.shape, initial_b.shape
+    work = 2.0 * i * j * n * m * (n + m) * lengths[-1]
+    return bool(n <= _LANE_STATES and n * m <= _LANE_STATES**2 and work >= _LANE_WORK)
+
+
+def _all_pairs(
+    initial_a: Array,
+    transition_a: Array,
+    initial_b: Array,
+    transition_b: Array,
+    psi: Array,
+    lengths: tuple[int, ...],
+) -> Array:
+    """Compute the log kernels of a tile without scales; NaN where a pair's sums leave the floating range."""
+    if _fits_lanes(initial_a, initial_b, lengths):
+        from mercer.models._chains.lanes import small_chains
+
+        return small_chains(initial_a, transition_a, initial_b, transition_b, psi, lengths)
+    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    block = steps_between_scalings(left, right, psi)
+    if needs_gradient(*left, *right, psi):
+        table = namespace(psi).reshape(psi, (*initial_a.shape, *initial_b.shape))
+        return differentiable_chains(Tile, left, right, table, lengths, block)
+    return _tile_sweep(initial_a, transition_a, initial_b, transition_b, psi, lengths, block)
+
+
+def _tile_sweep(
+    initial_a: Array,
+    transition_a: Array,
+    initial_b: Array,
+    transition_b: Array,
+    psi: Array,
+    lengths: tuple[int, ...],
+    block: int,
+) -> Array:
+    """Sweep a tile held alternately as [i, a, j, b] and [j, b, i, a].
+
+    Both products read a permuted view that BLAS takes as it is and write contiguously: nothing is copied.
+    """
+    xp = namespace(initial_a, psi)
+    (i, n), (j, m) = initial_a.shape, initial_b.shape
+    left, right = xp.matrix_transpose(transition_a), xp.matrix_transpose(transition_b)
+    ones = xp.ones((m,), dtype=psi.dtype, device=psi.device)
+
+    def sums(phi: Array) -> Array:
+        # First over the long way, row by row, then by a matrix-vector product: short sums are slow.
+        columns = xp.sum(xp.reshape(phi, (i, n, j * m)), axis=1)
+        return xp.reshape(xp.reshape(columns, (i * j, m)) @ ones, (i, j))
+
+    def scale(phi: Array, factor: Array) -> Array:
+        wide = xp.reshape(factor[:, :, None] * ones, (i, 1, j * m))
+        return xp.reshape(_multiply(xp.reshape(phi, (i, n, j * m)), wide), (i * n, j * m))
+
+    def step(phi: Array) -> Array:
+        other = _matmul(right, xp.permute_dims(xp.reshape(phi, (i * n, j, m)), (1, 2, 0)), 0)
+        phi = _matmul(left, xp.permute_dims(xp.reshape(other, (j * m, i, n)), (1, 2, 0)), 1)
+        return _multiply(xp.reshape(phi, (i * n, j * m)), psi)
+
+    start = xp.reshape(initial_a, (i * n, 1)) * xp.reshape(initial_b, (1, j * m))
+    return sweep(_multiply(start, psi), step, sums, scale, lengths, block)
+
+
+def _matmul(a: Array, b: Array, slot: int) -> Array:
+    """Multiply matrices; in NumPy into one of this thread's two buffers, for allocation costs as much."""
+    if not (is_numpy_array(a) and is_numpy_array(b)):
+        return a @ b
+    shape = (a.shape[0], a.shape[1], b.shape[2])
+    dtype = np.result_type(a, b)
+    size = math.prod(shape)
+    if size * dtype.itemsize > _LARGEST_BUFFER:
+        return np.matmul(a, b)
+    kept: dict[Any, np.ndarray[Any, Any]] = _buffers.__dict__
+    buffer = kept.get(f"{dtype}{slot}")
+    if buffer is None or buffer.size < size:
+        buffer = kept[f"{dtype}{slot}"] = np.empty(size, dtype)
+    return np.matmul(a, b, out=buffer[:size].reshape(shape))
+
+
+def _multiply(fresh: Array, by: Array) -> Array:
+    """Multiply entries; NumPy overwrites the first argument, which must be our own."""
+    return np.multiply(fresh, by, out=fresh) if is_numpy_array(fresh) else fresh * by

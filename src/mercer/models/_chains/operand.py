@@ -1,0 +1,221 @@
+"""Coupled chains as operands of the Gram engine: powered weights, coupled emissions, and their tiles."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer._array import Array, Floats, namespace, safe_log
+from mercer._batch import take_rows
+from mercer.families._coupling import InnerLeaf, power
+from mercer.models._chains.coupled import (
+    chain_tile,
+    coupled_chains,
+    coupled_chains_inner,
+    coupled_chains_log,
+    coupled_pairs,
+)
+from mercer.models._chains.rescue import restore_lost, take_pairs
+from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
+from mercer.models._discount import Discounted, Lengths
+
+_CHUNK = 1 << 15  # numbers that stay in the second cache
+
+
+def chain_operand(
+    initial: Array, transition: Array, leaf: Any, n_states: Floats, exponent: float, lengths: Lengths
+) -> ChainOperand:
+    """Raise the hidden weights to a power and couple them with their emissions; as logarithms where powers underflow.
+
+    Parameters
+    ----------
+    initial, transition : array of shape (N, n) and (N, n, n)
+        Probabilities.
+    leaf : operand of shape (N, n)
+        The coupled emissions.
+    n_states : ndarray of int of shape (N,)
+        Numbers of states before the padding.
+    exponent : float
+        The coupling's power on hidden weights.
+    lengths : tuple of int, or Discounted
+        Numbers of observations, strictly increasing; or all of them, discounted.
+    """
+    first, step = power(initial, exponent), power(transition, exponent)
+    underflows = isinstance(leaf, InnerLeaf) and leaf.underflows
+    if underflows or _lost(initial, first) or _lost(transition, step):
+        return LogChainOperand(exponent * safe_log(initial), exponent * safe_log(transition), leaf, n_states, lengths)
+    return ChainOperand(first, step, leaf, n_states, lengths)
+
+
+class ChainOperand:
+    """Powered chains and their coupled emissions: answers tiles by the contraction PPK-4.2."""
+
+    def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
+        self.initial = initial
+        self.transition = transition
+        self.leaf = leaf
+        self.n_states = n_states
+        self.lengths = lengths
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (int(self.initial.shape[0]),)
+
+    @property
+    def order(self) -> Floats | None:
+        """Sort by number of states, so that tiles waste no work on padding."""
+        if len(self.n_states) == 0 or self.n_states.min() == self.n_states.max():
+            return None
+        return np.argsort(self.n_states, kind="stable")
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that suit the caches."""
+        return chain_tile(int(self.initial.shape[-1]))
+
+    def __len__(self) -> int:
+        return int(self.initial.shape[0])
+
+    def __getitem__(self, key: Any) -> Self:
+        """Take some models, trimmed to the largest among them."""
+        sizes = self.n_states[key]
+        n = int(sizes.max()) if len(sizes) else 1
+        return type(self)(
+            take_rows(self.initial, (key,))[:, :n],
+            take_rows(self.transition, (key,))[:, :n, :n],
+            self.leaf[key][:, :n],
+            sizes,
+            self.lengths,
+        )
+
+    def pair(self, other: ChainOperand) -> Array:
+        """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
+        if isinstance(other, LogChainOperand):
+            return LogChainOperand(*self._logs(), self.leaf, self.n_states, self.lengths).pair(other)
+        a, b = self.leaf, other.leaf
+        left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
+        inner = self._inner() and other._inner() and is_numpy_array(self.initial)
+        if inner and not isinstance(lengths, Discounted):
+            return coupled_chains_inner(*left, a.features, *right, b.features, lengths)
+        (i, n), (j, m) = a.shape, b.shape
+        log_psi = a.reshape(i * n).pair(b.reshape(j * m))
+        if isinstance(lengths, Discounted):
+            return discounted_chains(left, right, log_psi, lengths.d)[None, ...]
+        psi, log_scale = _scaled(log_psi, (i, n, j, m), (1, 3))
+        values = coupled_chains(*left, *right, psi, log_scale, lengths)
+        lost = _lost_leaves(psi, log_psi)
+        if lost is None:
+            return values
+        xp = namespace(log_psi)
+
+        def take(which: Array) -> Any:
+            pairs = xp.reshape(xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
+            sides = [[xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j))]
+            return *sides, xp.take(pairs, which, axis=0)
+
+        marked = xp.reshape(xp.any(xp.reshape(lost, (i, n, j, m)), axis=(1, 3)), (i * j,))
+        redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths)
+        return xp.reshape(redone, values.shape)
+
+    def _logs(self) -> tuple[Array, Array]:
+        """Return the weights as logarithms."""
+        return safe_log(self.initial), safe_log(self.transition)
+
+    def _inner(self) -> bool:
+        """Whether the leaves are plain inner products."""
+        return isinstance(self.leaf, InnerLeaf) and self.leaf.trials == 1 and not self.leaf.underflows
+
+    def alone(self) -> Array:
+        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        log_psi = self.leaf.pair(self.leaf)
+        side, lengths = (self.initial, self.transition), self.lengths
+        if isinstance(lengths, Discounted):
+            return discounted_pairs(side, log_psi, lengths.d)[None, ...]
+        psi, log_scale = _scaled(log_psi, tuple(log_psi.shape), (1, 2))
+        values = coupled_pairs(*side, psi, log_scale, lengths)
+        lost = _lost_leaves(psi, log_psi)
+        if lost is None:
+            return values
+        marked = namespace(lost).any(lost, axis=(1, 2))
+        return restore_lost(values, marked, lambda which: take_pairs(side, side, log_psi, which), lengths)
+
+
+class LogChainOperand(ChainOperand):
+    """Chains as logarithms, for powers of probabilities that leave the range of floats: slow, and right."""
+
+    def _logs(self) -> tuple[Array, Array]:
+        return self.initial, self.transition
+
+    def pair(self, other: ChainOperand) -> Array:
+        """Log kernels of every pair, ``(H, I, J)``."""
+        (i, n), (j, m) = self.leaf.shape, other.leaf.shape
+        log_psi = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
+        lengths, right = self.lengths, other._logs()
+        if not isinstance(lengths, Discounted):
+            return coupled_chains_log(self.initial, self.transition, *right, log_psi, lengths)
+        xp = namespace(log_psi)
+        table = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
+        left = self.initial[:, None, :], self.transition[:, None, :, :]
+        return discounted_log(left, (right[0][None, ...], right[1][None, ...]), table, lengths.d)[None, ...]
+
+    def alone(self) -> Array:
+        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        xp, lengths = namespace(self.initial), self.lengths
+        if not isinstance(lengths, Discounted):
+            values = [self[i : i + 1].pair(self[i : i + 1])[:, 0] for i in range(len(self))]
+            return xp.concat(values, axis=-1)
+        log_psi, side = self.leaf.pair(self.leaf), self._logs()
+        weights = xp.exp(side[0]), xp.exp(side[1])
+        d = lengths.d
+        return discounted_log(side, side, log_psi, d, lambda: diverging(weights, log_psi, d))[None, ...]
+
+
+def _lost(before: Array, after: Array) -> bool:
+    """Whether a power turned a positive probability into zero."""
+    xp = namespace(before)
+    return bool(xp.any((before > 0) & (after == 0)))
+
+
+def _lost_leaves(psi: Array, log_psi: Array) -> Array | None:
+    """Mark leaf kernels that rounded to zero beside a larger one; None if there is none."""
+    xp = namespace(psi)
+    if 0 in psi.shape or bool(xp.min(psi) > 0):
+        return None
+    lost = (psi == 0) & (log_psi > -xp.inf)
+    return lost if bool(xp.any(lost)) else None
+
+
+def _scaled(log_psi: Array, shape: tuple[int, ...], state_axes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Turn log leaf kernels into values with one scale per pair of models."""
+    if is_numpy_array(log_psi) and len(shape) == 4 and 0 not in shape:
+        return _scaled_tile(log_psi, shape)
+    xp = namespace(log_psi)
+    blocks = xp.reshape(log_psi, shape)
+    top = xp.max(blocks, axis=state_axes, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    psi = xp.reshape(xp.exp(blocks - top), log_psi.shape)
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in state_axes)
+    return psi, xp.reshape(top, kept)
+
+
+def _scaled_tile(log_psi: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, so that all stays in the cache."""
+    i, n, j, m = shape
+    blocks = log_psi.reshape(i, n, j * m)
+    psi, top = np.empty_like(blocks), np.empty((i, j), log_psi.dtype)
+    step = max(1, _CHUNK // (n * j * m))
+    for first in range(0, i, step):
+        some = blocks[first : first + step]
+        # First over the long way, row by row: a maximum of few neighbours is slow.
+        columns = some.max(axis=1).reshape(-1, j, m)
+        highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
+        highest = np.where(np.isfinite(highest), highest, 0.0)
+        top[first : first + step] = highest
+        out = psi[first : first + step]
+        np.subtract(some, np.repeat(highest, m, axis=1)[:, None, :], out=out)
+        np.exp(out, out=out)
+    return psi.reshape(log_psi.shape), top

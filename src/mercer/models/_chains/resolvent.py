@@ -1,0 +1,270 @@
+"""Discounted kernels of coupled chains (PPK-4.2b): the sum over all lengths, as a series or by a linear system.
+
+With Op = (P kron P') diag(psi) and v the weights of the first pair of states,
+
+    k_d = (1 - d) sum_{t >= 0} d^t v Op^t 1 = (1 - d) v x,    x = 1 + d Op x.
+
+The series is swept from the right, U_t = (d Op)^t 1, because the largest entry g of U_t then bounds what is left: at
+most g + g^2 + ... times the sum so far. Once g < 1 the sum is proved finite, and nothing has to be rescaled. Where the
+series is slow and a pair has few states, the linear system is solved instead; x > 0 proves that the sum is finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mercer._array import Array, identity, logsumexp, namespace, safe_log, to_numpy
+from mercer.models._chains.layout import Aligned, Layout, Tile
+from mercer.models._chains.rescue import LOG_ENTRIES, patch
+from mercer.models._chains.sweep import Side, without_gradient
+from mercer.models._discount import MOST_STEPS, TAIL, discounted_sum
+
+# Pairs of states up to which a linear system beats any series, and up to which its matrix is formed at all.
+_SYSTEM_AT_ONCE = 16
+_LARGEST_SYSTEM = 1024
+# Logarithm beyond which a leaf kernel overflows.
+_LARGEST_LOG = 700.0
+_LARGEST_SOLUTION = 1e12
+
+
+def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Array:
+    """Compute the log discounted kernels of all pairs of two sets of chains.
+
+    Parameters
+    ----------
+    left, right : pair of arrays
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
+    log_psi : array of shape (I * n, J * m)
+        Logarithms of the leaf kernels.
+    d : float
+        The discount, for which every chain has a finite kernel with itself.
+
+    Returns
+    -------
+    array of shape (I, J)
+        Logarithms.
+    """
+    xp = namespace(log_psi)
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    table = xp.reshape(log_psi, (i, n, j, m))
+    values = xp.reshape(_discounted(Tile, left, right, table, d), (1, i * j))
+
+    def redo(which: Array) -> Array:
+        pairs = xp.reshape(xp.permute_dims(table, (0, 2, 1, 3)), (i * j, n, m))
+        a, b = (
+            [safe_log(xp.take(x, at, axis=0)) for x in side] for side, at in ((left, which // j), (right, which % j))
+        )
+        return _in_pieces((a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0), d)
+
+    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo), (i, j))
+
+
+def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
+    """Compute the log discounted kernel of every chain with itself; raise where it is infinite.
+
+    Parameters
+    ----------
+    side : pair of arrays
+        Initial and transition weights, (N, n) and (N, n, n).
+    log_psi : array of shape (N, n, n)
+        Logarithms of the leaf kernels.
+    d : float
+        The discount.
+
+    Returns
+    -------
+    array of shape (N,)
+        Logarithms.
+    """
+    xp = namespace(log_psi)
+    values = _discounted(Aligned, side, side, log_psi, d, check=True)
+
+    def redo(which: Array) -> Array:
+        logs = [safe_log(xp.take(x, which, axis=0)) for x in side]
+        return _in_pieces((logs[0], logs[1]), (logs[0], logs[1]), xp.take(log_psi, which, axis=0), d)
+
+    return patch(values[None, :], xp.isnan(values), redo)[0, ...]
+
+
+def discounted_log(
+    left: Side, right: Side, log_psi: Array, d: float, failure: Callable[[], Exception] | None = None
+) -> Array:
+    """Compute log discounted kernels from logarithms of weights; leading axes align and broadcast."""
+    xp = namespace(log_psi)
+
+    def terms() -> Iterator[tuple[Array, Array]]:
+        start = left[0][..., :, None] + right[0][..., None, :] + log_psi
+        reached, other = (safe_log(_reached(side[0] > -xp.inf, side[1] > -xp.inf, start)) for side in (left, right))
+        shut = reached[..., :, None] + other[..., None, :]
+        table = xp.zeros_like(start)
+        while True:
+            value = logsumexp(start + table, axis=(-2, -1))
+            half = logsumexp((log_psi + table)[..., :, None, :] + right[1][..., None, :, :], axis=-1)
+            table = logsumexp(left[1][..., :, :, None] + half[..., None, :, :], axis=-2) + shut
+            yield value, without_gradient(xp.max(table, axis=(-2, -1)))
+
+    total = discounted_sum(terms(), d)
+    if bool(xp.any(xp.isnan(total))):
+        raise _too_slow(d) if failure is None else failure()
+    return total
+
+
+# ------------------------------------------------------------------ values
+
+
+def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: float, check: bool = False) -> Array:
+    """Sum all lengths; NaN where the sum is so small that logarithms should do it again."""
+    xp = namespace(log_psi)
+    top = layout.largest(log_psi)
+    top = without_gradient(xp.where(xp.isfinite(top), top, xp.zeros_like(top)))
+    psi = xp.exp(log_psi - layout.wide(top))
+    start = layout.outer(left[0], right[0]) * psi
+    # The first leaf keeps a scale of its own. Later ones may underflow: then longer sequences do not matter.
+    psi = psi * layout.wide(d * xp.exp(xp.clip(top, None, _LARGEST_LOG)))
+    # States that nobody reaches, such as padding, must not spoil the bound.
+    a, b = (weights * _reached(first > 0, weights > 0, weights)[..., :, None] for first, weights in (left, right))
+    size = int(left[0].shape[-1] * right[0].shape[-1])
+    total: Array | None = None
+    if size > _SYSTEM_AT_ONCE:
+        # A system costs as much as this many steps of a sweep.
+        patience = max(64, round(size**1.5 / 6)) if size <= _LARGEST_SYSTEM else MOST_STEPS
+        total = _series(layout, start, a, b, psi, patience)
+    if total is None:
+
+        def failure() -> Exception:
+            return diverging(left, log_psi, d) if check else _too_slow(d)
+
+        if size > _LARGEST_SYSTEM:
+            raise failure()
+        total = _systems(layout, start, a, b, psi, failure)
+    tiny = math.sqrt(float(xp.finfo(total.dtype).smallest_normal))
+    values = safe_log(total) + top + math.log1p(-d)
+    return xp.where(without_gradient(total) >= tiny, values, xp.nan)
+
+
+def _series(layout: Layout, start: Array, a: Array, b: Array, psi: Array, patience: int) -> Array | None:
+    """Add up start . U_t, U_t = (d Op)^t 1; None if that takes too long."""
+    xp = namespace(psi)
+    back = xp.matrix_transpose(b)
+    total, table = layout.sums(start), xp.ones_like(psi)
+    for time in range(1, patience + 1):
+        table = layout.right(layout.left(a, psi * table), back)
+        total = total + layout.sums(start * table)
+        if time < 8 or time % 8 == 0:
+            largest = float(without_gradient(xp.max(table)))
+            if largest <= TAIL:
+                return total
+            if not largest < 1e100:
+                return None
+    return None
+
+
+def _systems(layout: Layout, start: Array, a: Array, b: Array, psi: Array, failure: Callable[[], Exception]) -> Array:
+    """Solve x = 1 + d Op x for every pair, some pairs at a time, and return start . x."""
+    xp = namespace(psi)
+    tile = layout is Tile
+    if tile:
+        i, n, j, m = psi.shape
+        start, psi = (xp.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (i * j, n, m)) for x in (start, psi))
+    count, n, m = psi.shape
+    size = n * m
+    one = xp.astype(identity(psi, size), xp.float64)
+    parts = []
+    piece = max(1, LOG_ENTRIES // size**2)
+    for first in range(0, count, piece):
+        some = slice(first, min(first + piece, count))
+        where = xp.arange(some.start, some.stop, device=psi.device)
+        p = xp.take(a, where // j if tile else where, axis=0)
+        q = xp.take(b, where % j if tile else where, axis=0)
+        both = p[:, :, None, :, None] * q[:, None, :, None, :] * psi[some, None, None, :, :]
+        matrix = one - xp.astype(xp.reshape(both, (-1, size, size)), xp.float64)
+        x = _solved(matrix, failure)
+        weights = xp.astype(xp.reshape(start[some, ...], (-1, size)), xp.float64)
+        parts.append(xp.astype(xp.sum(weights * x, axis=-1), psi.dtype))
+    total = xp.concat(parts)
+    return xp.reshape(total, (i, j)) if tile else total
+
+
+def _solved(matrix: Array, failure: Callable[[], Exception]) -> Array:
+    """Solve for a right side of ones; what is not positive belongs to a series that diverges."""
+    xp = namespace(matrix)
+    ones = xp.ones((matrix.shape[0], matrix.shape[1], 1), dtype=matrix.dtype, device=matrix.device)
+    try:
+        x = xp.linalg.solve(matrix, ones)[..., 0]
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # d times the radius is 1 to the last digit
+        raise failure() from error
+    if not bool(xp.all((x > 0) & (x < _LARGEST_SOLUTION))):
+        raise failure()
+    return x
+
+
+def _reached(initial: Array, transition: Array, like: Array) -> Array:
+    """Mark the states of every chain that have positive weight at some time by ones; weights come as booleans."""
+    xp = namespace(initial)
+    marks = initial
+    for _ in range(int(initial.shape[-1]) - 1):
+        marks = marks | xp.any(marks[..., :, None] & transition, axis=-2)
+    return xp.astype(marks, like.dtype)
+
+
+def _in_pieces(left: Side, right: Side, log_psi: Array, d: float) -> Array:
+    """Sum aligned pairs in the log domain, (1, N), some at a time to bound the memory."""
+    xp = namespace(log_psi)
+    count, n, m = log_psi.shape
+    size = max(1, LOG_ENTRIES // (n * m * max(n, m)))
+    parts = []
+    for first in range(0, count, size):
+        some = slice(first, min(first + size, count))
+        sides = [(side[0][some, ...], side[1][some, ...]) for side in (left, right)]
+        parts.append(discounted_log(sides[0], sides[1], log_psi[some, ...], d))
+    return xp.concat(parts)[None, :]
+
+
+# ------------------------------------------------------------------ where the sum is infinite
+
+
+def _too_slow(d: float) -> Exception:
+    return ArithmeticError(
+        f"the discounted kernel of a pair has not converged after {MOST_STEPS} lengths: take a smaller d than {d}, or "
+        "fewer states"
+    )
+
+
+def diverging(side: Side, log_psi: Array, d: float) -> Exception:
+    """Name the first chain whose discounted kernel with itself is infinite."""
+    initial, transition, leaf = (to_numpy(x) for x in (*side, log_psi))
+    for i in range(len(initial)):
+        radius = spectral_radius(initial[i], transition[i], leaf[i])
+        if not d * radius < 1 - 1e-12:
+            return ValueError(
+                f"the discounted kernel of model {i} with itself is infinite: its kernel grows {radius:.6g} times with "
+                f"every observation, and d = {d} times that is not below 1; take d below {1 / radius:.4g}"
+            )
+    return _too_slow(d)
+
+
+def spectral_radius(initial: Array, transition: Array, log_psi: Array, steps: int = 2000) -> float:
+    """Find how many times k_L of a chain with itself grows from L to L + 1, as L grows: powers, in NumPy.
+
+    Parameters
+    ----------
+    initial, transition : ndarray of shape (n,) and (n, n)
+        Weights.
+    log_psi : ndarray of shape (n, n)
+        Logarithms of the leaf kernels.
+    steps : int
+        Number of powers; the growth is that of the last half.
+    """
+    top = float(log_psi.max())
+    psi = np.exp(log_psi - top)
+    table, logs = np.outer(initial, initial) * psi, 0.0
+    for step in range(steps):
+        total = float(table.sum())
+        if total == 0:
+            return 0.0
+        table = (transition.T @ (table / total) @ transition) * psi
+        logs += math.log(total) if step > steps // 2 else 0.0
+    return math.exp(logs / (steps - 1 - steps // 2) + top)

@@ -1,0 +1,1 @@
+"""Expectation maximisation: steps, starts, topologies and checks."""

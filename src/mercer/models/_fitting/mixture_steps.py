@@ -1,0 +1,94 @@
+"""Steps of expectation maximisation for mixtures: posteriors, k-means++ seeds and the book-keeping of data."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, logsumexp, safe_log
+from mercer.families._estimator import Context
+from mercer.models._forward.evidence import row_log_prob
+
+
+def expect(x: Any, owner: Floats, mixture: Any) -> tuple[Floats, Floats]:
+    """Posterior of the components ``(T, m)`` and log density ``(T,)`` of every point under its own mixture."""
+    m = mixture.weights.shape[-1]
+    joint = row_log_prob(mixture.components, x, owner) + safe_log(np.asarray(mixture.weights))[owner]
+    log_density = np.asarray(logsumexp(joint, axis=-1))
+    impossible = ~np.isfinite(log_density)
+    safe = np.where(impossible, 0.0, log_density)
+    posterior = np.where(impossible[:, None], 1.0 / m, np.exp(joint - safe[:, None]))
+    return posterior, np.where(impossible, -1e300, log_density)
+
+
+def side_by_side(columns: list[Any]) -> Any:
+    """Join m batches of shape ``(n,)`` into one of shape ``(n, m)``."""
+    n, m = len(columns[0]), len(columns)
+    joined = type(columns[0]).concat(columns)
+    return joined[np.arange(n * m).reshape(m, n).T.ravel()].reshape(n, m)
+
+
+def some_segments(x: Any, weights: Floats, offsets: Floats, which: Floats) -> tuple[Any, Floats, Floats]:
+    """Keep the points of some data."""
+    lengths = np.diff(offsets)
+    keep = np.zeros(len(lengths), dtype=bool)
+    keep[which] = True
+    points = np.flatnonzero(np.repeat(keep, lengths))
+    return x[points], weights[points], np.concatenate([[0], np.cumsum(lengths[which])])
+
+
+def numbers(x: Any, context: Context) -> Floats:
+    """Points as vectors, for distances: counts, one-hot symbols, standardised coordinates with zeros for NaN."""
+    if context.alphabet is not None:
+        return context.alphabet.indicators(np.asarray(x))
+    dense = x.dense() if hasattr(x, "indptr") else np.asarray(x, dtype=float)
+    if context.center is not None:
+        dense = dense - context.center
+    if context.scale is not None:
+        dense = dense / np.sqrt(context.scale)
+    return np.nan_to_num(dense)
+
+
+def spread(x: Floats) -> Floats:
+    """Variances of the coordinates, NaN left out and rounded to powers of two; 1 where a coordinate does not vary.
+
+    Rounded, they are the same for the folds of a cross-validation, which then share their fits.
+    """
+    seen = ~np.isnan(x)
+    count = np.maximum(seen.sum(axis=0), 1)
+    mean = np.where(seen, x, 0.0).sum(axis=0) / count
+    variance = np.where(seen, x - mean, 0.0)
+    variance = np.sum(variance * variance, axis=0, dtype=float) / count
+    varies = variance > (8 * np.finfo(x.dtype if x.dtype.kind == "f" else float).eps * np.abs(mean)) ** 2
+    return np.where(varies, 2.0 ** np.round(np.log2(np.where(varies, variance, 1.0))), 1.0)
+
+
+def generator(x: Any, random_state: int | None, attempt: int) -> np.random.Generator:
+    """Seed from (random_state, the datum's bytes), so that a fit does not depend on its neighbours."""
+    content = x.dense() if hasattr(x, "indptr") else np.ascontiguousarray(x)
+    digest = blake2b(content.tobytes(), digest_size=8).digest()
+    seed = 0 if random_state is None else int(random_state)
+    return np.random.default_rng([seed, attempt, int.from_bytes(digest, "little")])
+
+
+def seed_shares(x: Floats, weights: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """Assign points to k-means++ seeds after a few Lloyd steps, softened so that no component starts empty."""
+    first = rng.choice(len(x), p=weights / weights.sum()) if weights.sum() > 0 else 0
+    centers = [x[first]]
+    squared = np.sum((x - centers[0]) ** 2, axis=1)
+    while len(centers) < n:
+        p = squared * weights
+        pick = rng.choice(len(x), p=p / p.sum()) if p.sum() > 0 else rng.integers(len(x))
+        centers.append(x[pick])
+        squared = np.minimum(squared, np.sum((x - x[pick]) ** 2, axis=1))
+    means = np.stack(centers)
+    label = np.zeros(len(x), dtype=int)
+    for _ in range(5):
+        label = np.argmin(((x[:, None, :] - means) ** 2).sum(axis=-1), axis=1)
+        for j in range(n):
+            inside = label == j
+            if np.any(weights[inside] > 0):
+                means[j] = np.average(x[inside], axis=0, weights=weights[inside])
+    return 0.9 * np.eye(n)[label] + 0.1 / n

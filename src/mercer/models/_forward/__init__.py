@@ -1,0 +1,1 @@
+"""Forward, backward and the best path: many sequences under many models."""

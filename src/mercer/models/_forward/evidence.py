@@ -1,0 +1,137 @@
+"""What the states of models think of observations: from an emission, of any family or mixture, to evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, as_float, logsumexp, safe_log, to_numpy
+from mercer.families.categorical import Categoricals
+from mercer.families.gaussian import Gaussians
+from mercer.models._forward.interface import Densities, Evidence, Symbols
+from mercer.models._forward.work import CHUNK_SECONDS, share
+
+CELLS = 20_000
+"""Points times states whose densities are computed at once: their parameters stay in the cache."""
+
+
+def evidence_of(emission: Any, x: Any, owner: Floats) -> Evidence:
+    """Ask the states of every point's own model.
+
+    Parameters
+    ----------
+    emission : batch of shape (N, n)
+        What every state of every model emits.
+    x : ndarray of shape (T, ...)
+        Points: codes of symbols, or vectors.
+    owner : ndarray of int of shape (T,)
+        Position of the model of every point, ascending.
+    """
+    if isinstance(emission, Categoricals):
+        return Symbols(np.asarray(x), code_probabilities(emission))
+    return Densities(row_log_prob(emission, x, owner))
+
+
+def code_probabilities(emission: Categoricals) -> Floats:
+    """Probability of every code, ``(*B, n_codes)``: symbols, sums for ambiguity codes, 1 for the missing one."""
+    p = to_numpy(emission.probability).astype(np.float64, copy=False)
+    sets = emission.alphabet.ambiguity
+    return np.concatenate([p, p @ sets.T, np.ones_like(p[..., :1])], axis=-1)
+
+
+def row_log_prob(emission: Any, x: Any, owner: Floats) -> Floats:
+    """Log density of every point in the states of its own model, ``(T, n)``.
+
+    Gaussians and their mixtures go through compiled loops; other families bring every point beside its own states.
+    """
+    if isinstance(emission, Gaussians):
+        return _gaussian(emission, x, owner)
+    if hasattr(emission, "components"):  # mixtures import this file
+        return _mixture(emission, x, owner)
+    if hasattr(x, "indptr") or len(emission) == 1:  # sparse rows cannot be aligned with a batch of models
+        return _by_model(emission, x, owner)
+    table = np.empty((x.shape[0], int(emission.shape[-1])))
+    for rows in _blocks(x, table.shape[1]):
+        aligned = emission[owner[rows]]  # every point beside its own states
+        table[rows] = to_numpy(aligned.log_prob(x[rows][:, None]))[..., 0]
+    return table
+
+
+def _by_model(emission: Any, x: Any, owner: Floats) -> Floats:
+    """One model at a time, in blocks that stay in the cache."""
+    table = np.empty((x.shape[0], int(emission.shape[-1])))
+    ends = np.searchsorted(owner, np.arange(len(emission) + 1))
+    for i in range(len(emission)):
+        part, found = x[int(ends[i]) : int(ends[i + 1])], table[int(ends[i]) : int(ends[i + 1])]
+        for rows in _blocks(part, table.shape[1]):
+            found[rows] = to_numpy(emission[i].log_prob(part[rows])).T
+    return table
+
+
+def _blocks(x: Any, n: int) -> Iterator[Any]:
+    """Cut points into blocks, those with missing coordinates apart: the others depend on them in no bit."""
+    step = max(1, CELLS // n)
+    if hasattr(x, "indptr") or x.dtype.kind != "f" or not np.isnan(x).any():
+        yield from (slice(begin, begin + step) for begin in range(0, x.shape[0], step))
+        return
+    missing = np.isnan(x).any(axis=tuple(range(1, x.ndim)))
+    for kind in (missing, ~missing):
+        rows = np.flatnonzero(kind)
+        yield from (rows[begin : begin + step] for begin in range(0, len(rows), step))
+
+
+def _gaussian(emission: Gaussians, x: Any, owner: Floats) -> Floats:
+    from mercer.families._row_density import GaussianRows
+
+    x = np.asarray(emission._checked_points(as_float(to_numpy(x))), dtype=np.float64)
+    emission._require_regular("a density")
+    mean, covariance = to_numpy(emission.mean), to_numpy(emission.covariance)
+    table = np.empty((len(x), mean.shape[1]))
+    loops = GaussianRows(mean, covariance)
+
+    def work(rows: slice) -> None:
+        loops.fill(x[rows], owner[rows], table[rows])
+
+    terms = mean.shape[2] * (mean.shape[2] + 1) / 2 if emission.structure == "full" else mean.shape[2]
+    pieces, seconds = _pieces(len(x), (10 + loops.width * terms / 2) * 1e-9)
+    share(work, pieces, seconds)
+    if emission.structure == "full":
+        partly = np.isnan(x).any(axis=1)
+        if partly.any():
+            table[partly] = _marginal(emission, x[partly], owner[partly])
+    return table
+
+
+def _marginal(emission: Gaussians, x: Floats, owner: Floats) -> Floats:
+    """Densities of points with missing coordinates under full covariances, one pass per pattern."""
+    table, missing = np.zeros((len(x), int(emission.shape[-1]))), np.isnan(x)
+    for pattern in np.unique(missing, axis=0):
+        rows, seen = np.flatnonzero(np.all(missing == pattern, axis=1)), np.flatnonzero(~pattern)
+        if len(seen):  # of what was not observed at all the density is 1
+            table[rows] = _gaussian(emission.marginal(seen), x[np.ix_(rows, seen)], owner[rows])
+    return table
+
+
+def _mixture(emission: Any, x: Any, owner: Floats) -> Floats:
+    """Log of the sum over components, which are asked like states of their own."""
+    weights = safe_log(to_numpy(emission.weights))
+    models, n, m = weights.shape
+    parts = emission.components.reshape(models, n * m)
+    table = np.empty((x.shape[0], n))
+    step = max(1, CELLS * 10 // (n * m))
+    for begin in range(0, x.shape[0], step):
+        rows = slice(begin, begin + step)
+        if isinstance(parts, Categoricals):
+            logs = safe_log(code_probabilities(parts))[owner[rows], :, np.asarray(x[rows])]
+        else:
+            logs = row_log_prob(parts, x[rows], owner[rows])
+        table[rows] = logsumexp(logs.reshape(-1, n, m) + weights[owner[rows]], axis=-1)
+    return table
+
+
+def _pieces(count: int, each: float) -> tuple[list[slice], float]:
+    """Cut points into pieces for threads; the points alone decide."""
+    step = max(1, int(CHUNK_SECONDS / each))
+    return [slice(begin, begin + step) for begin in range(0, count, step)], count * each

@@ -1,0 +1,245 @@
+"""Forward and backward over many sequences and many models at once (ALG-FB): one interface for fits and inference.
+
+A *run* is a stretch of observations read under one model. What a state thinks of an observation is the *evidence*:
+`Symbols` (codes and one table of probabilities per model) or `Densities` (a row of log densities per observation).
+Every number of a run depends on that run and its model alone, whatever stands beside it and on how many threads.
+
+Scaled recursions in vector lanes do the work (`mercer.models._forward.scaled`). They know when they may be wrong:
+such runs are done again with numbers of a wider range (`mercer.models._forward.wide_range`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from mercer._array import Floats, safe_log
+from mercer.models._forward.work import share
+
+__all__ = ["Densities", "Evidence", "Expectations", "Runs", "Symbols", "expectations", "log_likelihoods", "paths"]
+
+
+class Runs(NamedTuple):
+    """Stretches of observations, each under one model."""
+
+    start: Floats
+    """First observation of every run, ``(S,)`` int."""
+    length: Floats
+    """Number of its observations, ``(S,)`` int; 0 is allowed."""
+    model: Floats
+    """Position of its model, ``(S,)`` int."""
+
+    @classmethod
+    def own(cls, offsets: Floats) -> Runs:
+        """Sequence i under model i."""
+        return cls(offsets[:-1], np.diff(offsets), np.arange(len(offsets) - 1))
+
+    @classmethod
+    def shared(cls, offsets: Floats) -> Runs:
+        """Read every sequence under model 0."""
+        return cls(offsets[:-1], np.diff(offsets), np.zeros(len(offsets) - 1, dtype=int))
+
+    @classmethod
+    def crossed(cls, offsets: Floats, n_models: int) -> Runs:
+        """Read every sequence under every model, model by model."""
+        m = len(offsets) - 1
+        return cls(
+            np.tile(offsets[:-1], n_models), np.tile(np.diff(offsets), n_models), np.repeat(np.arange(n_models), m)
+        )
+
+
+class Symbols(NamedTuple):
+    """Evidence of symbols: the probability of every code in every state."""
+
+    codes: Floats
+    """``(T,)`` int."""
+    probability: Floats
+    """``(N, n, n_codes)``: an ambiguity code has the sum of its symbols, the missing code 1."""
+
+
+class Densities(NamedTuple):
+    """Evidence of any kind: log densities of the observations in the states of the run that they belong to."""
+
+    log_density: Floats
+    """``(T, n)``; every observation belongs to one run at most."""
+
+
+Evidence: TypeAlias = Symbols | Densities
+
+
+class Expectations(NamedTuple):
+    """What is expected of the hidden states given the observations; all zero where a run is impossible or empty."""
+
+    log_prob: Floats
+    """``(S,)``: -inf where impossible, 0 where empty."""
+    first: Floats
+    """Posterior of the first state, ``(S, n)``."""
+    transitions: Floats
+    """Expected numbers of transitions, ``(S, n, n)``."""
+    visits: Floats
+    """Expected numbers of visits, ``(S, n)``."""
+    states: Floats | None
+    """Posteriors of the states at every observation, ``(T, n)``, zero outside of all runs; where asked for."""
+    symbols: Floats | None
+    """Expected numbers of every code in every state, ``(S, n, n_codes)``; of `Symbols` alone."""
+
+
+def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> Floats:
+    """Log probability of every run, ``(S,)``.
+
+    Parameters
+    ----------
+    initial, transition : ndarray of shape (N, n) and (N, n, n)
+        Probabilities of N models.
+    evidence : Symbols or Densities
+        What the states think of the observations.
+    runs : Runs
+        Stretches of observations and their models.
+    """
+    from mercer.models._forward import scaled
+    from mercer.models._forward.wide_range import wide_likelihood
+
+    wide = _wide(runs)
+    log_prob, sound = scaled.scaled_log_likelihoods(_problem(initial, transition, evidence), wide)
+
+    def again(s: int) -> None:
+        log_prob[s] = wide_likelihood(*wide_tables(s))
+
+    if not sound.all():
+        wide_tables = _wide_range(initial, transition, evidence, wide)
+        _redo(again, sound, wide, initial.shape[1])
+    return log_prob
+
+
+def expectations(
+    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, *, states: bool = False
+) -> Expectations:
+    """Log probabilities, expected transitions and visits of every run; with ``states`` every posterior.
+
+    Parameters are those of `log_likelihoods`.
+    """
+    from mercer.models._forward import scaled
+    from mercer.models._forward.wide_range import wide_expectations
+
+    size, n = len(runs.start), initial.shape[1]
+    symbols = evidence.probability.shape[-1] if isinstance(evidence, Symbols) else 0
+    total = len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
+    targets = scaled.Targets(
+        first=np.zeros(size * n),
+        transitions=np.zeros(size * n * n),
+        visits=np.zeros(size * n),
+        states=np.zeros(total * n if states else 0),
+        symbols=np.zeros(size * n * symbols),
+    )
+    wide = _wide(runs)
+    log_prob, sound = scaled.scaled_expectations(_problem(initial, transition, evidence), wide, targets)
+    found = Expectations(
+        log_prob,
+        targets.first.reshape(size, n),
+        targets.transitions.reshape(size, n, n),
+        targets.visits.reshape(size, n),
+        targets.states.reshape(total, n) if states else None,
+        targets.symbols.reshape(size, n, symbols) if isinstance(evidence, Symbols) else None,
+    )
+
+    def again(s: int) -> None:
+        rows = slice(int(wide.start[s]), int(wide.start[s] + wide.length[s]))
+        posterior = np.empty((int(wide.length[s]), n))
+        log_prob[s] = wide_expectations(*wide_tables(s), posterior, found.transitions[s])
+        found.first[s], found.visits[s] = posterior[0], posterior.sum(axis=0)
+        if found.states is not None:
+            found.states[rows] = posterior
+        if found.symbols is not None and isinstance(evidence, Symbols):
+            found.symbols[s] = 0.0
+            np.add.at(found.symbols[s].T, evidence.codes[rows], posterior)
+
+    if not sound.all():
+        wide_tables = _wide_range(initial, transition, evidence, wide)
+        _redo(again, sound, wide, n)
+    return found
+
+
+def paths(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> tuple[Floats, Floats]:
+    """Find the most probable states (Viterbi), ``(T,)`` with -1 outside of all runs, and their log probabilities."""
+    from mercer.models._forward.best_path import log_path
+
+    wide = _wide(runs)
+    total = len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
+    states, value = np.full(total, -1, dtype=np.int32), np.zeros(len(wide.start))
+    tables = _logs(initial, transition, evidence, wide)
+
+    def find(s: int) -> None:
+        value[s] = log_path(*tables(s), states[wide.start[s] : wide.start[s] + wide.length[s]])
+
+    _redo(find, wide.length == 0, wide, initial.shape[1])
+    return states, value
+
+
+def _wide(runs: Runs) -> Runs:
+    """Give all numbers of runs one type, contiguous and writable, for which loops are compiled once."""
+    start, length, model = (np.require(x, np.int64, ["C", "W"]) for x in runs)
+    return Runs(start, length, model)
+
+
+def _problem(initial: Floats, transition: Floats, evidence: Evidence) -> Any:
+    from mercer.models._forward.scaled import Problem
+
+    if isinstance(evidence, Symbols):
+        return Problem.of(initial, transition, None, evidence.codes, evidence.probability)
+    return Problem.of(initial, transition, evidence.log_density, None, None)
+
+
+def _wide_range(
+    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
+) -> Callable[[int], tuple[Floats, Floats, Floats, Floats]]:
+    """Return what gives the numbers of one run: its model, mantissas and exponents of the evidence ``(length, n)``."""
+    from mercer.models._forward.wide_range import from_logs
+
+    first, step = (np.array(x, dtype=np.float64) for x in (initial, transition))
+    if isinstance(evidence, Symbols):
+        mantissa, exponent = np.frexp(np.asarray(evidence.probability, np.float64).swapaxes(1, 2))
+
+    def tables(s: int) -> tuple[Floats, Floats, Floats, Floats]:
+        model, rows = runs.model[s], slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
+        if isinstance(evidence, Symbols):
+            codes = evidence.codes[rows]
+            return first[model], step[model], mantissa[model][codes], exponent[model][codes].astype(np.float64)
+        return first[model], step[model], *from_logs(_log_densities(evidence, rows, s))
+
+    return tables
+
+
+def _logs(
+    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
+) -> Callable[[int], tuple[Floats, Floats, Floats]]:
+    """Return what gives the logarithms of one run: initial, transition and evidence ``(length, n)``."""
+    first, step = safe_log(np.asarray(initial, np.float64)), safe_log(np.asarray(transition, np.float64))
+    if isinstance(evidence, Symbols):
+        by_code = np.ascontiguousarray(safe_log(np.asarray(evidence.probability, np.float64)).swapaxes(1, 2))
+
+    def tables(s: int) -> tuple[Floats, Floats, Floats]:
+        model, rows = runs.model[s], slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
+        if isinstance(evidence, Symbols):
+            return first[model], step[model], by_code[model][evidence.codes[rows]]
+        return first[model], step[model], _log_densities(evidence, rows, s)
+
+    return tables
+
+
+def _log_densities(evidence: Densities, rows: slice, s: int) -> Floats:
+    """Log densities of one run; raise for what is none. Scaled recursions leave all such runs to the others."""
+    table = np.require(evidence.log_density[rows], np.float64, ["C", "W"])
+    if not np.all(table < np.inf):
+        raise ValueError(
+            f"a log density of sequence {s} is NaN or +inf, so that its probability is no number: look for NaN in the "
+            "data or in the parameters, and for variances of zero"
+        )
+    return table
+
+
+def _redo(work: Callable[[int], None], done: Floats, runs: Runs, n: int) -> None:
+    """Do the runs that are not done, one by one."""
+    left = np.flatnonzero(~done & (runs.length > 0))
+    share(work, left.tolist(), float(runs.length[left].sum()) * n * n * 2e-8)

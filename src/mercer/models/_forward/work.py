@@ -1,0 +1,24 @@
+"""When the loops over sequences use threads: pieces of a millisecond, and none for less than two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mercer._parallel import n_threads, thread_map
+
+__all__ = ["CHUNK_SECONDS", "share"]
+
+CHUNK_SECONDS = 1e-3
+"""Work that one thread takes at a time; less than two of these stay on one thread."""
+
+Item = TypeVar("Item")
+
+
+def share(work: Callable[[Item], None], items: list[Item], seconds: float) -> None:
+    """Do the items, on threads where all of them take long enough."""
+    if seconds < 2 * CHUNK_SECONDS:  # not even the thread map's own time is worth it
+        for item in items:
+            work(item)
+        return
+    thread_map(work, items, threads=min(n_threads(), len(items)), label="forward-backward")

@@ -1,0 +1,118 @@
+"""Inference for batches of HMMs: log probabilities, posteriors, best paths; which sequence goes with which model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Sequences
+from mercer.families.categorical import Categoricals
+from mercer.families.gaussian import Gaussians
+from mercer.models._forward.evidence import code_probabilities, evidence_of, row_log_prob
+from mercer.models._forward.interface import (
+    Densities,
+    Evidence,
+    Expectations,
+    Runs,
+    Symbols,
+    expectations,
+    log_likelihoods,
+    paths,
+)
+from mercer.models.mixture import Mixtures
+
+__all__ = ["best_paths", "crossed_log_prob", "free_parameters", "own_expectations", "own_log_prob", "read"]
+
+
+def read(emission: Any, X: Any) -> Sequences:
+    """Turn ``X`` into sequences of what the emission emits."""
+    alphabet = getattr(getattr(emission, "components", emission), "alphabet", None)
+    X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
+    if alphabet is None:
+        if X.is_symbols:
+            raise TypeError("the model emits numbers, and these are symbols: pass floats, such as X.astype(float)")
+        if X.dimension != emission.dimension:
+            raise ValueError(f"the data have {X.dimension} coordinates, the model has {emission.dimension}")
+    return X
+
+
+def crossed_log_prob(models: Any, X: Sequences) -> Floats:
+    """Log probability of every sequence under every model, ``(N, M)``."""
+    size, initial, transition = len(models), _double(models.initial), _double(models.transition)
+    if isinstance(models.emission, Categoricals):
+        evidence = Symbols(X.values, code_probabilities(models.emission))
+        runs = Runs.crossed(X.offsets, size)
+        return log_likelihoods(initial, transition, evidence, runs).reshape(size, len(X))
+    out, runs = np.empty((size, len(X))), Runs.shared(X.offsets)
+    owner = np.zeros(len(X.values), dtype=int)
+    for i in range(size):  # an observation has a row of densities for every model: one model at a time
+        table = Densities(row_log_prob(models.emission[i : i + 1], X.values, owner))
+        out[i] = log_likelihoods(initial[i : i + 1], transition[i : i + 1], table, runs)
+    return out
+
+
+def own_runs(models: Any, X: Sequences) -> Runs:
+    """Every sequence under the one model, or sequence i under model i."""
+    if len(models) == 1:
+        return Runs.shared(X.offsets)
+    if len(models) != len(X):
+        raise ValueError(
+            f"there are {len(models)} models and {len(X)} sequences: give one model, such as models[3:4], or as many "
+            "sequences as models"
+        )
+    return Runs.own(X.offsets)
+
+
+def _evidence(models: Any, X: Sequences, runs: Runs) -> Evidence:
+    return evidence_of(models.emission, X.values, np.repeat(runs.model, runs.length))
+
+
+def own_log_prob(models: Any, X: Sequences) -> Floats:
+    """Log probability of every sequence under its own model, ``(M,)``."""
+    runs = own_runs(models, X)
+    return log_likelihoods(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
+
+
+def own_expectations(models: Any, X: Sequences) -> Expectations:
+    """Posteriors of every sequence under its own model; raises where it is impossible."""
+    runs = own_runs(models, X)
+    evidence = _evidence(models, X, runs)
+    found = expectations(_double(models.initial), _double(models.transition), evidence, runs, states=True)
+    _check_possible(X, found.log_prob)
+    return found
+
+
+def best_paths(models: Any, X: Sequences) -> tuple[list[Floats], Floats]:
+    """Most probable states of every sequence under its own model, and their log probabilities."""
+    runs = own_runs(models, X)
+    states, value = paths(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
+    _check_possible(X, value)
+    return np.split(states, X.offsets[1:-1]), value
+
+
+def _check_possible(X: Sequences, log_prob: Floats) -> None:
+    impossible = np.flatnonzero(~np.isfinite(log_prob))
+    if len(impossible):
+        raise ValueError(
+            f"{X.name(impossible[0])} has probability zero under its model, so that its states have no posterior: "
+            "leave it out, or use a model without zeros, such as one fitted with a prior"
+        )
+
+
+def free_parameters(emission: Any) -> int:
+    """Free parameters of one distribution of a batch."""
+    if isinstance(emission, Mixtures):
+        m = int(emission.weights.shape[-1])
+        return m - 1 + m * free_parameters(emission.components)
+    if isinstance(emission, Gaussians):
+        d = emission.dimension
+        return d + {"full": d * (d + 1) // 2, "diagonal": d, "isotropic": 1}[emission.structure]
+    if hasattr(emission, "probability") and hasattr(emission, "_draws"):  # a point of a simplex
+        return int(emission.dimension) - 1
+    return int(emission.dimension)
+
+
+def _double(x: Any) -> Floats:
+    return to_numpy(x).astype(np.float64, copy=False)

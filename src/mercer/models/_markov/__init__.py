@@ -1,0 +1,1 @@
+"""What Markov chains are made of: counts, tables of contexts, recursions, scores."""

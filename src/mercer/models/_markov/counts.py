@@ -1,0 +1,63 @@
+"""Numbers of windows in sequences: what Markov chains are fitted to, evaluated on and differentiated through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats
+from mercer.data import Sequences
+from mercer.data._windows import windows_of
+
+
+def n_heads(k: int, order: int, end: bool) -> int:
+    """Count the outcomes of an initial law: heads of ``order`` symbols, and with an end all shorter sequences."""
+    return int(k**order + (sum(k**j for j in range(order)) if end else 0))
+
+
+def transitions_of(values: Floats, offsets: Floats, k: int, order: int, end: bool) -> tuple[Floats, Floats, Floats]:
+    """List every transition between plain symbols: its sequence, its window ``context * w + symbol``, its position.
+
+    With an end, a sequence of at least ``order`` symbols also goes from its last context to the symbol ``k``; the
+    position is that of the newest symbol (of an empty sequence: that of its neighbour).
+    """
+    width = k + end
+    found = windows_of(values, offsets, k, order + 1)
+    window = found.code // k * width + found.code % k
+    owner, position = found.owner, found.start + order
+    if not end:
+        return owner, window, position
+    context, who, last = endings_of(values, offsets, k, order)
+    return (
+        np.concatenate([owner, who]),
+        np.concatenate([window, context * width + k]),
+        np.concatenate([position, last]),
+    )
+
+
+def endings_of(values: Floats, offsets: Floats, k: int, order: int) -> tuple[Floats, Floats, Floats]:
+    """Return the last context of every sequence that has one, of plain symbols: it, the sequence, the last position."""
+    if order == 0:
+        n = len(offsets) - 1
+        return np.zeros(n, dtype=np.int64), np.arange(n), np.maximum(offsets[1:] - 1, 0)
+    found = windows_of(values, offsets, k, order)
+    last = found.start + order == offsets[1:][found.owner]
+    return found.code[last], found.owner[last], found.start[last] + order - 1
+
+
+def counted(X: Sequences, k: int, order: int, end: bool) -> tuple[Floats, Any]:
+    """Count the transitions of every sequence: the windows that occur anywhere ``(U,)``, and a CSR array ``(M, U)``."""
+    owner, window, _ = transitions_of(X.values, X.offsets, k, order, end)
+    windows, column = np.unique(window, return_inverse=True)
+    ones = np.ones(len(owner))
+    return windows, sparse.csr_array((ones, (owner, column)), shape=(len(X), len(windows)))
+
+
+def heads_of(X: Sequences, k: int, order: int) -> Floats:
+    """Read the first ``order`` symbols of every sequence, all plain, as a number; ``(M,)``."""
+    head = np.zeros(len(X), dtype=np.int64)
+    for j in range(order):
+        head = head * k + X.values[X.offsets[:-1] + j]
+    return head

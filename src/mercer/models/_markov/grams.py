@@ -1,0 +1,70 @@
+"""A Markov chain as a hidden Markov model on its last symbols: for mean maps (GMMK-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, beside, namespace
+from mercer.families._coupling import Coupling, Operand
+from mercer.families.categorical import Categoricals
+from mercer.models._chains.operand import chain_operand
+
+GRAM_STATES = 128
+"""The most states that such a model may have."""
+
+
+def gram_operand(chains: Any, coupling: Coupling, lengths: Any) -> Operand:
+    """Couple Markov chains through their states: all strings of 1 to ``order`` symbols, the last of which is emitted.
+
+    A string of L symbols is then exactly L states, also where L is less than the order. States are determined by the
+    symbols, so that a power on the hidden weights is a power on the probability of the string.
+    """
+    k, order = len(chains.alphabet), chains.order
+    states = sum(k**j for j in range(1, order + 1)) if order else 1
+    if chains.end:
+        raise ValueError("this kernel compares chains without an end: fit them with end=False, and give a length")
+    if states > GRAM_STATES:
+        raise ValueError(
+            f"this kernel of Markov chains of order {order} over {k} symbols runs over {states}^2 pairs of contexts, "
+            f"and {GRAM_STATES}^2 are feasible: lower the order, or use ProbabilityProduct, which needs no such "
+            "pairs"
+        )
+    chains = chains.dense()
+    if order == 0:
+        initial = chains.initial
+        transition, emitted = initial[:, None, :], chains.transition
+    else:
+        initial, transition = _on_grams(chains.initial, chains.transition, k, order)
+        newest = np.concatenate([np.tile(np.eye(k), (k ** (j - 1), 1)) for j in range(1, order + 1)])
+        shape = (len(chains), states, k)
+        emitted = beside(initial, np.broadcast_to(newest, shape).copy(), initial.dtype)
+    emission = Categoricals._make(probability=emitted, alphabet=chains.alphabet)
+    sizes = np.full(len(chains), states)
+    return chain_operand(initial, transition, emission.couple(coupling, lengths), sizes, coupling.power, lengths)
+
+
+def _on_grams(initial: Array, transition: Array, k: int, order: int) -> tuple[Array, Array]:
+    """Return initial ``(N, n)`` and transition ``(N, n, n)`` on all strings of 1 to ``order`` symbols."""
+    xp = namespace(initial, transition)
+    n = int(initial.shape[0])
+    laws = [xp.sum(xp.reshape(initial, (n, k**j, -1)), axis=-1) for j in range(1, order + 1)]
+    rows, targets, base = [], [], 0
+    for j in range(1, order):  # a string grows by a symbol
+        longer, shorter = xp.reshape(laws[j], (n, k**j, k)), laws[j - 1][..., None]
+        possible = shorter > 0
+        row = longer / xp.where(possible, shorter, xp.ones_like(shorter))
+        rows.append(xp.where(possible, row, xp.full_like(row, 1.0 / k)))
+        base += k**j
+        targets.append(base + np.arange(k ** (j + 1)).reshape(k**j, k))
+    rows.append(transition)  # a context forgets its oldest symbol
+    targets.append(base + (np.arange(k**order)[:, None] * k + np.arange(k)) % k**order)
+    row, target = xp.concat(rows, axis=1), np.concatenate(targets)
+    states = len(target)
+    moved = xp.zeros_like(row[:, :, :1]) + beside(row, np.zeros((1, 1, states)), row.dtype)
+    for s in range(k):
+        place = beside(row, np.eye(states)[target[:, s]], row.dtype)
+        moved = moved + row[:, :, s][..., None] * place
+    first = beside(row, np.zeros((n, states - k)), row.dtype)
+    return xp.concat([laws[0], first], axis=1), moved

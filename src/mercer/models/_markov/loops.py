@@ -1,0 +1,378 @@
+"""The loops behind Markov chains, compiled by Numba on first use: pairs of chains, and symbols that are not certain.
+
+Contexts are numbers: the last ``order`` symbols read as digits, the oldest first. Reading the symbol s turns the
+context c into ``(c * k + s) % C`` with ``C = k ** order``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import njit
+
+Vector: TypeAlias = np.ndarray[Any, Any]
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+LANES = 16
+"""Pairs that are worked on side by side."""
+DROPPED = 1e-200
+"""Where less than this share of the mass is left, what was lost to underflow may matter."""
+SMALL = 1e-290
+"""Numbers below this are about to be lost."""
+
+
+@_compiled
+def _couple(first: Vector, step: Vector, stop: Vector, k: int, wanted: Vector, scratch: Vector, out: Vector) -> None:
+    """Log of v M^(L - order) stop for one pair (PPK-4.2a), for ascending numbers of steps; NaN where digits were lost.
+
+    Parameters
+    ----------
+    first, step, stop : ndarray of shape (C,), (C, k) and (C,)
+        Products of the powered probabilities of the two chains.
+    wanted : ndarray of int
+        Numbers of steps L - order, ascending.
+    """
+    n_contexts = first.size
+    stride = 1 if n_contexts > 1 else 0
+    smallest = 1.0
+    for c in range(n_contexts):
+        for s in range(k):
+            if 0.0 < step[c, s] < smallest:
+                smallest = step[c, s]
+    lossy = False
+    now, after = scratch[0], scratch[1]
+    now[:] = first
+    log_scale = 0.0
+    done = 0
+    for h in range(wanted.size):
+        while done < wanted[h]:
+            total = 0.0
+            for c in range(n_contexts):
+                total += now[c]
+            if lossy and total < DROPPED:
+                log_scale = math.nan
+            if total == 0.0:
+                break
+            log_scale += math.log(total)
+            scale = 1.0 / total
+            after[:] = 0.0
+            for c in range(n_contexts):
+                x = now[c] * scale
+                if x == 0.0:
+                    continue
+                lossy |= x * smallest < SMALL
+                target = (c * k) % n_contexts
+                for s in range(k):
+                    after[target + s * stride] += x * step[c, s]
+            now, after = after, now
+            done += 1
+        total = 0.0
+        for c in range(n_contexts):
+            total += now[c] * stop[c]
+        if lossy and total < DROPPED:
+            log_scale = math.nan
+        out[h] = (math.log(total) if total > 0.0 else -math.inf) + log_scale
+
+
+@_compiled
+def couple_pairs(
+    first: Vector,
+    step: Vector,
+    stop: Vector,
+    floor: Vector,
+    other_first: Vector,
+    other_step: Vector,
+    other_stop: Vector,
+    other_floor: Vector,
+    wanted: Vector,
+    out: Vector,
+) -> None:
+    """Fill ``out (H, I, J)`` with the log kernels of every pair of powered chains, `LANES` columns side by side.
+
+    Parameters
+    ----------
+    first, step, stop, floor : ndarray of shape (I, C), (I, C, k), (I, C) and (I,)
+        Powered probabilities of the left side, and the smallest positive entry of every ``step``.
+    other_first, other_step, other_stop, other_floor : ndarray of shape (C, J), (C, k, J), (C, J) and (J,)
+        The same of the right side, with the chains last; J is a multiple of `LANES`.
+    """
+    n_contexts, k = step.shape[1], step.shape[2]
+    stride = 1 if n_contexts > 1 else 0
+    now, after = np.empty((n_contexts, LANES)), np.empty((n_contexts, LANES))
+    total, low, scale, log_scale = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    lossy = np.empty(LANES, np.bool_)
+    for i in range(first.shape[0]):
+        for j in range(0, other_first.shape[1], LANES):
+            log_scale[:] = 0.0
+            lossy[:] = False
+            for c in range(n_contexts):
+                for a in range(LANES):
+                    now[c, a] = first[i, c] * other_first[c, j + a]
+            done = 0
+            for h in range(wanted.size):
+                while done < wanted[h]:
+                    total[:] = 0.0
+                    low[:] = math.inf
+                    for c in range(n_contexts):
+                        for a in range(LANES):
+                            x = now[c, a]
+                            total[a] += x
+                            low[a] = min(low[a], x if x > 0.0 else math.inf)
+                    for a in range(LANES):
+                        if total[a] < DROPPED and lossy[a]:
+                            log_scale[a] = math.nan
+                        scale[a] = 0.0
+                        if total[a] > 0.0:
+                            scale[a] = 1.0 / total[a]
+                            log_scale[a] += math.log(total[a])
+                            lossy[a] |= low[a] * scale[a] * (floor[i] * other_floor[j + a]) < SMALL
+                    after[:] = 0.0
+                    target = 0
+                    for c in range(n_contexts):
+                        for a in range(LANES):
+                            now[c, a] *= scale[a]
+                        for s in range(k):
+                            weight = step[i, c, s]
+                            if weight > 0.0:
+                                at = target + s * stride
+                                for a in range(LANES):
+                                    after[at, a] += now[c, a] * (weight * other_step[c, s, j + a])
+                        target += k * stride
+                        if target == n_contexts:
+                            target = 0
+                    now, after = after, now
+                    done += 1
+                total[:] = 0.0
+                for c in range(n_contexts):
+                    for a in range(LANES):
+                        total[a] += now[c, a] * (stop[i, c] * other_stop[c, j + a])
+                for a in range(LANES):
+                    if total[a] < DROPPED and lossy[a]:
+                        log_scale[a] = math.nan
+                    out[h, i, j + a] = (math.log(total[a]) if total[a] > 0.0 else -math.inf) + log_scale[a]
+
+
+@_compiled
+def couple_aligned(first: Vector, step: Vector, stop: Vector, wanted: Vector, out: Vector) -> None:
+    """Fill ``out (H, P)`` with the log kernels of P pairs whose powered probabilities are multiplied already."""
+    scratch = np.empty((2, step.shape[1]))
+    value = np.empty(wanted.size)
+    for p in range(first.shape[0]):
+        _couple(first[p], step[p], stop[p], step.shape[2], wanted, scratch, value)
+        out[:, p] = value
+
+
+@_compiled
+def _prefixes(codes: Vector, members: Vector, k: int, found: Vector, spare: Vector) -> int:
+    """List all readings of a few codes as numbers, in ``found``; returns how many."""
+    found[0] = 0
+    count = 1
+    for code in codes:
+        grown = 0
+        for i in range(count):
+            for s in range(k):
+                if members[code, s]:
+                    spare[grown] = found[i] * k + s
+                    grown += 1
+        for i in range(grown):
+            found[i] = spare[i]
+        count = grown
+    return count
+
+
+@_compiled
+def _short(initial: Vector, readings: Vector, length: int, order: int, k: int, end: bool) -> float:
+    """Sum the probability of all readings of a sequence shorter than the order."""
+    total = 0.0
+    if end:
+        base = k**order
+        for j in range(length):
+            base += k**j
+        for u in readings:
+            total += initial[base + u]
+        return total
+    width = k ** (order - length)
+    for u in readings:
+        for c in range(u * width, (u + 1) * width):
+            total += initial[c]
+    return total
+
+
+@_compiled
+def forward(
+    initial: Vector,
+    slots: Vector,
+    rows: Vector,
+    order: int,
+    k: int,
+    end: bool,
+    codes: Vector,
+    offsets: Vector,
+    members: Vector,
+    out: Vector,
+) -> None:
+    """Log probability of sequences with uncertain symbols under one chain: a sum over the contexts that they allow.
+
+    Parameters
+    ----------
+    initial : ndarray of shape (H,)
+        Law of the first ``order`` symbols, followed by that of the shorter sequences where there is an end.
+    slots : ndarray of int of shape (C,)
+        Row of every context in ``rows``, ``(R, w)``.
+    members : ndarray of bool of shape (n_codes, k)
+        The symbols that every code stands for.
+    """
+    n_contexts = k**order
+    live, spare = np.empty(n_contexts, np.int64), np.empty(n_contexts, np.int64)
+    now, after = np.zeros(n_contexts), np.zeros(n_contexts)
+    for m in range(offsets.size - 1):
+        start, stop = offsets[m], offsets[m + 1]
+        head = min(start + order, stop)
+        count = _prefixes(codes[start:head], members, k, live, spare)
+        if stop - start < order:
+            total = _short(initial, live[:count], stop - start, order, k, end)
+            out[m] = math.log(total) if total > 0.0 else -math.inf
+            continue
+        for i in range(count):
+            now[live[i]] = initial[live[i]]
+        value = 0.0
+        for t in range(head, stop):
+            grown, total = 0, 0.0
+            for i in range(count):
+                c = live[i]
+                weight = now[c]
+                now[c] = 0.0
+                row = rows[slots[c]]
+                for s in range(k):
+                    x = weight * row[s]
+                    if members[codes[t], s] and x > 0.0:
+                        target = (c * k + s) % n_contexts
+                        if after[target] == 0.0:
+                            spare[grown] = target
+                            grown += 1
+                        after[target] += x
+                        total += x
+            for i in range(grown):
+                after[spare[i]] /= total
+            value += math.log(total) if total > 0.0 else -math.inf
+            live, spare = spare, live
+            now, after = after, now
+            count = grown
+        total = 0.0
+        for i in range(count):
+            c = live[i]
+            total += now[c] * (rows[slots[c], k] if end else 1.0)
+            now[c] = 0.0
+        out[m] = value + math.log(total) if total > 0.0 else -math.inf
+
+
+@_compiled
+def _grown(x: Vector, size: int) -> Vector:
+    larger = np.empty(max(size, 2 * x.size), x.dtype)
+    larger[: x.size] = x
+    return larger
+
+
+@_compiled
+def expected_windows(
+    initial: Vector,
+    slots: Vector,
+    rows: Vector,
+    order: int,
+    k: int,
+    end: bool,
+    codes: Vector,
+    offsets: Vector,
+    members: Vector,
+) -> tuple[Vector, Vector, Vector]:
+    """Compute the expected numbers of windows (context, symbol) in sequences with uncertain symbols, given all of each.
+
+    Parameters are those of `forward`. Returns the sequence, the window ``context * w + symbol`` and the expected number
+    of every edge between two layers of contexts; windows may come twice. Impossible sequences have none.
+    """
+    n_contexts, width = k**order, rows.shape[1]
+    owner, window, number = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64)
+    found = 0
+    where = np.full(n_contexts, -1, np.int64)
+    context, alpha = np.empty(max(64, n_contexts), np.int64), np.empty(max(64, n_contexts))
+    for m in range(offsets.size - 1):
+        start, stop = offsets[m], offsets[m + 1]
+        if stop - start < order:
+            continue
+        layers = np.zeros(stop - start - order + 2, np.int64)
+        spare = np.empty(n_contexts, np.int64)
+        count = _prefixes(codes[start : start + order], members, k, context, spare)
+        for i in range(count):
+            alpha[i] = initial[context[i]]
+        layers[1] = count
+        for t in range(start + order, stop):  # forward, every layer scaled to one
+            layer = t - start - order
+            begin, close = layers[layer], layers[layer + 1]
+            top = close
+            if top + n_contexts > context.size and top + (close - begin) * k > context.size:
+                size = top + (close - begin) * k
+                context, alpha = _grown(context, size), _grown(alpha, size)
+            total = 0.0
+            for i in range(begin, close):
+                row = rows[slots[context[i]]]
+                for s in range(k):
+                    x = alpha[i] * row[s]
+                    if members[codes[t], s] and x > 0.0:
+                        target = (context[i] * k + s) % n_contexts
+                        if where[target] < 0:
+                            where[target] = top
+                            context[top] = target
+                            alpha[top] = 0.0
+                            top += 1
+                        alpha[where[target]] += x
+                        total += x
+            for i in range(close, top):
+                where[context[i]] = -1
+                alpha[i] /= total
+            layers[layer + 2] = top
+        n_layers = layers.size - 1
+        top = layers[n_layers]
+        beta = np.zeros(top)
+        total = 0.0
+        for i in range(layers[n_layers - 1], top):
+            beta[i] = rows[slots[context[i]], k] if end else 1.0
+            total += alpha[i] * beta[i]
+        if not total > 0.0:
+            continue
+        for i in range(layers[n_layers - 1], top):
+            beta[i] /= total
+            if end:
+                if found == owner.size:
+                    owner, window, number = _grown(owner, 0), _grown(window, 0), _grown(number, 0)
+                owner[found], window[found] = m, context[i] * width + k
+                number[found] = alpha[i] * beta[i]
+                found += 1
+        for layer in range(n_layers - 2, -1, -1):
+            t = start + order + layer
+            for i in range(layers[layer + 1], layers[layer + 2]):
+                where[context[i]] = i
+            total = 0.0
+            for i in range(layers[layer], layers[layer + 1]):
+                row = rows[slots[context[i]]]
+                for s in range(k):
+                    target = where[(context[i] * k + s) % n_contexts]
+                    if members[codes[t], s] and target >= 0:
+                        beta[i] += row[s] * beta[target]
+                total += alpha[i] * beta[i]
+            for i in range(layers[layer], layers[layer + 1]):
+                row = rows[slots[context[i]]]
+                for s in range(k):
+                    target = where[(context[i] * k + s) % n_contexts]
+                    if members[codes[t], s] and target >= 0:
+                        if found == owner.size:
+                            owner, window, number = _grown(owner, 0), _grown(window, 0), _grown(number, 0)
+                        owner[found], window[found] = m, context[i] * width + s
+                        number[found] = alpha[i] * row[s] * beta[target] / total
+                        found += 1
+                beta[i] /= total
+            for i in range(layers[layer + 1], layers[layer + 2]):
+                where[context[i]] = -1
+    return owner[:found], window[:found], number[:found]

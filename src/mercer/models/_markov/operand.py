@@ -1,0 +1,211 @@
+"""Coupled Markov chains as operands of the Gram engine: probability products on contexts (PPK-4.2a)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
+from mercer.families._coupling import power
+
+PAIR_CELLS = 1 << 22
+"""Numbers of the pairs that the recursion in logarithms holds at once."""
+TINY = 1e-150
+"""Products of two powers below this leave the range of floats."""
+
+
+class Tables(NamedTuple):
+    """What the recursion runs on: powers of probabilities, or their logarithms."""
+
+    first: Array
+    """Law of the contexts after the first ``order`` symbols, ``(N, C)``."""
+    step: Array
+    """``(N, C, k)``."""
+    stop: Array
+    """Weight of a context at the end, ``(N, C)``."""
+    short: tuple[Array, ...]
+    """Laws of the sequences of every length below the order, ``(N, k^L)``."""
+
+
+class ProductOperand:
+    """Markov chains under a probability product: one vector of contexts per pair, length by length.
+
+    Parameters
+    ----------
+    chains : MarkovChains of shape (N,)
+        The chains.
+    rho : float
+        The power.
+    lengths : tuple of int
+        Numbers of symbols.
+    """
+
+    order: Floats | None = None
+
+    def __init__(self, chains: Any, rho: float, lengths: tuple[int, ...]) -> None:
+        self.chains = chains
+        self.rho = float(rho)
+        self.lengths = lengths
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return tuple(self.chains.shape)
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile: tables of both sides stay in the cache where they can."""
+        cells = self.chains.n_contexts * len(self.chains.alphabet)
+        return int(np.clip((1 << 17) // cells, 16, 256))
+
+    def __len__(self) -> int:
+        return len(self.chains)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.chains[key], self.rho, self.lengths)
+
+    @cached_property
+    def probabilities(self) -> Tables:
+        """Dense tables of the chains."""
+        chains, k = self.chains.dense(), len(self.chains.alphabet)
+        xp = namespace(chains.initial)
+        n, contexts = len(chains), chains.n_contexts
+        first, step = chains.initial[:, :contexts], chains.transition[:, :, :k]
+        stop = chains.transition[:, :, k] if chains.end else xp.ones_like(first)
+        short = []
+        for length in range(chains.order):
+            if chains.end:
+                begin = contexts + sum(k**j for j in range(length))
+                short.append(chains.initial[:, begin : begin + k**length])
+            else:
+                short.append(xp.sum(xp.reshape(first, (n, k**length, -1)), axis=-1))
+        return Tables(first, step, stop, tuple(short))
+
+    @cached_property
+    def powers(self) -> Tables:
+        """Powers of the probabilities, in float64: for NumPy."""
+        p = self.probabilities
+
+        def raised(x: Array) -> Floats:
+            return np.ascontiguousarray(power(x, self.rho), dtype=np.float64)
+
+        return Tables(raised(p.first), raised(p.step), raised(p.stop), tuple(map(raised, p.short)))
+
+    @cached_property
+    def logs(self) -> Tables:
+        """Logarithms of the powers."""
+        p, rho = self.probabilities, self.rho
+        first, step, stop = (rho * safe_log(x) for x in (p.first, p.step, p.stop))
+        return Tables(first, step, stop, tuple(rho * safe_log(x) for x in p.short))
+
+    @cached_property
+    def underflows(self) -> bool:
+        """Whether products of powers may leave the range of floats, so that only logarithms are right."""
+        logs = self.logs
+        tables = [logs.first, logs.step, logs.stop, *logs.short]
+        return any(np.min(x, where=np.isfinite(x), initial=0.0) < np.log(TINY) for x in tables)
+
+    def pair(self, other: Self) -> Array:
+        """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
+        if not is_numpy_array(self.probabilities.first) or self.underflows or other.underflows:
+            return self._pair_in_logs(other)
+        from mercer.models._markov.loops import LANES, couple_pairs
+
+        a, b = self.powers, other.powers
+        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        padded = -(-len(other) // LANES) * LANES
+        long = np.empty((len(wanted), len(self), padded))
+        if len(wanted):
+            left = a.first, a.step, a.stop, _smallest(a.step)
+            right = (_chains_last(x, padded) for x in (b.first, b.step, b.stop, _smallest(b.step)))
+            couple_pairs(*left, *right, wanted, long)
+            long = long[..., : len(other)]
+            lost = np.argwhere(np.isnan(long).any(axis=0))
+            if len(lost):
+                long[:, lost[:, 0], lost[:, 1]] = self._aligned_logs(other, lost[:, 0], lost[:, 1], wanted)
+        short = [safe_log(p @ q.T) for p, q in zip(a.short, b.short, strict=True)]
+        return self._by_length(long, short, wanted, np.stack)
+
+    def alone(self) -> Array:
+        """Log kernel of every chain with itself, ``(H, N)``."""
+        everyone = np.arange(len(self))
+        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        if not is_numpy_array(self.probabilities.first) or self.underflows:
+            short = [logsumexp(2 * p, axis=-1) for p in self.logs.short]
+            long = self._aligned_logs(self, everyone, everyone, wanted)
+            return self._by_length(long, short, wanted, namespace(self.logs.first).stack)
+        from mercer.models._markov.loops import couple_aligned
+
+        p = self.powers
+        long = np.empty((len(wanted), len(self)))
+        couple_aligned(p.first**2, p.step**2, p.stop**2, wanted, long)
+        lost = np.flatnonzero(np.isnan(long).any(axis=0))
+        if len(lost):
+            long[:, lost] = self._aligned_logs(self, lost, lost, wanted)
+        return self._by_length(long, [safe_log(np.sum(x * x, axis=-1)) for x in p.short], wanted, np.stack)
+
+    def _by_length(self, long: Array, short: list[Array], wanted: Floats, stack: Any) -> Array:
+        """Put what was computed for every number of steps in the order of the lengths."""
+        order, steps = self.chains.order, wanted.tolist()
+        return stack([short[n] if n < order else long[steps.index(n - order), ...] for n in self.lengths])
+
+    def _pair_in_logs(self, other: Self) -> Array:
+        """Answer every pair in logarithms: slower, for any array library, and right for any probabilities."""
+        i, j = len(self), len(other)
+        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        xp = namespace(self.logs.first, other.logs.first)
+        rows, columns = np.repeat(np.arange(i), j), np.tile(np.arange(j), i)
+        long = xp.reshape(self._aligned_logs(other, rows, columns, wanted), (len(wanted), i, j))
+        short = [
+            logsumexp(p[:, None, :] + q[None, :, :], axis=-1)
+            for p, q in zip(self.logs.short, other.logs.short, strict=True)
+        ]
+        return self._by_length(long, short, wanted, xp.stack)
+
+    def _aligned_logs(self, other: Self, rows: Floats, columns: Floats, wanted: Floats) -> Array:
+        """Answer the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
+        a, b = self.logs, other.logs
+        xp = namespace(a.first, b.first)
+        cells = self.chains.n_contexts * len(self.chains.alphabet)
+        at_once = max(1, PAIR_CELLS // cells)
+        found = []
+        for begin in range(0, len(rows), at_once):
+            i, j = (beside(a.first, index[begin : begin + at_once]) for index in (rows, columns))
+            first, step, stop = (
+                xp.take(x, i, axis=0) + xp.take(y, j, axis=0) for x, y in zip(a[:3], b[:3], strict=True)
+            )
+            found.append(_log_products(first, step, stop, wanted))
+        return xp.concat(found, axis=-1) if found else beside(a.first, np.empty((len(wanted), 0)))
+
+
+def _smallest(step: Floats) -> Floats:
+    """Return the smallest positive entry of every chain."""
+    return np.min(step, axis=(1, 2), where=step > 0, initial=1.0)
+
+
+def _chains_last(x: Floats, padded: int) -> Floats:
+    """Put the chains last, and zeros after them."""
+    out = np.zeros((*x.shape[1:], padded))
+    out[..., : len(x)] = np.moveaxis(x, 0, -1)
+    return out
+
+
+def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Array:
+    """Log of v M^n stop of P pairs for ascending numbers n of steps, ``(H, P)`` (PPK-4.2a)."""
+    xp = namespace(first)
+    pairs, contexts, k = step.shape
+    now, done, found = first, 0, []
+    for steps in wanted.tolist():
+        for _ in range(done, steps):
+            moved = now[..., None] + step
+            if contexts == 1:  # nothing is remembered
+                now = logsumexp(moved, axis=-1)
+            else:  # the oldest symbol is forgotten
+                now = logsumexp(xp.reshape(moved, (pairs, k, contexts // k, k)), axis=1)
+                now = xp.reshape(now, (pairs, contexts))
+        done = steps
+        found.append(logsumexp(now + stop, axis=-1))
+    return xp.stack(found) if found else xp.reshape(first[:0, 0], (0, 0)) + xp.zeros_like(first[:, 0])[None, :][:0]

@@ -1,0 +1,1 @@
+"""Fisher scores of models with hidden variables."""

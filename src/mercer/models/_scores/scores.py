@@ -1,0 +1,251 @@
+"""Fisher scores of hidden Markov models and mixtures: gradients of log probabilities, summed over time (FK-0)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Array, Floats, namespace, to_numpy
+from mercer.data import Sequences
+from mercer.families._segments import segment_sum
+from mercer.families.categorical import Categoricals
+from mercer.models._forward.evidence import evidence_of
+from mercer.models._forward.interface import Evidence, Runs, Symbols, expectations
+from mercer.models._inference import read
+from mercer.models._scores.weighted import (
+    TINY,
+    check_parametrization,
+    code_counts,
+    code_scores,
+    weighted_scores,
+)
+
+
+def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
+    """Scores of every sequence under every model, ``(C, M, P)`` (FK-8, FK-9).
+
+    The blocks of P are initial (n), transition (n n) and emission (n times the parameters of a state). A padded state
+    has the score 0; so have, in weights, the mixtures of a state under which an observation is impossible.
+
+    Parameters
+    ----------
+    models : HMMs of shape (C,)
+        The models.
+    X : Sequences or what makes them
+        M sequences. Ambiguity codes and NaN are marginalised.
+    parametrization : {"logit", "weight"}, default="logit"
+        Probabilities by their logits, or by unnormalised weights at the normalised point.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> from mercer.models._scores.scores import hmm_scores
+    >>> emission = mc.Categoricals([[[0.5, 0.5], [0.9, 0.1]]], alphabet="ab")
+    >>> models = mc.HMMs([[0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], emission)
+    >>> hmm_scores(models, ["ab", "aab", ""]).shape
+    (1, 3, 10)
+    """
+    check_parametrization(parametrization)
+    models._require_axis()
+    X = read(models.emission, X)
+    return np.stack([_one_model(models, c, X, parametrization) for c in range(len(models))])
+
+
+def alphabet_of(models: Any) -> Any:
+    """Return the alphabet of what is emitted, by states or their components; None for numbers."""
+    while not hasattr(models, "alphabet"):
+        models = getattr(models, "emission", None) or getattr(models, "components", None)
+        if models is None:
+            return None
+    return models.alphabet
+
+
+def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit") -> Floats:
+    """Scores from posteriors that were computed elsewhere, ``(1, M, P)``: those of one model.
+
+    Parameters
+    ----------
+    models : HMMs of shape (1,)
+        The model.
+    posterior : Posterior
+        ``X``, ``states (T, n)`` and ``transitions (M, n, n)``; None of transitions leaves their block zero. Where
+        a parameter is zero, so is its score.
+    parametrization : {"logit", "weight"}, default="logit"
+        FK-0.
+    """
+    check_parametrization(parametrization)
+    check_posterior(models, posterior)
+    X, states = posterior.X, np.asarray(posterior.states, dtype=np.float64)
+    size, n = len(X), states.shape[1]
+    steps = np.zeros((size, n, n)) if posterior.transitions is None else np.asarray(posterior.transitions, dtype=float)
+    first, full = np.zeros((size, n)), X.lengths > 0
+    first[full] = states[X.offsets[:-1][full]]
+    emission, symbols, unknown = models.emission[0], None, None
+    if isinstance(emission, Categoricals):
+        symbols = code_counts(emission, X.values, X.offsets, states)
+        unknown = np.zeros_like(symbols)
+        unknown[..., : emission.dimension] = symbols.sum(axis=-1, keepdims=True)
+    found = _Posteriors(first, steps, states, symbols)
+    return _assembled(models, 0, X, found, parametrization, _Ratios(None, None, unknown))[None]
+
+
+def check_posterior(models: Any, posterior: Any) -> None:
+    """Raise unless posteriors can be those of the one model."""
+    read(models.emission, posterior.X)
+    n, found = int(models.initial.shape[-1]), posterior.states.shape[1]
+    if len(models) != 1 or found != n:
+        raise ValueError(
+            f"the posteriors are of {found} states, and the model has shape {models.shape} and {n} states: give the "
+            "one model that they were computed with"
+        )
+
+
+class _Posteriors(NamedTuple):
+    """What scores are made of: posteriors of one model."""
+
+    first: Floats
+    transitions: Floats
+    states: Floats | None
+    symbols: Floats | None
+
+
+class _Ratios(NamedTuple):
+    """Posteriors divided by their parameters, computed without the division (FK-8)."""
+
+    first: Floats | None
+    transitions: Floats | None
+    symbols: Floats | None
+
+
+def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Floats:
+    initial, transition = (to_numpy(part[c : c + 1]).astype(np.float64) for part in (models.initial, models.transition))
+    evidence = evidence_of(models.emission[c : c + 1], X.values, np.zeros(len(X.values), dtype=int))
+    symbolic = isinstance(evidence, Symbols)
+    found = expectations(initial, transition, evidence, Runs.shared(X.offsets), states=not symbolic)
+    impossible = np.flatnonzero(found.log_prob == -np.inf)
+    if len(impossible):
+        name = X.name(impossible[0])
+        cure = "a prior on its probabilities (smoothing)" if symbolic else "a floor on its variances or a prior"
+        raise ValueError(
+            f"{name} has probability zero under the shared model{_which(models, c)}, so that it has no score: give the "
+            f"model {cure}, or leave the sequence out"
+        )
+    ratios = _Ratios(None, None, None)
+    if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
+        ratios = _ratios(initial[0], transition[0], evidence, X)
+    posteriors = _Posteriors(found.first, found.transitions, found.states, found.symbols)
+    return _assembled(models, c, X, posteriors, parametrization, ratios)
+
+
+def _which(models: Any, c: int) -> str:
+    return f" {c}" if len(models) > 1 else ""
+
+
+def _smallest(evidence: Evidence) -> float:
+    return float(evidence.probability.min()) if isinstance(evidence, Symbols) else 1.0
+
+
+def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametrization: str, ratios: _Ratios) -> Floats:
+    """Put the three blocks side by side, ``(M, P)`` (FK-7)."""
+    initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
+    first = _probability_scores(found.first, initial, ratios.first, parametrization)
+    steps = _probability_scores(found.transitions, transition, ratios.transitions, parametrization)
+    emission = models.emission[c]
+    if isinstance(emission, Categoricals) and found.symbols is not None:
+        emitted = code_scores(emission, found.symbols, parametrization, ratios.symbols)
+    else:
+        assert found.states is not None
+        emitted = weighted_scores(emission, X.values, X.offsets, found.states, parametrization)
+    size = len(X)
+    return np.concatenate([first, steps.reshape(size, -1), emitted.reshape(size, -1)], axis=1)
+
+
+def _probability_scores(counts: Floats, p: Floats, ratios: Floats | None, parametrization: str) -> Floats:
+    """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
+    total = counts.sum(axis=-1, keepdims=True)
+    if parametrization == "logit":
+        return counts - p * total
+    zero = total if ratios is None else ratios  # where nobody knows the ratio, the score is 0
+    return np.divide(counts, p, out=np.broadcast_to(zero, counts.shape).copy(), where=p > TINY) - total
+
+
+def _ratios(initial: Floats, transition: Floats, evidence: Evidence, X: Sequences) -> _Ratios:
+    """Run forward and backward once more for ratios at parameters that are zero, or nearly (FK-8)."""
+    from mercer.models._scores.loops import posterior_ratios
+
+    symbolic = isinstance(evidence, Symbols)
+    if isinstance(evidence, Symbols):
+        table = evidence.probability[0].T[evidence.codes]
+        top = table.max(axis=1, keepdims=True, initial=0.0)
+        likelihood = table / np.where(top > 0, top, 1.0)
+    else:
+        top = np.max(evidence.log_density, axis=1, keepdims=True, initial=-np.inf)
+        likelihood = np.exp(evidence.log_density - top)
+    n, size = len(initial), len(X)
+    first, steps, visits = np.zeros((size, n)), np.zeros((size, n, n)), np.zeros(likelihood.shape)
+    offsets = np.asarray(X.offsets, dtype=np.int64)
+    posterior_ratios(initial, transition, np.ascontiguousarray(likelihood), offsets, first, steps, visits)
+    bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
+    if len(bad):
+        raise ArithmeticError(
+            f"{X.name(bad[0])} is too improbable under the shared model for scores in weights: use "
+            "parametrization='logit'"
+        )
+    symbols = None
+    if symbolic and isinstance(evidence, Symbols):
+        width = evidence.probability.shape[-1]
+        cell = np.repeat(np.arange(size) * width, X.lengths) + evidence.codes
+        over = visits / top
+        symbols = np.stack(
+            [np.bincount(cell, over[:, i], minlength=size * width).reshape(size, width) for i in range(n)], axis=1
+        )
+    return _Ratios(first, steps, symbols)
+
+
+def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Array:
+    """Scores of every point under every mixture, ``(*B, T, P)`` (FK-5).
+
+    First the mixing weights (m), then the parameters of the components, one component after the other, times their
+    responsibilities.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> from mercer.models._scores.scores import mixture_scores
+    >>> p = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(mean=[[[-1.0], [1.0]]], covariance=[[1.0, 1.0]]))
+    >>> mixture_scores(p, np.array([[0.0]])).round(2) + 0.0
+    array([[[ 0. ,  0. ,  0.5,  0. , -0.5,  0. ]]])
+    """
+    check_parametrization(parametrization)
+    if parametrization == "weight":
+        flat, points = mixtures.reshape(-1), np.arange(x.shape[0] + 1)
+        scores = weighted_scores(flat, x, points, np.ones((x.shape[0], len(flat))), parametrization)
+        return np.moveaxis(scores, 0, 1).reshape(*mixtures.shape, *scores[:, 0].shape)
+    weights, components = mixtures.weights, mixtures.components
+    xp = namespace(weights)
+    with np.errstate(invalid="ignore"):  # what is impossible is named below
+        share = mixtures.responsibilities(x)
+    _check_points(share)
+    inner = components.reshape(-1).fisher_scores(x)
+    inner = xp.reshape(inner, (*components.shape, *inner.shape[-2:])) * share[..., None]
+    inner = xp.moveaxis(inner, -3, -2)  # (*B, T, m, P)
+    own = xp.matrix_transpose(share - weights[..., None])
+    return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], -1))], axis=-1)
+
+
+def _check_points(responsibilities: Array) -> None:
+    """Raise where a point is impossible under a mixture."""
+    bad = np.argwhere(np.isnan(to_numpy(responsibilities)))
+    if len(bad):
+        raise ValueError(f"point {bad[0][-1]} has probability zero under the mixture, and no score: give it a prior")
+
+
+def family_scores(models: Any, x: Any, offsets: Floats, parametrization: str = "logit") -> Floats:
+    """Scores of every datum, a set of points, under every member of a family or mixture, ``(C, M, P)``."""
+    check_parametrization(parametrization)
+    if parametrization == "weight" or hasattr(models, "responsibilities"):
+        everything = np.ones((x.shape[0], len(models)))
+        return np.moveaxis(weighted_scores(models, x, offsets, everything, parametrization), 0, 1)
+    scores = to_numpy(models.fisher_scores(x))
+    return np.stack([segment_sum(rows, offsets) for rows in scores])

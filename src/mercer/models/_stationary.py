@@ -1,0 +1,66 @@
+"""Where Markov chains are in the long run."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from mercer._array import Floats
+
+__all__ = ["long_run"]
+
+
+def long_run(initial: Floats, transition: Floats) -> Floats:
+    """Average share of time in every state, ``(N, n)``: the Cesaro limit of the chain that begins with ``initial``.
+
+    Parameters
+    ----------
+    initial, transition : ndarray of shape (N, n) and (N, n, n)
+        Probabilities of N chains.
+
+    Examples
+    --------
+    >>> long_run(np.array([[1.0, 0.0]]), np.array([[[0.9, 0.1], [0.3, 0.7]]])).round(4)
+    array([[0.75, 0.25]])
+    """
+    found = np.empty(initial.shape)
+    regular = (transition > 0).all(axis=(-2, -1))
+    if regular.any():
+        found[regular] = _eliminated(transition[regular])
+    for i in np.flatnonzero(~regular):
+        found[i] = _reducible(initial[i], transition[i])
+    return found
+
+
+def _eliminated(transition: Floats) -> Floats:
+    """Stationary distributions of irreducible chains ``(N, n, n)``.
+
+    Elimination of one state after the other without any subtraction (Grassmann, Taksar and Heyman): every entry is
+    right to a few rounding errors, for sticky chains too.
+    """
+    a = transition.astype(np.float64)
+    n = a.shape[-1]
+    for k in range(n - 1, 0, -1):
+        leaving = a[:, k, :k].sum(axis=-1)
+        a[:, :k, k] /= leaving[:, None]
+        a[:, :k, :k] += a[:, :k, k, None] * a[:, k, None, :k]
+    weight = np.zeros(a.shape[:2])
+    weight[:, 0] = 1.0
+    for k in range(1, n):
+        weight[:, k] = (weight[:, :k] * a[:, :k, k]).sum(axis=-1)
+        weight /= weight.sum(axis=-1, keepdims=True)
+    return weight
+
+
+def _reducible(initial: Floats, transition: Floats) -> Floats:
+    """Weigh every class that a chain cannot leave by the probability of ending there."""
+    count, label = connected_components(transition > 0, directed=True, connection="strong")
+    inside = label == np.arange(count)[:, None]
+    closed = [c for c in inside if not np.any(transition[np.ix_(c, ~c)] > 0)]
+    passing = ~np.any(closed, axis=0)
+    visits = np.linalg.solve((np.eye(int(passing.sum())) - transition[np.ix_(passing, passing)]).T, initial[passing])
+    found = np.zeros(len(initial))
+    for members in closed:
+        entered = initial[members].sum() + visits @ transition[np.ix_(passing, members)].sum(axis=1)
+        found[members] = entered * _eliminated(transition[np.ix_(members, members)][None])[0]
+    return found / found.sum()

@@ -1,0 +1,439 @@
+"""The estimator of hidden Markov models: Baum-Welch for one model of all sequences, or for thousands, one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats
+from mercer._parallel import n_threads, thread_map
+from mercer.data import Sequences
+from mercer.families._estimator import Context, Estimator
+from mercer.families._family import random_generator
+from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.gaussian import Gaussian
+from mercer.models._fitting.baum_welch import Climbed, Collapsed, Goal, Impossible, better_of, climb
+from mercer.models._fitting.checks import (
+    check_given,
+    check_kind,
+    check_observed,
+    check_range,
+    check_suited,
+    check_whole,
+    impossible,
+    warn_of_short,
+    warn_of_unconverged,
+    warn_of_unvisited,
+)
+from mercer.models._fitting.emission_steps import Data, emission_step, leaf_of
+from mercer.models._fitting.mixture_steps import spread
+from mercer.models._fitting.starts import starts
+from mercer.models._fitting.topology import allowed, check_topology, jebara_states
+from mercer.models.hmm import HMMs
+from mercer.models.mixture import _is_seed
+
+CHUNK = 512
+"""Sequences that are fitted together; a chunk is the work of one thread."""
+
+
+class HMM(Estimator):
+    """Fit hidden Markov models by Baum-Welch, one to every sequence or one to all.
+
+    Parameters
+    ----------
+    n_states : int, callable or "jebara", default=3
+        Number of states; a callable gets the length of a sequence; "jebara" is the heuristic of PPK-7, for symbols.
+        One model of all sequences (``fit``) has the size of the sequence of median length.
+    emission : estimator or None, default=None
+        The family of the emissions, or a `Mixture` of one; None takes ``Categorical`` for symbols and
+        ``Gaussian("diagonal")`` for vectors.
+    topology : "ergodic", "left-right", "banded", pair or bool array of shape (n, n), default="ergodic"
+        Which transitions are possible: all; from i to j >= i, beginning in state 0; from i to j with abs(i - j) <= 1;
+        or those of a mask. A pair sets how far a step may go: ``("left-right", 1)``, ``("banded", 2)``. What is
+        impossible stays exactly zero.
+    alphabet : Alphabet, str, iterable or None, default=None
+        Of symbols; None takes it from `Sequences` or finds it in the training data.
+    unknown : {"raise", "missing"}, default="raise"
+        What a symbol outside the alphabet is.
+    prior : None, "pooled" or HMMs of shape (1,), default="pooled"
+        What every sequence's model is shrunk to (EST-2b). With "pooled", one model of all training data is learned
+        first (one for every number of states that occurs), and every sequence's model starts from it, so that states
+        keep their identity across sequences. None is maximum likelihood.
+    prior_strength : float, default=20.0
+        Weight of the prior, in observations: for the initial state, every row of transitions and every emission.
+    n_iter : int, default=100
+        Largest number of iterations.
+    tol : float, default=1e-4
+        Stop when the objective per observation grows by less.
+    n_init : int, default=3
+        Number of starts where there is no prior to start from; the best is kept.
+    init : None or HMMs of shape (1,), default=None
+        Where every fit starts, that of the pooled model too; None starts from the prior or, where there is none, from
+        k-means++ seeds (vectors), perturbed frequencies (symbols) or stretches of time (left-right models).
+    random_state : int, Generator, RandomState or None, default=0
+        Seed; a sequence's starts depend on it and on the sequence alone. A generator gives one seed to every fit.
+
+    Attributes
+    ----------
+    model_ : HMMs of shape (1,)
+        What ``fit`` learned.
+    context_ : Context
+        What ``fit`` learned of the data as a whole.
+    n_iter_ : int
+        Iterations of the fit of ``model_``, from the best of its starts.
+    converged_ : bool
+        Whether that fit converged before ``n_iter``.
+
+    Notes
+    -----
+    The objective is the log probability of the sequences plus, with a prior, the logarithm of its conjugate density,
+    and never decreases: expected counts (EST-2) are shrunk in mean parameters (EST-2b),
+    ``(s p0 + E[n]) / (s + sum E[n])`` for every row of probabilities, ``(s mu0 + sum of gamma phi(x)) / (s + sum of
+    gamma)`` for every emission. The pooled model of symbols holds, in every state, one symbol more, spread evenly, so
+    that no symbol of the alphabet is impossible. A Gaussian's ``floor`` is a variance of every observation, in both
+    steps. The prior of a ``Mixture`` emission is not used.
+
+    With ``prior="pooled"`` and sizes that depend on the sequence, a new one gets the nearest size that was learned.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> strings = ["ACACACACAC", "ACACACAGAC", "GGGTTTGGGT"]
+    >>> models = mc.HMM(n_states=2, alphabet="dna", prior_strength=2.0).fit_each(strings)
+    >>> models
+    HMMs(shape=(3,), emission=Categoricals)
+    >>> models.log_prob(strings).argmax(axis=0).tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        n_states: int | str | Callable[[int], int] = 3,
+        emission: Any = None,
+        topology: Any = "ergodic",
+        alphabet: Any = None,
+        unknown: str = "raise",
+        prior: Any = "pooled",
+        prior_strength: float = 20.0,
+        n_iter: int = 100,
+        tol: float = 1e-4,
+        n_init: int = 3,
+        init: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_states = n_states
+        self.emission = emission
+        self.topology = topology
+        self.alphabet = alphabet
+        self.unknown = unknown
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init = init
+        self.random_state = random_state
+
+    # -- the border -------------------------------------------------------------------------------------
+
+    @property
+    def takes(self) -> str:  # type: ignore[override]
+        """What one observation is; by the data where ``emission`` is None."""
+        return "vectors" if self.emission is None else str(self.emission.takes)
+
+    def _emission(self, symbols: bool) -> Estimator:
+        """Return the estimator of the emissions."""
+        if self.emission is None:
+            return Categorical(self.alphabet, self.unknown) if symbols else Gaussian("diagonal")
+        emission: Estimator = self.emission
+        return emission
+
+    def _missing_allowed(self) -> bool:
+        return self.emission is None or leaf_of(self.emission)._missing_allowed()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.string = self.emission is None or self.takes == "symbols"
+        return tags
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
+        """Turn ``X`` into `Sequences`: a 2-D array of floats is N series of numbers, of integers N strings."""
+        if isinstance(X, list | tuple) and not len(X):
+            raise ValueError("there are no data: the list is empty")
+        if sparse.issparse(X):
+            raise TypeError("an HMM takes sequences, not a sparse matrix: pass X.toarray(), whose rows are N series")
+        X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
+        if len(X) == 0:
+            raise ValueError("there are no data: there is no sequence")
+        emission = self._emission(X.is_symbols)
+        check_kind(X, emission, context)
+        check_range(X)
+        accepted: Sequences = leaf_of(emission).accept(X)
+        return accepted
+
+    def _unknown(self) -> str:
+        own = "raise" if self.emission is None else getattr(leaf_of(self.emission), "unknown", "raise")
+        return str(own) if self.unknown == "raise" else self.unknown
+
+    def _known_alphabet(self, context: Context | None) -> Any:
+        """Find the alphabet: given, learned, or that of the emission, the prior or the start."""
+        if self.alphabet is not None or context is not None:
+            return self.alphabet if context is None else context.alphabet
+        sources = [None if self.emission is None else leaf_of(self.emission)]
+        sources += [batch.emission for batch in (self.prior, self.init) if isinstance(batch, HMMs)]
+        found = [getattr(getattr(s, "components", s), "alphabet", None) for s in sources]
+        return next((alphabet for alphabet in found if alphabet is not None), None)
+
+    def _check_context(self, X: Any, context: Context) -> None:
+        leaf_of(self._emission(X.is_symbols))._check_context(X, context)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.emission is not None:
+            if not isinstance(self.emission, Estimator) or isinstance(self.emission, HMM):
+                raise TypeError(
+                    f"emission = {self.emission!r}: give an estimator of a family or a mixture, such as "
+                    "mc.Gaussian('full')"
+                )
+            self.emission._check_parameters()
+        if isinstance(self.n_states, str):
+            if self.n_states != "jebara":
+                raise ValueError(f"n_states = {self.n_states!r}: give a whole number, a callable, or 'jebara'")
+        elif not callable(self.n_states):
+            check_whole("n_states", self.n_states)
+        for name in ("n_iter", "n_init"):
+            check_whole(name, getattr(self, name))
+        if not _is_seed(self.random_state):
+            raise ValueError(
+                f"random_state = {self.random_state!r}: give a whole number, 0 or more, None, or a NumPy Generator or "
+                "RandomState"
+            )
+        check_topology(self.topology)
+        for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
+            if given is not None:
+                check_given(name, given, self.n_states, self.topology)
+        if isinstance(self.n_states, int | np.integer):
+            allowed(self.topology, int(self.n_states))
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        super()._check_data(X, offsets)
+        # A family checks by its own prior whether an empty datum may be: here the prior is the HMM's.
+        leaf = leaf_of(self._emission(X.is_symbols))
+        clone(leaf).set_params(prior=None if self.prior is None else "pooled")._check_data(X, offsets)
+        if self.prior is None and leaf.prior is None and not X.is_symbols:
+            check_observed(X, offsets)
+
+    # -- sizes ------------------------------------------------------------------------------------------
+
+    def _sizes(self, X: Sequences, context: Context | None = None) -> Floats:
+        """Find the number of states of every sequence's model; of those learned where the prior is pooled."""
+        lengths, back = np.unique(X.lengths, return_inverse=True)
+        sizes = np.array([self._size(int(length), X) for length in lengths], dtype=int)
+        if context is not None and isinstance(self.prior, str) and not isinstance(self.n_states, int | np.integer):
+            learned = np.unique(context.pooled.n_states)
+            sizes = learned[np.abs(learned - sizes[:, None]).argmin(axis=1)]
+        return np.asarray(sizes[back])
+
+    def _size(self, length: int, X: Sequences) -> int:
+        if self.n_states == "jebara":
+            if X.alphabet is None:
+                raise TypeError(
+                    "n_states='jebara' counts symbols, and these are vectors: give a number of states, or a callable"
+                )
+            return jebara_states(length, len(X.alphabet))
+        if not callable(self.n_states):
+            return int(self.n_states)
+        size = self.n_states(length)
+        check_whole(f"n_states({length})", size)
+        return int(size)
+
+    def _shared_size(self, X: Sequences) -> int:
+        return self._size(int(np.sort(X.lengths)[(len(X) - 1) // 2]), X)
+
+    # -- the fit ----------------------------------------------------------------------------------------
+
+    def context(self, X: Any) -> Context:
+        """Learn what the emissions share and, where it is the prior, one model of all data for every size."""
+        bare = self._bare_context(X)
+        return self._with_pooled_models(X, bare)[0] if isinstance(self.prior, str) else bare
+
+    def _bare_context(self, X: Sequences) -> Context:
+        if len(X.values) == 0:
+            raise ValueError("there is nothing to fit: every sequence is empty")
+        bare = leaf_of(self._emission(X.is_symbols)).context(X)
+        return bare if X.is_symbols else replace(bare, scale=spread(X.values))
+
+    def _with_pooled_models(self, X: Sequences, bare: Context) -> tuple[Context, Climbed]:
+        """Learn one model of all data for every size that occurs; also say how that of the shared size was found."""
+        alone = clone(self).set_params(prior=None)
+        found, shared = [], self._shared_size(X)
+        for size in np.unique(self._sizes(X)):
+            climbed = alone._fit_together(X, int(size), bare, pooled=True)
+            found.append(climbed.models)
+            if size == shared:
+                info = climbed
+        return replace(bare, pooled=HMMs.concat(found)), info
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        context = self._bare_context(X)
+        if isinstance(self.prior, str):
+            # The pooled prior of all data is the fit itself: a second pass would only shrink it towards itself.
+            context, found = self._with_pooled_models(X, context)
+        else:
+            found = self._fit_together(X, self._shared_size(X), context)
+        self.context_, self.model_ = context, found.models
+        self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> HMMs:
+        size = self._shared_size(X)
+        if not isinstance(self.prior, str):
+            return self._fit_together(X, size, context).models
+        return _of_size(context.pooled, size)
+
+    def _fit_together(self, X: Sequences, size: int, context: Context, *, pooled: bool = False) -> Climbed:
+        """Fit one model of ``size`` states to all sequences."""
+        self._check_data(X, np.array([0, len(X.values)]))
+        data = Data(_numbers(X), X.offsets, np.zeros(len(X), dtype=int), 1)
+        emission = self._emission(X.is_symbols)
+        if pooled and isinstance(emission, Categorical) and emission.prior is None:
+            even = Categoricals(np.full((1, context.dimension), 1.0 / context.dimension), context.alphabet)
+            emission = clone(emission).set_params(prior=even, prior_strength=1.0)
+        try:
+            found = self._fit_models(data, size, context, emission, self._seed())
+        except Impossible as error:
+            raise impossible(X.name(error.args[0]), self._source()) from None
+        except Collapsed as error:
+            raise ValueError(f"the model of all data cannot be fitted: {error.args[1]}") from None
+        self._warn([(found, ["the model of all data"])])
+        return found
+
+    def _fit_accepted(self, X: Any, context: Context) -> Any:
+        self._check_context(X, context)
+        self._check_data(X, X.offsets)
+        if X.ids is None:  # the cache takes data out: positions become names before that
+            X = Sequences(X, ids=map(str, range(len(X))))
+        return self._fit_cached(X, context)
+
+    def _fit_data(self, X: Any, context: Context) -> HMMs:
+        """Fit one model to every sequence, in chunks of equal numbers of states, over threads."""
+        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
+        names = [f"datum {name}" for name in (range(len(X)) if X.ids is None else X.ids)]
+        if self._alone():
+            warn_of_short(X.lengths, sizes, names)
+        pieces: dict[int, tuple[Floats, Climbed]] = {}
+        tasks = []
+        for size in np.unique(sizes):
+            members = np.flatnonzero(sizes == size)
+            tasks += [members[begin : begin + CHUNK] for begin in range(0, len(members), CHUNK)]
+
+        def work(task: tuple[int, Floats]) -> None:
+            number, members = task
+            part = X[members]
+            data = Data(_numbers(part), part.offsets, np.arange(len(part)), len(part))
+            try:
+                found = self._fit_models(data, int(sizes[members[0]]), context, emission, seed)
+            except Impossible as error:
+                raise impossible(names[members[error.args[1]]], self._source()) from None
+            except Collapsed as error:
+                raise ValueError(f"{names[members[error.args[0]]]} cannot be fitted: {error.args[1]}") from None
+            pieces[number] = (members, found)
+
+        thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="Baum-Welch")
+        done = [pieces[number] for number in range(len(tasks))]
+        self._warn([(found, [names[i] for i in members]) for members, found in done])
+        models = HMMs.concat([found.models for _, found in done])
+        order = np.concatenate([members for members, _ in done])
+        return models if np.array_equal(order, np.arange(len(order))) else models[np.argsort(order)]
+
+    def _fit_models(self, data: Data, size: int, context: Context, emission: Estimator, seed: int | None) -> Climbed:
+        """Fit models of one size: from the start given, from the prior, or from the best of several starts."""
+        prior = None
+        if self.prior is not None:
+            prior = _of_size(self._prior_batch(context), size)
+        start = prior if self.init is None else self.init.trimmed(size)
+        for name, given in (("prior", prior), ("init", start)):
+            if given is not None and len(data.x):
+                check_suited(name, given, emission, data.x, context)
+        strength = float(self.prior_strength)
+        step = emission_step(emission, context, None if prior is None else prior.emission, strength)
+        goal = Goal(step, prior, strength)
+        if start is not None:
+            return climb(goal, data, start[np.zeros(data.size, dtype=int)], self.n_iter, self.tol)
+        mask = allowed(self.topology, size)
+        attempts = (starts(emission, data, context, mask, seed, attempt) for attempt in range(self.n_init))
+        best = climb(goal, data, next(attempts), self.n_iter, self.tol)
+        for begin in attempts:
+            best = better_of(best, climb(goal, data, begin, self.n_iter, self.tol))
+        return best
+
+    def _seed(self) -> int | None:
+        """Return the seed, or draw one from a generator."""
+        state: Any = self.random_state
+        if isinstance(state, np.random.RandomState | np.random.Generator):
+            return int(random_generator(state).integers(2**31 - 1))
+        return None if state is None else int(state)
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Raise: an HMM is fitted to sequences, not to weighted points."""
+        raise TypeError(
+            "an HMM is a model of sequences, not of weighted points: it cannot be a component or an emission"
+        )
+
+    # -- after the fit ----------------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of every sequence under the model that ``fit`` learned."""
+        check_is_fitted(self, "model_")
+        X = self.accept(X, context=self.context_)
+        self._check_context(X, self.context_)
+        return np.asarray(self.model_.log_prob(X)[0])
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better.
+
+        Minus twice the log probability, plus the number of free parameters (those that the topology allows) times the
+        logarithm of the number of observations.
+        """
+        check_is_fitted(self, "model_")
+        X = self.accept(X, context=self.context_)
+        first, step = allowed(self.topology, int(self.model_.n_states[0]))
+        free = int(first.sum()) - 1 + int(step.sum()) - len(first) + self.model_.emission_parameters
+        return float(-2 * self.score_samples(X).sum() + free * np.log(max(len(X.values), 1)))
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    def _alone(self) -> bool:
+        """Whether every model has its data alone to learn from."""
+        return self.prior is None or self.prior_strength == 0
+
+    def _source(self) -> str:
+        """Name where fits start."""
+        return "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
+
+    def _warn(self, found: list[tuple[Climbed, list[str]]]) -> None:
+        if self.n_iter > 1 and self.tol > 0:
+            warn_of_unconverged(found, self.n_iter)
+        if self._alone():
+            warn_of_unvisited(found)
+
+
+def _of_size(models: HMMs, size: int) -> HMMs:
+    """Return the model of ``size`` states of a batch with one of every size, or the only one, without padding."""
+    which = np.flatnonzero(models.n_states == size)[:1]
+    return models[which].trimmed(size)
+
+
+def _numbers(X: Sequences) -> Floats:
+    """Values in double precision."""
+    return X.values if X.is_symbols else np.asarray(X.values, dtype=np.float64)

@@ -1,0 +1,371 @@
+"""Markov chains of any order as a given batch: probabilities, samples, scores, and the coupling of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._batch import Batch
+from mercer.data import Alphabet, Sequences
+from mercer.families._coupling import Coupling, Operand, Product
+from mercer.families._family import check_rho, random_generator
+from mercer.families._simplex import check_sums, checked_probability, drawn
+from mercer.models._discount import Discounted
+from mercer.models._markov.counts import counted, heads_of, n_heads
+from mercer.models._markov.discount import DiscountedProductOperand
+from mercer.models._markov.grams import gram_operand
+from mercer.models._markov.operand import ProductOperand
+from mercer.models._markov.scores import sequence_scores
+from mercer.models._markov.sparse import SparseLaws, SparseRows
+from mercer.models._markov.stationary import long_run
+
+if TYPE_CHECKING:
+    from mercer.models.markov_estimator import MarkovChain
+
+MODEL_CELLS = 1 << 22
+"""Log probabilities of windows that are alive at once."""
+
+
+class MarkovChains(Batch):
+    r"""A batch of Markov chains over one alphabet.
+
+    Parameters
+    ----------
+    initial : array of shape (..., k^order) or None
+        Law of the first ``order`` symbols, read as digits with the oldest first; None for order 0, which has none.
+        With ``end`` the probabilities of all shorter sequences follow, by length: ``1 + k + ... + k^(order-1)`` more.
+    transition : array of shape (..., k^order, k)
+        ``transition[..., u, s]`` is the probability of the symbol s after the context u, the last ``order`` symbols.
+        With ``end`` a last column has the probability that the sequence ends.
+    order : int, default=1
+        Number of symbols that a chain remembers.
+    alphabet : Alphabet, str or iterable, default=None
+        The k symbols; None stands for the integers 0 .. k-1.
+    end : bool, default=False
+        Whether a chain is a law of sequences of all lengths, which end by themselves.
+
+    Notes
+    -----
+    Two chains are coupled on sequences of ``length`` symbols. Probability product (PPK-4.2a), exact for every rho:
+
+    .. math:: k = v M^{L-m} 1,\quad v = (\pi\circ\pi')^\rho,\quad M = (A\circ A')^\rho
+
+    on contexts of m = ``order`` symbols. With an end, only sequences that end after ``length`` symbols count. Mean map:
+    GMMK-5. Chains of high order that were fitted store the contexts that they have seen; ``p.dense()`` stores all.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> sticky, restless = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
+    >>> p = mc.MarkovChains(initial=[[0.5, 0.5]] * 2, transition=[sticky, restless], alphabet="ab")
+    >>> np.exp(p.log_prob(["aab", "aba"])).round(3)
+    array([[0.045, 0.005],
+           [0.045, 0.405]])
+    >>> mc.ProbabilityProduct(rho=0.5, length=3)(p).round(2)
+    array([[1.  , 0.36],
+           [0.36, 1.  ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
+    _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
+
+    initial: Any
+    transition: Any
+    order: int
+    alphabet: Alphabet
+    end: bool
+
+    def __init__(self, initial: Any, transition: Any, order: int = 1, alphabet: Any = None, end: bool = False) -> None:
+        check_order(order)
+        if isinstance(transition, SparseRows):
+            check_sums(transition.data.sum(axis=-1), transition.dtype, "transition")
+            check_sums(initial.totals(), initial.dtype, "initial")
+        else:
+            transition = checked_probability(transition, "transition")
+            if initial is None and order == 0:
+                initial = namespace(transition).ones_like(transition[..., 0])
+            initial = checked_probability(initial, "initial")
+        k = int(transition.shape[-1]) - bool(end)
+        symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
+        if len(symbols) != k:
+            raise ValueError(
+                f"{transition.shape[-1]} probabilities in a row of transition for an alphabet of {len(symbols)} symbols"
+                f"{' and the end' if end else ''}"
+            )
+        batch = tuple(transition.shape[:-2])
+        wanted = (*batch, n_heads(k, order, end)), (*batch, k**order, k + bool(end))
+        for name, value, shape in (("initial", initial, wanted[0]), ("transition", transition, wanted[1])):
+            if tuple(value.shape) != shape:
+                raise ValueError(
+                    f"{name} has shape {tuple(value.shape)}: chains of order {order} over {k} symbols need {shape}"
+                )
+        self._freeze(initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end))
+
+    # -- storage -------------------------------------------------------------------------------------------
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the chains store the contexts that they have seen, and share the rest."""
+        return isinstance(self.transition, SparseRows)
+
+    def dense(self) -> Self:
+        """Return the same chains with all contexts in arrays."""
+        if not self.sparse:
+            return self
+        return self._with(self.initial.dense(), self.transition.dense())
+
+    def _with(self, initial: Any, transition: Any) -> Self:
+        return self._make(
+            initial=initial, transition=transition, order=self.order, alphabet=self.alphabet, end=self.end
+        )
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, k^order."""
+        return len(self.alphabet) ** self.order
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one chain, whether its contexts occurred or not."""
+        k = len(self.alphabet)
+        return n_heads(k, self.order, self.end) - 1 + self.n_contexts * (k + self.end - 1)
+
+    def estimator(self) -> MarkovChain:
+        """Return the estimator of such chains."""
+        from mercer.models.markov_estimator import MarkovChain
+
+        return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end)
+
+    def __getitem__(self, key: Any) -> Self:
+        """Select members; a single one of a sparse batch is dense."""
+        if self.sparse and isinstance(key, int | np.integer):
+            at = range(len(self))[key]
+            return self[at : at + 1].dense().reshape()
+        return super().__getitem__(key)
+
+    def _check_alike(self, other: Batch) -> None:
+        """Order, alphabet and end say all; dense and sparse chains may meet."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        for name in self._shared:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"two batches of MarkovChains differ in {name}: {mine} and {theirs}; make both with the same {name}"
+                )
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Join batches along their first axis; dense and sparse ones become dense."""
+        if len({b.sparse for b in batches}) == 2:
+            batches = [b.dense() for b in batches]
+        return super().concat(batches)
+
+    @staticmethod
+    def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, SparseRows | SparseLaws):
+            return {f"{name}/{part}": array for part, array in value.packed().items()}
+        return {name: to_numpy(value)}
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
+        if f"{prefix}transition" in arrays:
+            return super()._unpack_fields(arrays, shared, prefix)
+        kinds: dict[str, Any] = {"initial": SparseLaws, "transition": SparseRows}
+        tables = {
+            name: kind(**{part: arrays[f"{prefix}{name}/{part}"] for part in kind.parts})
+            for name, kind in kinds.items()
+        }
+        return tables | shared
+
+    def _require_axis(self) -> None:
+        if self.ndim != 1:
+            raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single chain")
+
+    # -- probabilities -------------------------------------------------------------------------------------
+
+    def log_prob(self, X: Any) -> Array:
+        """Log probability of every sequence under every chain, ``(N, M)``.
+
+        A sequence shorter than the order has the sum over its continuations (with an end: its own probability), the
+        empty one is certain. Ambiguity codes and missing symbols are summed over.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M sequences.
+        """
+        self._require_axis()
+        X = Sequences(X, alphabet=self.alphabet)
+        usual = self._usual(X)
+        if usual.all():
+            return self._log_prob_of_windows(X)
+        out = np.empty((len(self), len(X)))
+        out[:, usual] = to_numpy(self._log_prob_of_windows(X[usual]))
+        self._sum_over_readings(X[~usual], out, np.flatnonzero(~usual))
+        return out if is_numpy_array(self.initial) or self.sparse else beside(self.initial, out)
+
+    def _usual(self, X: Sequences) -> Floats:
+        """Which sequences hold plain symbols only, at least as many as the order."""
+        uncertain = np.zeros(len(X), dtype=bool)
+        uncertain[np.repeat(np.arange(len(X)), X.lengths)[X.values >= len(self.alphabet)]] = True
+        return ~uncertain & (X.lengths >= self.order)
+
+    def _log_prob_of_windows(self, X: Sequences) -> Array:
+        """Add the logarithms of all windows: a product of their numbers with a table of logarithms."""
+        windows, counts = counted(X, len(self.alphabet), self.order, self.end)
+        heads, head = np.unique(heads_of(X, len(self.alphabet), self.order), return_inverse=True)
+        contexts, symbols = np.divmod(windows, len(self.alphabet) + self.end)
+        if not self.sparse and not is_numpy_array(self.initial):
+            xp, width = namespace(self.initial), self.transition.shape[-1]
+            flat = xp.reshape(self.transition, (len(self), -1))
+            rows = xp.take(flat, beside(flat, contexts * width + symbols), axis=1)
+            first = xp.take(self.initial, beside(self.initial, heads[head]), axis=1)
+            return safe_log(first) + _weighted_sum(safe_log(rows), beside(flat, counts.toarray(), flat.dtype))
+        out = np.empty((len(self), len(X)))
+        step = max(1, MODEL_CELLS // max(len(windows), 1))
+        for begin in range(0, len(self), step):
+            some = slice(begin, begin + step)
+            rows = self._probabilities(some, contexts, symbols)
+            logs = safe_log(np.asarray(rows))
+            certain = np.isfinite(logs)
+            out[some] = (counts @ np.where(certain, logs, 0.0).T).T
+            if not certain.all():
+                out[some][(counts @ (~certain).astype(float).T).T > 0] = -np.inf
+            first = self.initial[some].at(heads) if self.sparse else self.initial[some][:, heads]
+            out[some] += safe_log(np.asarray(first))[:, head]
+        return out
+
+    def _probabilities(self, some: slice, contexts: Floats, symbols: Floats) -> Floats:
+        """Probability of symbols after contexts in some chains, ``(n, U)``."""
+        if self.sparse:
+            return self.transition[some].at(contexts, symbols)
+        return np.asarray(self.transition[some][:, contexts, symbols])
+
+    def lookup(self, i: int) -> tuple[Floats, Floats, Floats]:
+        """Return chain ``i`` as the loops read it: its initial law, the row of every context, and the rows."""
+        if self.sparse:
+            slots, rows = self.transition.lookup(i)
+            return self.initial[i : i + 1].dense()[0], slots, rows
+        rows = np.ascontiguousarray(to_numpy(self.transition[i]), dtype=np.float64)
+        initial = np.ascontiguousarray(to_numpy(self.initial[i]), dtype=np.float64)
+        return initial, np.arange(self.n_contexts), rows
+
+    def _sum_over_readings(self, X: Sequences, out: Floats, columns: Floats) -> None:
+        """Fill the columns of sequences that have several readings, or are shorter than the order."""
+        from mercer.models._markov.loops import forward
+
+        codes, offsets, members = X.values, X.offsets, self.alphabet.membership > 0
+        k, value = len(self.alphabet), np.empty(len(X))
+        for i in range(len(self)):
+            forward(*self.lookup(i), self.order, k, self.end, codes, offsets, members, value)
+            out[i, columns] = value
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of every chain on all of ``X``, ``(N,)``; smaller is better."""
+        X = Sequences(X, alphabet=self.alphabet)
+        total = to_numpy(self.log_prob(X)).sum(axis=1)
+        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
+
+    def stationary(self) -> Floats:
+        """Return the long-run law of the contexts from the initial law on, ``(N, k^order)``.
+
+        The average over time of the laws of the last ``order`` symbols (the Cesaro limit); where a chain has one
+        stationary law, this is it.
+        """
+        self._require_axis()
+        if self.end:
+            raise ValueError("chains with an end have no long run: fit them with end=False")
+        return long_run(self)
+
+    def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` sequences of ``length`` symbols from every chain, as codes ``(N, size, length)``.
+
+        With an end, sequences that end earlier are filled up with -1, and none is longer than ``length``.
+        """
+        self._require_axis()
+        if length < 1:
+            raise ValueError(f"length = {length}: a sequence has at least one symbol")
+        rng = random_generator(random_state)
+        out = np.empty((len(self), size, length), dtype=int)
+        for i in range(len(self)):
+            out[i] = self._sampled(self.lookup(i), length, rng.random((size, length + 1)))
+        return out
+
+    def _sampled(self, chain: tuple[Floats, Floats, Floats], length: int, uniform: Floats) -> Floats:
+        initial, slots, rows = chain
+        k, upper = len(self.alphabet), np.cumsum(rows, axis=-1)
+        codes = np.full((len(uniform), self.order + length), -1)
+        top = np.cumsum(initial)
+        # A head of as many symbols as the order, or a sequence that ended before it had so many.
+        head = np.searchsorted(top, uniform[:, 0] * top[-1], side="right").clip(0, len(initial) - 1)
+        running, base = head < self.n_contexts, self.n_contexts
+        for j in range(self.order):
+            codes[running, j] = head[running] // k ** (self.order - 1 - j) % k
+        for n in range(self.order if self.end else 0):
+            ended = (head >= base) & (head < base + k**n)
+            for j in range(n):
+                codes[ended, j] = (head[ended] - base) // k ** (n - 1 - j) % k
+            base += k**n
+        context = np.where(running, head, 0)
+        for t in range(max(length - self.order, 0)):
+            symbol = drawn(upper[slots[context]], uniform[:, 1 + t])
+            running &= symbol < k
+            codes[running, self.order + t] = symbol[running]
+            context = np.where(running, (context * k + symbol) % self.n_contexts, context)
+        return codes[:, :length]
+
+    # -- kernels -------------------------------------------------------------------------------------------
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit", *, sparse: bool = False) -> Any:
+        """Fisher scores of sequences in the rows of ``transition``, ``(N, M, k^order * w)`` (FK-6, FK-7).
+
+        The first ``order`` symbols are taken as given (FK-6). With n(u s) the number of times that s follows u:
+        ``"logit"`` is n(u s) - p(s|u) n(u), ``"weight"`` is n(u s) / p(s|u) - n(u). Uncertain symbols have expected
+        numbers.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M sequences.
+        parametrization : {"logit", "weight"}, default="logit"
+            What is differentiated in (FK-0).
+        sparse : bool, default=False
+            Whether to return a SciPy CSR array of shape ``(N M, P)``, chain by chain: contexts that do not occur have
+            no scores.
+        """
+        self._require_axis()
+        return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, sparse)
+
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
+        """Prepare for a coupling over sequences of every one of ``lengths`` symbols, or of all (`Discounted`)."""
+        self._require_axis()
+        if lengths is None:
+            raise ValueError(
+                "Markov chains are compared on sequences of a fixed length: give the kernel length=10, say"
+            )
+        if isinstance(coupling, Product):
+            check_rho(coupling.rho)
+            kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
+            return kind(self, coupling.rho, lengths)
+        return gram_operand(self, coupling, lengths)
+
+
+def check_order(order: Any) -> None:
+    """Raise unless ``order`` is a whole number from 0 to 5."""
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 0 <= order <= 5:
+        raise ValueError(f"order = {order!r}: give the number of symbols that a chain remembers, from 0 to 5")
+
+
+def _weighted_sum(logs: Array, counts: Array) -> Array:
+    """Add logarithms ``(N, U)`` as often as ``counts (M, U)`` says; what does not occur may be impossible."""
+    xp = namespace(logs)
+    certain = xp.isfinite(logs)
+    value = xp.where(certain, logs, xp.zeros_like(logs)) @ xp.matrix_transpose(counts)
+    excluded = xp.astype(~certain, counts.dtype) @ xp.matrix_transpose(counts)
+    return xp.where(excluded > 0, -xp.inf, value)

@@ -1,0 +1,315 @@
+"""Readers: what is in a file comes out of it, and what is wrong with it is said with its line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mercer.data.alphabet import Alphabet
+from mercer.data.fasta import read_fasta
+from mercer.data.timeseries import read_ts, read_ucr
+
+READERS = [read_fasta, read_ts, read_ucr]
+SMALL = {
+    read_fasta: ">s1 first\nACGT\n>s2 second\nGGA\n",
+    read_ts: "@classLabel true a b\n@data\n1,2:a\n3:b\n",
+    read_ucr: "1\t0.5\t0.7\n2\t0.2\t0.3\n",
+}
+
+
+def lines(*content: str) -> io.StringIO:
+    return io.StringIO("\n".join(content))
+
+
+def same(a, b) -> bool:
+    values = np.array_equal(a.X.values, b.X.values, equal_nan=not a.X.is_symbols)
+    labels = (a.y is None) == (b.y is None) and (a.y is None or np.array_equal(a.y, b.y))
+    return values and labels and np.array_equal(a.X.offsets, b.X.offsets) and a.X.ids == b.X.ids
+
+
+@pytest.mark.parametrize("read", READERS)
+class TestEveryReader:
+    def test_all_ways_to_pass_a_file(self, read, tmp_path):
+        raw = SMALL[read].encode()
+        expected = read(io.StringIO(SMALL[read]))
+        plain, packed, renamed = tmp_path / "x.txt", tmp_path / "x.gz", tmp_path / "packed.txt"
+        plain.write_bytes(raw)
+        packed.write_bytes(gzip.compress(raw))
+        renamed.write_bytes(gzip.compress(raw))
+        for path in (plain, str(plain), packed, renamed):
+            assert same(read(path), expected)
+        with plain.open() as text, packed.open("rb") as binary, gzip.open(packed, "rt") as unpacked:
+            for stream in (text, binary, unpacked, io.BytesIO(raw)):
+                assert same(read(stream), expected)
+
+    @pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["Windows", "old Mac"])
+    def test_line_ends_and_byte_order_marks(self, read, end):
+        changed = b"\xef\xbb\xbf" + SMALL[read].replace("\n", end).encode()
+        assert same(read(io.BytesIO(changed)), read(io.StringIO(SMALL[read])))
+
+    def test_it_unpacks_as_a_pair(self, read):
+        records = read(io.StringIO(SMALL[read]))
+        X, y = records
+        assert X is records.X
+        assert y is records.y
+
+    @pytest.mark.parametrize(
+        ("raw", "sentence"),
+        [
+            (b"", r"is empty; pass a \S+ file with at least one sequence"),
+            (b" \r\n\n", r"is empty; pass a \S+ file with at least one sequence"),
+            (b">a\0\x01\x02", "is binary, not text; pass"),
+            (">a\nAC".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+            (gzip.compress(b">a\nAC" * 100)[:-12], "begins like a gzip file but cannot be unpacked .*; get it again"),
+        ],
+        ids=["empty", "blank", "binary", "utf-16", "cut gzip"],
+    )
+    def test_no_text(self, read, raw, sentence, tmp_path):
+        path = tmp_path / "bad.txt"
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match=f"bad.txt {sentence}"):
+            read(path)
+
+    def test_no_file(self, read, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "none.txt")
+        with pytest.raises(TypeError, match="3 is no file; pass a path, or a file that is open for reading"):
+            read(3)
+
+
+class TestFasta:
+    def test_lines_of_a_record_are_joined_without_blanks_and_comments(self):
+        X, y = read_fasta(lines("; made by hand", ">a one", "ACgt", "", " AC GT ", ";no", ">b\ttwo", "N"))
+        assert list(X) == ["ACGTACGT", "N"]
+        assert X.ids == ("a", "b")
+        assert y is None
+
+    def test_descriptions_are_the_header_lines(self):
+        assert read_fasta(lines("> a  one|x ", "A", ">b", "C")).descriptions == ("a  one|x", "b")
+
+    @given(
+        st.lists(
+            st.tuples(st.text("ACGTacgtNRY", min_size=1, max_size=30), st.integers(1, 7), st.sampled_from(["", "\n"])),
+            min_size=1,
+            max_size=8,
+        ),
+        st.sampled_from(["\n", "\r\n"]),
+        st.booleans(),
+    )
+    def test_what_is_written_is_read(self, records, end, ended):
+        written = []
+        for i, (sequence, width, blank) in enumerate(records):
+            written += [f">s{i} text > more", *re.findall(f".{{1,{width}}}", sequence)]
+            written += [blank] if blank else []
+        text = end.join(written).replace("\n\n", "\n") + end * ended
+        X, _ = read_fasta(io.StringIO(text), alphabet="dna")
+        assert list(X) == [sequence.upper() for sequence, _, _ in records]
+        assert X.ids == tuple(f"s{i}" for i in range(len(records)))
+
+    @pytest.mark.parametrize(
+        ("text", "alphabet"),
+        [
+            ("ACGTNacgtn", "dna"),
+            ("ACGT" * 5 + "R", "dna"),
+            ("ACGT" * 5 + "-", "dna"),
+            ("ACGU", "rna"),
+            ("ACGTR", "protein"),  # one letter in five is no DNA, and all are amino acids
+            ("MKVLAXW*", "protein"),
+            ("HELLO WORLD 1", None),
+        ],
+    )
+    def test_which_alphabet_is_found(self, text, alphabet):
+        found = read_fasta(lines(">a", text), unknown="missing").X.alphabet
+        assert found == (Alphabet.of(alphabet) if alphabet else Alphabet(sorted(set(text) - {" "})))
+
+    def test_a_stop_at_the_end_is_no_residue(self):
+        text = (">a", "MKV*", ">b", "MK", "V", "*", ">c", "MKV")
+        assert list(read_fasta(lines(*text)).X) == ["MKV"] * 3
+        assert list(read_fasta(lines(*text), alphabet="MKV*").X) == ["MKV*", "MKV*", "MKV"]
+
+    def test_gaps_can_be_dropped_or_not_observed(self):
+        text = (">a", "AC-G.", ">b", "..AC")
+        assert list(read_fasta(lines(*text), drop="-.").X) == ["ACG", "AC"]
+        assert list(read_fasta(lines(*text), unknown="missing").X) == ["ACNGN", "NNAC"]
+
+    @pytest.mark.parametrize(
+        ("labels", "expected"),
+        [
+            (r"class=(\w+)", ["x", "y"]),
+            (1, ["P1", "P2"]),
+            (-1, ["class=x", "class=y"]),
+            (len, [21, 22]),
+            ({"sp|P1|A_HUMAN": 1.5, "sp|P2|B_MOUSES": 2.5}, [1.5, 2.5]),
+        ],
+        ids=["pattern", "field", "last field", "function", "mapping"],
+    )
+    def test_labels(self, labels, expected):
+        X, y = read_fasta(lines(">sp|P1|A_HUMAN class=x", "AC", ">sp|P2|B_MOUSES class=y", "GT"), labels=labels)
+        assert len(X) == 2
+        assert y.tolist() == expected
+
+    @pytest.mark.parametrize(
+        ("labels", "error", "sentence"),
+        [
+            (r"class=(\d)", ValueError, "line 3: the header 'b' does not match labels="),
+            (1, ValueError, "line 3: the header 'b' has 1 fields, so that labels=1 is none of them; count from 0"),
+            ({"a": 0}, ValueError, "line 3: the header 'b' has the id 'b', which is not in the mapping labels=; add"),
+            ("class", ValueError, "labels='class' has 0 groups; put parentheses around the label"),
+            ("(a)(b)", ValueError, "has 2 groups"),
+            ("(a", ValueError, "is no regular expression .*; correct it"),
+            (1.5, TypeError, "labels=1.5 is no rule for labels; pass a regular expression with one group"),
+            (True, TypeError, "labels=True is no rule for labels"),
+        ],
+    )
+    def test_labels_that_cannot_be(self, labels, error, sentence):
+        with pytest.raises(error, match=sentence):
+            read_fasta(lines(">a class=1", "AC", ">b", "GT"), labels=labels)
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            (("; fine", "ACGT", ">a", "A"), "line 2: 'ACGT' stands before the first header; begin every sequence with"),
+            (("hello world",), "line 1: 'hello world' stands before the first header"),
+            (("; comments alone",), "the file has no header line; begin every sequence with >name"),
+            ((">a", "AC", ">b", "", ">c", "G"), "line 3: sequence 'b' has no symbols; leave it out of the file"),
+            ((">a", "AC", ">b"), "line 3: sequence 'b' has no symbols"),
+            ((">a", "MKV", ">b", "*"), "line 3: sequence 'b' has no symbols"),
+            ((">a", "AC", "> ", "G"), "line 3: the header has no name; write one after >"),
+            ((">a", "A", ">b", "C", ">a x", "G"), "line 5: the id 'a' occurs a second time, first in line 1; make ids"),
+            ((">a", "ACé"), "line 2: the byte 0xc3 at position 2 of the sequence is not ASCII; take it out"),
+        ],
+    )
+    def test_what_does_not_parse(self, text, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            read_fasta(lines(*text))
+
+    def test_an_unknown_symbol_has_line_id_position_alphabet_and_cure(self):
+        text = (">a", "MKV*", ">b", "ACGT", "", "; x", "AC", "GX")
+        sentence = r"line 8: sequence 'b' has the symbol 'X' at position 7, .* alphabet ACGT \(dna\); pass unknown="
+        with pytest.raises(ValueError, match=sentence):
+            read_fasta(lines(*(">a", "AC*", *text[2:])), alphabet="dna")
+        with pytest.raises(ValueError, match=r"line 2: sequence 'a' has the symbol '-' .*; pass drop='-' to leave it"):
+            read_fasta(lines(">a", "AC-G"))
+
+    def test_ids_that_occur_twice_can_be_numbered(self):
+        text = (">a", "A", ">a", "C", ">a.2", "G", ">a", "T")
+        assert read_fasta(lines(*text), duplicates="number").X.ids == ("a", "a.3", "a.2", "a.4")
+
+    @pytest.mark.parametrize("wrong", [{"duplicates": "drop"}, {"unknown": "ignore"}])
+    def test_unknown_choice(self, wrong):
+        with pytest.raises(ValueError, match="must be 'raise' or"):
+            read_fasta(lines(">a", "A"), **wrong)
+
+
+class TestTs:
+    HEADER = ("# about", "@problemName Toy", "@timeStamps false", "@univariate false", "@classLabel true a b", "@data")
+
+    def test_channels_missing_values_and_ragged_lengths(self):
+        X, y = read_ts(lines(*self.HEADER, "1,2,?:4,5,6:a", "", "# note", "7, NaN :,1e1: b "))
+        np.testing.assert_array_equal(X[0], [[1, 4], [2, 5], [np.nan, 6]])
+        np.testing.assert_array_equal(X[1], [[7, np.nan], [np.nan, 10]])
+        assert y.tolist() == ["a", "b"]
+
+    def test_kinds_of_label(self):
+        assert read_ts(lines("@classLabel true 2 1", "@data", "1,2:1", "3:2")).y.tolist() == [1, 2]
+        assert read_ts(lines("@classLabel false", "@data", "1,2:3,4", "5:6")).y is None
+        assert read_ts(lines("@classLabel false", "@data", "1,2:3,4", "5:6")).X.dimension == 2
+        target = read_ts(lines("@targetLabel true", "@data", "1,2:0.5", "3:-1e2")).y
+        assert target.dtype == np.float64
+        assert target.tolist() == [0.5, -100.0]
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            (("@classLabel true a", "1,2:a"), "line 2: '1,2:a' stands before @data; begin the data with a line @data"),
+            (("@classLabel true a",), "has no line @data; pass a .ts file, or read UCR tables with read_ucr"),
+            (("@data", "1:a"), "line 1: the header does not say whether series have labels; write @classLabel"),
+            (("@classLabel true", "@data", "1:a"), "line 1: @classLabel true must be followed by the classes"),
+            (("@classLabel yes", "@data", "1:a"), "line 1: @classlabel must be followed by true or false"),
+            (("@classLabel true a", "@data"), "line 2: there is no series after @data"),
+            (("@timeStamps true", "@classLabel true a", "@data", "(0,1):a"), "line 1: time stamps are not read; write"),
+            ((*HEADER, "(0,1),(1,2):a"), "line 7: time stamps are not read; write the values alone"),
+            ((*HEADER, "1,2:3,4:c"), "line 7: 'c', after the last colon, is no label; write one of a, b"),
+            ((*HEADER, "1,2,3"), "line 7: '1,2,3', after the last colon, is no label"),
+            (
+                (*HEADER, "1,2:3,4:a", "1,2:b"),
+                "line 8: the series has 1 channels, but those before it have 2; give",
+            ),
+            ((*HEADER, "1,2:3:a"), "line 7: channel 1 has 2 values, but channel 2 has 1; fill up with"),
+            ((*HEADER, "1,x:3,4:a"), "line 7: 'x', value 2, is no number; write . for what was not observed"),
+            ((*HEADER, "1,inf:3,4:a"), "line 7: value 2 is inf; write . for what was not observed"),
+            ((*HEADER, "::a"), "line 7: the series has no values; leave it out of the file"),
+            (("@targetLabel true", "@data", "1,2:fast"), "line 3: 'fast', value 1, is no number"),
+            (
+                ("@dimensions 3", "@classLabel true a", "@data", "1:2:a"),
+                "line 4: the series has 2 channels, but",
+            ),
+            (
+                ("@dimensions x", "@classLabel true a", "@data", "1:a"),
+                "line 1: @dimensions must be followed by a",
+            ),
+            (
+                ("@equalLength true", "@seriesLength 3", "@classLabel true a", "@data", "1,2:a"),
+                "line 5: the series has length 2, but the header says that all have 3; write @equalLength false",
+            ),
+        ],
+    )
+    def test_what_does_not_parse(self, text, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            read_ts(lines(*text))
+
+    @pytest.mark.usefixtures("real")
+    def test_a_real_file(self, real_folder):
+        X, y = read_ts(real_folder / "JapaneseVowels" / "JapaneseVowels_TRAIN.ts.gz")
+        assert (len(X), X.dimension, X.lengths.min(), X.lengths.max()) == (270, 12, 7, 26)
+        assert np.bincount(y).tolist() == [0] + [30] * 9
+        np.testing.assert_allclose(X[0][:2, :2], [[1.860936, -0.207383], [1.891651, -0.193249]])
+
+
+class TestUcr:
+    @pytest.mark.parametrize("separator", ["\t", ",", "  ", ", "])
+    def test_separators(self, separator):
+        rows = [["1", "0.5", "-1e-3", "2"], ["-1", "3", "4", "5"]]
+        X, y = read_ucr(lines(*(separator.join(row) for row in rows)))
+        assert y.tolist() == [1, -1]
+        np.testing.assert_array_equal(X.values[:, 0], [0.5, -1e-3, 2, 3, 4, 5])
+
+    def test_padding_is_cut_and_gaps_stay(self):
+        X, _ = read_ucr(lines("1\t0.5\tNaN\t2\tNaN\tNaN", "2\t\t1\t?\t\t", "1\t7"))
+        np.testing.assert_array_equal(X[0][:, 0], [0.5, np.nan, 2])
+        np.testing.assert_array_equal(X[1][:, 0], [np.nan, 1])
+        np.testing.assert_array_equal(X[2][:, 0], [7])
+
+    @pytest.mark.parametrize(
+        ("labels", "expected"),
+        [
+            (["1", "-2"], [1, -2]),
+            (["1.0000000e+00", "2"], [1, 2]),
+            (["0.5", "1"], ["0.5", "1"]),
+            (["a", "1"], ["a", "1"]),
+        ],
+    )
+    def test_labels(self, labels, expected):
+        assert read_ucr(lines(*(f"{label}\t0.5" for label in labels))).y.tolist() == expected
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            (("1,2,3", "label,V1,V2"), "line 2: 'V1', value 1, is no number"),
+            (("1\t2", "1\tNaN\tNaN"), "line 2: the series with label '1' has no value; leave it out of the file"),
+            (("1\t2", "3"), "line 2: the series with label '3' has no value"),
+            (("1\t2", "\t3"), "line 2: the first column, which is the label, is empty; write one"),
+            (("@data", "1,2:a"), "line 1: a table has no header, .* read .ts files with read_ts"),
+            (("1\t-inf",), "line 1: value 1 is -inf"),
+            (("# nothing",), "has comments alone"),
+        ],
+    )
+    def test_what_does_not_parse(self, text, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            read_ucr(lines(*text))

@@ -1,0 +1,203 @@
+"""Transformers of sequences: against NumPy sequence by sequence, and inside scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, StandardScaler
+from sklearn.svm import SVC
+
+import mercer as mc
+from mercer.data.lengths import Lengths
+from mercer.data.sequences import Sequences
+from mercer.data.transformers import Delays, Derivatives, PerStep
+
+ON_VECTORS = [Derivatives(), Derivatives((2,)), Delays(2), PerStep(StandardScaler()), PerStep(PCA(1))]
+
+
+def series(lengths, d=2, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, d)).astype(dtype) for n in lengths]
+
+
+ragged = st.lists(st.integers(1, 6), min_size=1, max_size=6)
+
+
+class TestDerivatives:
+    @given(ragged, st.sampled_from([1, 2, 3, (1,), (2,), (3, 1)]))
+    def test_it_is_numpys_gradient_of_every_sequence(self, lengths, orders):
+        data = series(lengths)
+        found = Derivatives(orders).fit_transform(data)
+        for x, z in zip(data, found, strict=True):
+            blocks = [x]
+            for _ in range(3):
+                blocks.append(np.gradient(blocks[-1], axis=0) if len(x) > 1 else np.zeros_like(x))
+            wanted = range(1, orders + 1) if isinstance(orders, int) else orders
+            np.testing.assert_allclose(z, np.hstack([x, *(blocks[k] for k in wanted)]), atol=1e-14)
+
+    def test_what_was_not_observed_makes_its_neighbours_unknown(self):
+        z = Derivatives().fit_transform([[1.0, np.nan, 3.0, 4.0]])[0]
+        np.testing.assert_array_equal(z[:, 1], [np.nan, 1, np.nan, 1])
+
+
+class TestDelays:
+    @given(ragged, st.sampled_from([1, 2, (2,), (4, 1)]))
+    def test_it_shifts_every_sequence_and_repeats_its_first_value(self, lengths, lags):
+        data = series(lengths)
+        wanted = range(1, lags + 1) if isinstance(lags, int) else lags
+        for x, z in zip(data, Delays(lags).fit_transform(data), strict=True):
+            shifted = [np.vstack([np.repeat(x[:1], k, axis=0), x])[: len(x)] for k in wanted]
+            np.testing.assert_array_equal(z, np.hstack([x, *shifted]))
+
+
+@pytest.mark.parametrize("make", [Derivatives, Delays])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "1", None, (), (0,), (1, 1), (1, "2"), (True,)])
+def test_numbers_are_checked(make, value):
+    name = next(iter(make().get_params()))
+    sentence = f"{name}=.* is not possible: give a whole number of at least 1, or a tuple of different ones"
+    with pytest.raises(ValueError, match=sentence):
+        make(value).fit(series([3]))
+
+
+class TestPerStep:
+    def test_it_fits_on_all_steps_and_keeps_the_cuts(self):
+        data = series([3, 5, 1])
+        step = PerStep(StandardScaler()).fit(data)
+        expected = StandardScaler().fit(np.vstack(data))
+        for x, z in zip(data, step.transform(data), strict=True):
+            np.testing.assert_allclose(z, expected.transform(x))
+        assert not hasattr(step.transformer, "mean_")
+        assert step.get_feature_names_out(["u", "v"]).tolist() == ["u", "v"]
+
+    def test_the_number_of_coordinates_may_change(self):
+        step = PerStep(PCA(2)).fit(series([9, 8], d=4))
+        assert step.transform(series([2, 3], d=4)).dimension == 2
+        assert step.get_feature_names_out().tolist() == ["pca0", "pca1"]
+
+    def test_what_is_not_observed_is_the_transformers_affair(self):
+        data = [np.array([[1.0], [np.nan], [3.0]])]
+        np.testing.assert_allclose(PerStep(StandardScaler()).fit_transform(data)[0][:, 0], [-1, np.nan, 1])
+        with pytest.raises(ValueError, match="NaN"):
+            PerStep(PCA(1)).fit(data)
+
+    def test_sparse_whole_and_named_output(self):
+        data = series([6, 7])
+        bins = PerStep(KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf")).fit_transform(data)
+        assert bins.dimension == 6
+        assert set(np.unique(bins.values)) == {0.0, 1.0}
+        rounded = PerStep(FunctionTransformer(lambda x: np.round(x).astype(int))).fit_transform(data)
+        assert rounded.values.dtype == np.float64
+
+    def test_an_infinite_result_raises(self):
+        with pytest.raises(ValueError, match="must return finite vectors"), np.errstate(divide="ignore"):
+            PerStep(FunctionTransformer(np.log)).fit_transform([[0.0, 1.0]])
+
+    def test_before_fit(self):
+        with pytest.raises(NotFittedError):
+            PerStep(StandardScaler()).transform(series([3]))
+
+    @pytest.mark.parametrize("value", [None, "standard", SVC()])
+    def test_the_transformer_is_checked(self, value):
+        with pytest.raises(TypeError, match=r"has no fit and transform; pass one such as StandardScaler\(\)"):
+            PerStep(value).fit(series([3]))
+
+
+@pytest.mark.parametrize("transformer", ON_VECTORS, ids=repr)
+class TestEveryTransformer:
+    def test_ids_lengths_and_dtype_are_kept(self, transformer):
+        X = Sequences(series([4, 2, 7], dtype=np.float32), ids=["a", "b", "c"])
+        Z = clone(transformer).fit_transform(X)
+        assert Z.ids == X.ids
+        assert np.array_equal(Z.offsets, X.offsets)
+        assert Z.values.dtype == np.float32
+
+    def test_forms_of_input(self, transformer):
+        cube = np.stack(series([4, 4, 4]))
+        expected = clone(transformer).fit_transform(Sequences(cube)).values
+        for X in (cube, list(cube), mc.objects(list(cube))):
+            np.testing.assert_allclose(clone(transformer).fit_transform(X).values, expected)
+        univariate = clone(transformer).fit_transform(cube[:, :, 0])
+        assert np.array_equal(univariate.lengths, [4, 4, 4])
+
+    def test_the_neighbours_do_not_matter(self, transformer):
+        X = Sequences(series([4, 2, 7, 1]))
+        fitted = clone(transformer).fit(X)
+        whole = fitted.transform(X)
+        for i in range(4):
+            np.testing.assert_array_equal(fitted.transform(X[[i]])[0], whole[i])
+
+    def test_scikit_learn_contract(self, transformer):
+        again = clone(transformer)
+        assert str(again.get_params()) == str(transformer.get_params())
+        X = series([4, 5])
+        fitted = again.fit(X)
+        assert fitted is again
+        assert again.n_features_in_ == 2
+        for copy in (pickle.loads(pickle.dumps(fitted)), fitted.fit(X)):
+            np.testing.assert_array_equal(copy.transform(X).values, fitted.transform(X).values)
+        with sklearn.config_context(transform_output="pandas"):
+            assert isinstance(fitted.transform(X), Sequences)
+
+    def test_a_fit_forgets_the_one_before(self, transformer):
+        assert clone(transformer).fit(series([4, 5])).fit(series([4, 5], d=3)).n_features_in_ == 3
+
+    def test_symbols(self, transformer):
+        sentence = r"works on vectors, but these are symbols from ACGT; pass Sequences\(X\).one_hot\(\)"
+        with pytest.raises(TypeError, match=sentence):
+            clone(transformer).fit(["ACGT"])
+
+    def test_another_dimension(self, transformer):
+        fitted = clone(transformer).fit(series([4, 5]))
+        sentence = r"the data have dimension 3, but \w+ was fitted on dimension 2; pass data of the same sort"
+        with pytest.raises(ValueError, match=sentence):
+            fitted.transform(series([4], d=3))
+
+
+class TestPipelines:
+    def test_derivatives_and_scaling_in_front_of_a_kernel(self):
+        # Both classes have the same values, one in the order of time and one backwards: only the change tells.
+        rng = np.random.default_rng(0)
+        ramps = [np.linspace(-1, 1, n) + 0.1 * rng.normal(size=n) for n in rng.integers(20, 40, size=24)]
+        y = np.arange(24) % 2
+        X = Sequences([x[::-1] if label else x for x, label in zip(ramps, y, strict=True)])
+        kernel = mc.ProbabilityProduct(mc.Gaussian("diagonal", prior="pooled"))
+        chain = make_pipeline(Derivatives(), PerStep(StandardScaler()), kernel, SVC(kernel="precomputed"))
+        search = GridSearchCV(chain, {"derivatives__orders": [1, (2,)], "svc__C": [1, 10]}, cv=3).fit(X, y)
+        assert search.best_params_["derivatives__orders"] == 1
+        assert search.score(X, y) == 1.0
+        plain = make_pipeline(PerStep(StandardScaler()), clone(kernel), SVC(kernel="precomputed")).fit(X[:16], y[:16])
+        assert plain.score(X[16:], y[16:]) < 0.9
+
+    def test_parameters_of_the_inner_transformer_are_searched(self):
+        step = PerStep(PCA(1)).set_params(transformer__n_components=2)
+        assert step.fit_transform(series([5, 6], d=3)).dimension == 2
+
+
+class TestLengths:
+    def test_lengths_of_any_data(self):
+        for X in (["ACGT", "A"], [np.zeros((4, 2)), np.ones((1, 2))], Sequences([[0.5] * 4, [1.0]])):
+            np.testing.assert_array_equal(Lengths(log=False).fit_transform(X), [[4.0], [1.0]])
+            np.testing.assert_allclose(Lengths().fit_transform(X), np.log([[4.0], [1.0]]))
+
+    def test_a_classifier_that_lives_on_lengths(self):
+        X, y = ["A" * n for n in (2, 3, 2, 9, 8, 10)], [0, 0, 0, 1, 1, 1]
+        chain = make_pipeline(Lengths(), StandardScaler(), LogisticRegression()).fit(X, y)
+        assert chain.score(X, y) == 1.0
+        assert chain[:1].get_feature_names_out().tolist() == ["log_length"]
+
+    def test_an_empty_sequence(self):
+        X = Sequences(["AC", ""], ids=["a", "b"])
+        with pytest.raises(ValueError, match="sequence 'b' is empty; leave it out"):
+            Lengths().fit_transform(X)
+        assert Lengths(log=False).fit_transform(X).tolist() == [[2.0], [0.0]]
