@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from bench_gaussian import make as make_gaussians
-from bench_hmm import make as make_hmms
+from bench_hmm import categorical, gaussian
 
 import mercer as mc
 
@@ -57,11 +57,37 @@ def main() -> None:
     compare("MeanMap, full Gaussians, d = 8", mc.MeanMap(gamma=0.5), p, q, device)
     compare("JensenShannon, full Gaussians, d = 8", mc.JensenShannon(t=8.0), p, q, device)
     for n, count in ((4, 2000), (16, 800), (30, 400)):
-        h = make_hmms(int(count * scale), n)
+        h = categorical(int(count * scale), n)
         g = mc.HMMs(move(h.initial), move(h.transition), mc.Categoricals(move(h.emission.probability)))
         compare(
             f"ProbabilityProduct, HMMs, n = {n}, length 10", mc.ProbabilityProduct(rho=1.0, length=10), h, g, device
         )
+    h = gaussian(int(600 * scale), 8, "diagonal")
+    g = mc.HMMs(move(h.initial), move(h.transition), mc.Gaussians(move(h.emission.mean), move(h.emission.covariance)))
+    compare("ProbabilityProduct, Gaussian HMMs, n = 8, d = 3", mc.ProbabilityProduct(rho=0.5, length=10), h, g, device)
+    compare("MeanMap, the same, Discounted(0.9)", mc.MeanMap(gamma=0.1, length=mc.Discounted(0.9)), h, g, device)
+    gradients(int(100 * scale), device, move)
+
+
+def gradients(count: int, device: str, move: Callable[[Any], torch.Tensor]) -> None:
+    """Compare gradients of a Gram matrix by the adjoint sweep, on the device and on this machine's processor."""
+    h = gaussian(count, 8, "diagonal")
+    kernel, found, spent = mc.ProbabilityProduct(rho=0.5, length=50), [], []
+    for place in ("cpu", device):
+        mean = torch.tensor(np.asarray(h.emission.mean), device=place, requires_grad=True)
+        fixed = [torch.tensor(np.asarray(x), device=place) for x in (h.initial, h.transition, h.emission.covariance)]
+
+        def work(mean: torch.Tensor = mean, fixed: list[torch.Tensor] = fixed) -> torch.Tensor:
+            models = mc.HMMs(fixed[0], fixed[1], mc.Gaussians(mean, fixed[2]))
+            return torch.autograd.grad(kernel(models).sum(), mean)[0]
+
+        spent.append(seconds(work, place))
+        found.append(work().cpu())
+    difference = float((found[0] - found[1]).abs().max() / found[0].abs().max())
+    print(
+        f"{'gradient of a Gram matrix, length 50':45s} torch on cpu {spent[0]:7.3f} s, on {device} {spent[1]:7.3f} s "
+        f"({spent[0] / spent[1]:6.1f}x), difference {difference:.1e}"
+    )
 
 
 if __name__ == "__main__":

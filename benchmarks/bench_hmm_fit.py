@@ -24,6 +24,7 @@ except ImportError:
     hmm = None
 
 ITERATIONS = 50
+AGREE = 1e-8
 
 
 def start(n: int, emission: Any, seed: int = 0) -> mc.HMMs:
@@ -61,7 +62,7 @@ def peer(model: mc.HMMs, x: Any) -> Any:
 
 def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
     emission = mc.Gaussian("diagonal", floor=0.0) if X.alphabet is None else None
-    estimator = mc.HMM(init.initial.shape[1], emission, prior=None, init=init, n_iter=ITERATIONS, tol=-1.0)
+    estimator = mc.HMM(init.initial.shape[1], emission, prior=None, init=init, n_iter=ITERATIONS, tol=0.0)
     context = estimator.context(estimator.accept(X))
     with mc.config(n_jobs=1, cache_bytes=0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -77,6 +78,7 @@ def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
     other = (time.perf_counter() - begin) * len(X) / sample
     ours = np.diag(found.log_prob(X[:sample]))
     apart = max(abs(model.score(x) - value) for model, x, value in zip(theirs, rows, ours, strict=True))
+    assert apart < AGREE, f"the log probabilities of {label} differ by {apart:.1e}"
     print(f"{line}, hmmlearn {other:7.2f} s: {other / seconds:5.1f} times; log probabilities differ by {apart:.1e}")
 
 

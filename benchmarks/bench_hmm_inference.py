@@ -113,17 +113,12 @@ def expectation_steps() -> None:
         )
 
 
-def fisher_scores() -> None:
-    """Exact Fisher scores stand in `bench_fisher.py`."""
-
-
 def main() -> None:
     with mc.config(n_jobs=1):
         values, posteriors = ours("diagonal")
         dynamax(values, posteriors)
         glhmm(ours("full")[1])
         expectation_steps()
-        fisher_scores()
 
 
 if __name__ == "__main__":

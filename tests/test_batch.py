@@ -232,3 +232,11 @@ def test_a_namesake_does_not_take_over_the_files(tmp_path):
         _arrays = {"rate": 1}  # noqa: RUF012
 
     assert type(mc.load(tmp_path / "x.npz")) is mc.Poissons
+
+
+def test_an_empty_list_is_an_index():
+    p = mc.Gaussians(np.zeros((3, 2, 1)), np.ones((3, 2, 1)))
+    assert p[[]].shape == (0, 2)
+    assert p[:, []].shape == (3, 0)
+    assert mc.Multinomials(sparse.csr_array(np.eye(2)))[[]].shape == (0,)
+    assert mc.MarkovChain(alphabet="ab").fit_each(["abab", "bb"])[[]].shape == (0,)

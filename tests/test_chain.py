@@ -393,7 +393,7 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     truth = logs(*args, lengths)
     left, right = args[:2], args[2:4]
     block = _sweep.steps_between_scalings(left, right, args[4])
-    products = _chain._tile_sweep(*args[:5], lengths, block)
+    products = _chain._tile_sweep(args[:2], args[2:4], args[4], lengths, block)
     powers = [x**rho for x in a], [x**rho for x in b]
     lanes = small_chains(*args[:5], lengths)
     categorical = small_categorical_chains(*powers[0], *powers[1], lengths)

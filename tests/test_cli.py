@@ -101,6 +101,14 @@ class TestCompare:
         assert result.exit_code == 2
         assert said(result) == "there is no task 'sonnets': the tasks are documents, digits, vectors, point-sets, dna"
 
+    @pytest.mark.parametrize(
+        "option", [("--labels", "1"), ("--groups", "1"), ("--alphabet", "dna"), ("--limit", "300")], ids=lambda o: o[0]
+    )
+    def test_options_about_a_file_without_one(self, option):
+        result = run("compare", "--task", "dna", *option)
+        assert result.exit_code == 2
+        assert said(result).startswith(f"{option[0]} is about a file, and built-in data need it not: give a file")
+
     def test_a_file_that_cannot_be_written_is_found_first(self, tmp_path):
         result = run("compare", "--json", str(tmp_path / "none" / "x.json"))
         assert result.exit_code == 2
@@ -158,6 +166,20 @@ class TestCompareFile:
                 exec(_race.snippet(contender, task.reading), found)
                 assert found["classifier"].predict(found["X"]).shape == (24,)
 
+    def test_kernels_of_sequences_race_on_series(self, tmp_path):
+        path, numbers = tmp_path / "toy.ts", tmp_path / "toy.json"
+        X, y = make_hmm_sequences(24, length=(10, 20), n_features=2, random_state=0)
+        series = (":".join(",".join(map(str, channel)) for channel in x.T) for x in X)
+        lines = ["@classLabel true 0 1", "@data", *(f"{x}:{c}" for x, c in zip(series, y, strict=True))]
+        path.write_text("\n".join(lines))
+        result = run("compare", str(path), "--folds", "2", "--json", str(numbers))
+        assert result.exit_code == 0, result.output
+        assert "24 series of dimension 2, length 10 to 20, 2 classes" in result.stdout
+        assert "left out" not in result.stdout
+        rows = json.loads(numbers.read_text())
+        assert {"Fisher, HMM", "ProbabilityProduct, HMM"} <= {row["method"] for row in rows if row["is_kernel"]}
+        assert all(0 <= row["accuracy"] <= 1 for row in rows)
+
     def test_a_table_of_equal_lengths_has_no_length_to_live_on(self, tmp_path):
         path = tmp_path / "toy.tsv"
         rng = np.random.default_rng(0)
@@ -182,6 +204,15 @@ class TestCompareFile:
         result = run("compare", str(path), "--folds", "2")
         assert result.exit_code == 0, result.output
         assert "choosy is left out: sequence 3 is odd; make it even" in result.stdout
+
+    def test_a_short_string_drops_no_kernel_of_a_markov_chain(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        X, y = make_dna(20, length=(20, 30), random_state=0)
+        strings = ["A", *X[1:]]
+        path.write_text("".join(f">s{i}|{c}\n{x}\n" for i, (x, c) in enumerate(zip(strings, y, strict=True))))
+        task = _files.file_task(path, labels="1", folds=2)
+        (fisher,) = (c for c in task.contenders if c.name == "Fisher, Markov chain")
+        assert 0 <= _race.race("toy", task, fisher, folds=2, seed=0).accuracy <= 1
 
     def test_groups_are_never_cut(self):
         y, groups = np.arange(60) % 2, np.arange(60) // 5

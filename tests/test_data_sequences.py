@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils import _safe_indexing
 
 from mercer.data import Alphabet, Sequences, objects
+from mercer.models.markov_estimator import MarkovChain
 
 STRINGS = ["ACGT", "", "GGN", "ttaR"]
 
@@ -567,3 +568,31 @@ def test_digests_see_dtype_dimension_alphabet():
     made += Sequences(["cd"]).digests()
     assert len(set(made)) == len(made)
     assert Sequences([-z]).digests() == Sequences([z]).digests()
+
+
+def test_from_codes():
+    """What a model samples, it reads."""
+    p = MarkovChain(1, alphabet="dna", end=True).fit(["ACGT", "AAC", "C"]).model_
+    drawn = p.sample(6, 20, random_state=0)[0]
+    X = Sequences.from_codes(drawn, "dna", ids=[f"s{i}" for i in range(20)])
+    assert X.alphabet == Alphabet.of("dna")
+    assert X.lengths.tolist() == (drawn >= 0).sum(axis=1).tolist()
+    assert list(X) == ["".join("ACGT"[c] for c in row if c >= 0) for row in drawn]
+    assert np.isfinite(p.log_prob(X)).all()
+    ragged = Sequences.from_codes([np.array([0, 4, 3]), [], np.array([2], dtype=np.uint8)], "dna")
+    assert list(ragged) == [ragged.alphabet.decode([0, 4, 3]), "", "G"]
+    assert ragged.values.dtype == np.int32
+    assert len(Sequences.from_codes(np.empty((0, 3), dtype=int), "ab")) == 0
+    for codes, message in (
+        ([[0, 1], [0, 99]], "sequence 1 has the code 99 at position 1; codes of ACGT"),
+        ([[0, -1, 1]], "sequence 0 has the code -1 at position 1; .* -1 after the end"),
+        ([[0, -2, -1]], "sequence 0 has the code -2 at position 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Sequences.from_codes(codes, "dna")
+    with pytest.raises(TypeError, match=r"sequence 0 has shape \(2, 3\) and type .*pass codes as an integer array"):
+        Sequences.from_codes(np.zeros((1, 2, 3), dtype=int), "dna")
+    with pytest.raises(TypeError, match="type float64"):
+        Sequences.from_codes([[0.0, 1.0]], "dna")
+    with pytest.raises(ValueError, match="2 ids for 1 sequences"):
+        Sequences.from_codes([[0]], "dna", ids=["a", "b"])

@@ -1,10 +1,11 @@
 """Poissons and Poisson against sums over all counts."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 import mercer as mc
@@ -14,8 +15,6 @@ from mercer.families.poisson import _series
 
 
 class TestPoissons(FamilyContract):
-    mean_map = False
-
     def members(self, seed=0, shape=(3,)):
         return mc.Poissons(np.random.default_rng(seed).uniform(0.3, 6, size=(*shape, 2)))
 
@@ -52,6 +51,31 @@ class TestPoisson(EstimatorContract):
 def test_against_scipy():
     p, x = mc.Poissons([[0.7], [30.0]]), np.arange(50.0)[:, None]
     assert_allclose(p.log_prob(x), stats.poisson.logpmf(x[:, 0], p.rate), rtol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [1e-4, 0.05, 1.0, 30.0])
+def test_mean_map_of_all_rates(gamma):
+    """GMMK-10d: Skellam's law of the difference, where SciPy has digits, and logarithms where it has none."""
+    rates = np.array([[0.0], [1e-3], [0.7], [9.0], [150.0]])
+    p, k = mc.Poissons(rates), np.arange(-400, 401)
+    found = p.log_mean_map(p, gamma=gamma)
+    for (i, a), (j, b) in itertools.product(enumerate(rates[1:, 0], 1), repeat=2):
+        truth = np.sum(stats.skellam.pmf(k, a, b) * np.exp(-gamma * k**2))
+        if truth > 1e-30:
+            assert_allclose(np.exp(found[i, j]), truth, rtol=1e-9)
+    n = np.arange(1000.0)
+    logs = stats.poisson.logpmf(n, np.where(rates > 0, rates, 1.0))
+    logs[0] = np.where(n == 0, 0.0, -np.inf)
+    for i, j in itertools.product(range(5), repeat=2):
+        terms = logs[i][:, None] + logs[j] - gamma * (n[:, None] - n) ** 2
+        assert_allclose(found[i, j], special.logsumexp(terms), rtol=1e-11, atol=1e-11)
+    assert_array_equal(p[1:3].log_mean_map(p[1:3], gamma=gamma), found[1:3, 1:3])  # whatever stands beside
+
+
+def test_mean_map_of_bad_input():
+    with pytest.raises(ValueError, match=r"a rate of 100000 asks for .* divide the counts by a constant"):
+        mc.Poissons([[1e5]]).log_mean_map(mc.Poissons([[1.0]]), gamma=1.0)
+    assert_allclose(mc.MeanMap(gamma=0.1)(mc.Poissons([[3.0], [3000.0]])), np.eye(2), atol=1e-15)
 
 
 def test_product_at_large_and_small_rates():

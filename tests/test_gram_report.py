@@ -72,7 +72,25 @@ class TestDiagnose:
         assert mc.gram.alignment(np.outer(y, y), y) == pytest.approx(1)
         assert mc.gram.alignment(K, np.zeros(40, dtype=int)) == 0
 
+    @pytest.mark.parametrize("scale", [1e-300, 1e-221, 1e-170, 1e160, 1e300, 1.5e308])
+    def test_the_scale_of_the_kernel_does_not_matter(self, scale):
+        K, y = healthy(), np.arange(40) % 3
+        plain, scaled = mc.gram.diagnose(K, y), mc.gram.diagnose(scale * K, y)
+        assert scaled.effective_rank == pytest.approx(plain.effective_rank, rel=1e-9)
+        assert scaled.alignment == pytest.approx(plain.alignment, rel=1e-9)
+        assert scaled.smallest / scale == pytest.approx(plain.smallest, abs=1e-12)
+        assert list(scaled.off_diagonal.values()) == pytest.approx(list(plain.off_diagonal.values()), rel=1e-9)
+        assert scaled.advice == plain.advice
+        target = np.random.default_rng(3).normal(size=40)
+        expected = mc.gram.alignment(K, target)
+        assert mc.gram.alignment(scale * K, scale / 10 * target) == pytest.approx(expected, rel=1e-9)
+
     def test_nonsense(self):
+        for ask in (mc.gram.diagnose, mc.psd.check, lambda K: mc.gram.alignment(K, [0, 1])):
+            with pytest.raises(TypeError, match=r"holds complex numbers, and kernels are real: pass its real part"):
+                ask(np.eye(2) + 1j)
+            with pytest.raises(ValueError, match=r"the Gram matrix holds nan at \(0, 1\)"):
+                ask([[1.0, np.nan], [np.nan, 1.0]])
         with pytest.raises(ValueError, match=r"labels of shape \(3,\) for a Gram matrix of 40 objects"):
             mc.gram.diagnose(healthy(), [1, 2, 3])
         with pytest.raises(ValueError, match="target 1 is not finite"):

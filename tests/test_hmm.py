@@ -244,7 +244,7 @@ def test_unlike_models_cannot_be_compared():
     with pytest.raises(TypeError, match="same family"):
         kernel(random_hmms(2, 1), gaussian)
     with pytest.raises(ValueError, match="length"):
-        mc.ProbabilityProduct()(gaussian)
+        mc.ProbabilityProduct(length=None)(gaussian)
     with pytest.raises(ValueError, match="at least one observation"):
         gaussian.sample(0)
 
@@ -304,7 +304,7 @@ def test_one_model_reads_every_sequence_and_several_read_their_own():
     np.testing.assert_allclose(
         models.posterior(strings[:3]).log_prob, models.log_prob(strings[:3]).diagonal(), rtol=1e-12
     )
-    for ask in (models.posterior, models.viterbi, models.bic):
+    for ask in (models.posterior, models.viterbi):
         with pytest.raises(ValueError, match="3 models and 4 sequences: give one model"):
             ask(strings)
 
@@ -317,9 +317,9 @@ def test_padding_changes_no_posterior():
     assert np.all(found[0][:, 2:] == 0)
     assert both.viterbi(["abcc", "ab"])[0][0].tolist() == small.viterbi(["abcc"])[0][0].tolist()
     assert both.n_parameters.tolist() == [1 + 2 + 2 * 2, 3 + 12 + 4 * 2]
-    assert both.trimmed(4) is both
+    assert both._trimmed(4) is both
     with pytest.raises(ValueError, match="a model has 4 states: it cannot be trimmed to 3"):
-        both.trimmed(3)
+        both._trimmed(3)
 
 
 @pytest.mark.parametrize("emission", ["diagonal", "isotropic", "mixture", "poisson", "bernoulli"])
@@ -400,8 +400,8 @@ def test_bic_and_free_parameters():
     assert mixed.n_parameters.tolist() == [1 + 2 * 4]
     assert mc.HMMs([[1.0]], [[[1.0]]], mc.Poissons(np.ones((1, 1, 4)))).n_parameters.tolist() == [4]
     models = random_hmms(2, 2, seed=27)
-    values = models.log_prob(["abc", "ab"]).diagonal()
-    np.testing.assert_allclose(models.bic(["abc", "ab"]), -2 * values + (1 + 2 + 2 * 2) * np.log([3, 2]))
+    values = models.log_prob(["abc", "ab", "c"]).sum(axis=1)  # every model is judged by all sequences
+    np.testing.assert_allclose(models.bic(["abc", "ab", "c"]), -2 * values + (1 + 2 + 2 * 2) * np.log(6))
 
 
 def test_models_know_what_their_data_look_like():
@@ -460,10 +460,10 @@ def test_posteriors_of_elsewhere_equal_ours():
     pieces = Posterior(list(X), [found[i] for i in range(3)])
     np.testing.assert_array_equal(pieces.states, found.states)
     assert pieces.transitions is None
-    with pytest.raises(ValueError, match="these posteriors have no transitions"):
-        _ = pieces.required_transitions
+    rows = Posterior(X, found.states.tolist())  # nested lists are rows, not sequences
+    np.testing.assert_array_equal(rows.states, found.states)
     # Posteriors of single steps, as other libraries give them, are added up.
-    steps = np.random.default_rng(0).dirichlet(np.ones(4), 4).reshape(4, 2, 2)
+    steps = np.array([np.outer(found.states[t], found.states[t + 1]) for t in (0, 1, 2, 5)])
     summed = Posterior(X, found.states, steps).transitions
     np.testing.assert_allclose(summed[0], steps[:3].sum(axis=0))
     np.testing.assert_array_equal(summed[1], 0.0)
@@ -486,8 +486,81 @@ def test_posteriors_of_elsewhere_equal_ours():
         (np.full((3, 2), 0.5), np.zeros((5, 2, 2)), r"transitions has shape \(5, 2, 2\): give one matrix per sequence"),
         (np.full((3, 2), 0.5), np.full((2, 2, 2), 0.1), "the transitions of sequence 0 sum to 0.4: it has 1 steps"),
         (np.full((3, 2), 0.5), np.full((1, 2, 2), 0.1), "the posterior of step 0 sums to 0.4, not to one"),
+        ([[0.5, 0.5], [0.5, 0.5]], None, r"states has shape \(2, 2\)"),
+        ([[0.5, 0.5], [1.0], [0.5, 0.5]], None, "the rows of states differ in length"),
+        ([np.full((2, 2), 0.5), np.full((1, 3), 1 / 3)], None, "sequence 1 have 3 columns, those of sequence 0 2"),
+        ([np.full((2, 2), 0.5), np.ones(1)], None, r"the states of sequence 1 have shape \(1,\)"),
+        (
+            np.full((3, 2), 0.5),
+            [[[0.6, 0.2], [0.1, 0.1]], np.zeros((2, 2))],
+            "the transitions of sequence 0 leave state 0 0.8 times, its states say 0.5",
+        ),
+        (
+            np.array([[0.8, 0.2], [0.5, 0.5], [0.5, 0.5]]),
+            [[[0.6, 0.2], [0.1, 0.1]], np.zeros((2, 2))],
+            "the transitions of sequence 0 enter state 0 0.7 times, its states say 0.5",
+        ),
     ],
 )
 def test_bad_posteriors_get_one_clear_sentence(states, transitions, message):
     with pytest.raises(ValueError, match=message):
         Posterior(["ab", "b"], states, transitions)
+
+
+def test_log_probabilities_of_elsewhere_are_numbers():
+    states = np.full((3, 2), 0.5)
+    assert Posterior(["ab", "b"], states, log_prob=[-1.0, -np.inf]).log_prob.tolist() == [-1.0, -np.inf]
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"the log probability of sequence 1 is {bad}"):
+            Posterior(["ab", "b"], states, log_prob=[-1.0, bad])
+
+
+def test_nothing_is_an_index_and_a_batch():
+    models = random_hmms(2, 2)
+    assert models[[]].shape == (0,)
+    assert models[:0].sample(3).shape == (0, 1, 3)
+    nobody = mc.Sequences([], alphabet="abc")
+    states, log_prob = models[:1].viterbi(nobody)
+    assert states == []
+    assert log_prob.shape == (0,)
+    posterior = models.posterior(["ab", "c"])[[]]
+    assert len(posterior) == 0
+    assert posterior.states.shape == (0, 2)
+
+
+@pytest.mark.parametrize(("length", "size"), [(2.5, 1), (0, 1), (True, 1), (3, -1), (3, 1.5)])
+def test_samples_have_whole_sizes(length, size):
+    with pytest.raises(ValueError, match=r"(length|size) = .*: give a whole number"):
+        random_hmms(1, 2).sample(length, size)
+
+
+def test_states_that_are_left_for_good_need_no_subtraction():
+    """A state that is left with a probability far below rounding is left all the same."""
+    emission = mc.Categoricals(np.full((1, 2, 2), 0.5))
+    model = mc.HMMs([[1.0, 0.0]], [[[1.0, 1e-20], [0.0, 1.0]]], emission)
+    np.testing.assert_array_equal(model.stationary(), [[0.0, 1.0]])
+    # Two ways out of two states that feed each other, in the proportion 3 : 1 from each.
+    a = 1e-17
+    transition = np.array([[0.5, 0.5, 3 * a, a], [1 - 4 * a, 0.0, 3 * a, a], [0, 0, 1, 0], [0, 0, 0, 1]])
+    model = mc.HMMs([[0.2, 0.6, 0.0, 0.2]], transition[None], mc.Categoricals(np.full((1, 4, 2), 0.5)))
+    np.testing.assert_allclose(model.stationary(), [[0.0, 0.0, 0.6, 0.4]], rtol=1e-14)
+
+
+def test_every_batch_knows_its_free_parameters():
+    gaussians = [mc.Gaussians(np.zeros((1, 3)), c) for c in (np.eye(3)[None], np.ones((1, 3)), np.ones(1))]
+    assert [p.n_parameters for p in gaussians] == [9, 6, 4]
+    assert mc.Categoricals([[0.2, 0.8]]).n_parameters == 1
+    assert mc.Multinomials([[0.2, 0.3, 0.5]], trials=7).n_parameters == 2
+    assert mc.Bernoullis([[0.2, 0.3, 0.5]]).n_parameters == 3
+    assert mc.Poissons([[1.0, 2.0]]).n_parameters == 2
+    assert mc.Mixtures([[0.5, 0.5]], mc.Poissons([[[1.0, 2.0], [0.0, 1.0]]])).n_parameters == 1 + 2 * 2
+
+
+def test_models_know_their_alphabet_and_say_how_to_read_other_symbols():
+    model = random_hmms(1, 2)
+    assert model.alphabet == mc.Alphabet("abc")
+    assert mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]])).alphabet is None
+    with pytest.raises(ValueError, match=r"mc\.Sequences\(X, alphabet=\.\.\., unknown='missing'\)"):
+        model.log_prob(["ab-"])
+    X = mc.Sequences(["ab-"], alphabet=model.alphabet, unknown="missing")
+    assert np.isfinite(model.log_prob(X)).all()

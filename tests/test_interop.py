@@ -137,6 +137,9 @@ def test_what_cannot_be_read_gets_one_clear_sentence(monkeypatch):
         mc.Mixtures.from_sklearn([GaussianMixture(m).fit(x) for m in (1, 2)])
     with pytest.raises(ValueError, match="there are no models"):
         mc.HMMs.from_hmmlearn([])
+    for wrong in (None, [3.0], object()):
+        with pytest.raises(TypeError, match=r"cannot read a \w+: give hmmlearn's CategoricalHMM"):
+            mc.HMMs.from_hmmlearn(wrong)
     with pytest.raises(TypeError, match="give hmmlearn's CategoricalHMM"):
         mc.HMMs.from_hmmlearn(SimpleNamespace(startprob_=START, transmat_=STEP))
     many = SimpleNamespace(startprob_=START, transmat_=STEP, emissionprob_=np.ones((2, 1)), n_trials=5)

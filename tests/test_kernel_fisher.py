@@ -209,7 +209,7 @@ def test_degenerate_scores_are_no_nan():
             k = mc.Fisher(mc.Gaussian("diagonal"), information=information, ridge=ridge, n_samples=100)
             assert np.isfinite(k.fit_transform(X)).all()
     flat = mc.Fisher(mc.Categoricals([[0.5, 0.5]], alphabet="ab"))
-    with pytest.raises(ValueError, match=r"object 1 has zero norm under Fisher"):
+    with pytest.raises(ValueError, match=r"sequence 1 has zero norm under Fisher"):
         flat(["a", "ab"])
     assert np.array_equal(flat.set_params(zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
 
@@ -648,9 +648,9 @@ def test_one_model_per_class():
         own = [x for x, label in zip(X, y, strict=True) if label == name]
         alone = mc.Fisher(MarkovChain(order=1, prior=None, smoothing=1.0, alphabet="ab"), normalize=False).fit(own)
         np.testing.assert_allclose(k.features(X)[:, 4 * c : 4 * c + 4], alone.features(X), rtol=1e-10, atol=1e-12)
-    with pytest.raises(ValueError, match=r"fits one model to every class: call fit\(X, y\) with the classes"):
+    with pytest.raises(ValueError, match=r"Fisher\(by_class=True\) requires y to be passed.* call fit\(X, y\)"):
         clone(k).fit(X)
-    with pytest.raises(ValueError, match="there are 24 data and 23 classes of them"):
+    with pytest.raises(ValueError, match="24 data, 23 classes of them"):
         clone(k).fit(X, y[1:])
     with pytest.raises(TypeError, match="by_class=True fits one model to every class, and model is a fitted batch"):
         mc.Fisher(chain(), by_class=True).fit(X, y)
@@ -750,7 +750,7 @@ def test_chains_of_high_order_stay_sparse(information):
     k = mc.Fisher(given, information, per="step", power=0.5, n_samples=200).fit(X)
     rows = k._prepare(k.train_)
     assert rows.sparse == (information in ("identity", "diagonal"))
-    g = given.sequence_scores(X)[0] / np.array([len(x) for x in X])[:, None]
+    g = given.sequence_scores(X, sparse=False)[0] / np.array([len(x) for x in X])[:, None]
     if information in ("identity", "diagonal"):
         if information == "diagonal":
             moment = np.mean(g**2, axis=0)
@@ -794,3 +794,51 @@ def test_empty_and_long_sequences():
         rtol=1e-9,
         atol=1e-12,
     )
+
+
+@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+def test_what_was_not_observed_has_no_direction(parametrization):
+    """Found as often as expected: the score is 0, not what rounding leaves, and the sequence is named."""
+    rng = np.random.default_rng(3)
+    first, steps = rng.dirichlet(np.ones(5), 1), rng.dirichlet(np.ones(5), (1, 5))
+    symbols = mc.HMMs(first, steps, mc.Categoricals(rng.dirichlet(np.ones(4), (1, 5)), alphabet="dna"))
+    vectors = mc.HMMs(first, steps, mc.Gaussians(rng.normal(size=(1, 5, 2)), np.ones((1, 5, 2))))
+    for model, seen, lacking in (
+        (symbols, "ACGTA", "N" * 40),
+        (vectors, rng.normal(size=(9, 2)), np.full((40, 2), np.nan)),
+    ):
+        X = mc.Sequences([seen, lacking], ids=["p", "q"], alphabet=None if model is vectors else "dna")
+        kernel = mc.Fisher(model, parametrization=parametrization)
+        np.testing.assert_array_equal(model.sequence_scores(X, parametrization)[0, 1], 0)
+        with pytest.raises(ValueError, match=r"sequence 'q' has zero norm under Fisher \(nothing in it was observed"):
+            kernel(X)
+        np.testing.assert_array_equal(clone(kernel).set_params(zero="zero")(X), [[1, 0], [0, 0]])
+
+
+def test_cures_of_impossible_sequences():
+    first, steps = [[1.0]], [[[1.0]]]
+    certain = mc.Categoricals([[[1.0, 0.0]]], alphabet="ab")
+    mixed = mc.Mixtures([[[0.5, 0.5]]], mc.Categoricals([[[[1.0, 0.0], [1.0, 0.0]]]], alphabet="ab"))
+    points = mc.Gaussians([[[0.0]]], [[[1e-300]]])
+    for emission, X, cure in (
+        (certain, ["ab"], "prior='pooled', or leave"),
+        (mixed, ["ab"], "prior='pooled', or leave"),
+        (mc.Poissons([[[0.0]]]), [[[1.0]]], "prior='pooled', or leave"),
+        (points, [[[1e10]]], "prior='pooled', or a floor on its variances, or leave"),
+    ):
+        with pytest.raises(ValueError, match=f"sequence 0 has probability zero .*fit the model with {cure}"):
+            mc.Fisher(mc.HMMs(first, steps, emission))(X)
+
+
+def test_the_seed_is_checked():
+    X = ["abab", "bbba", "aab"]
+    for bad in (-1, 1.5, "zero"):
+        with pytest.raises(ValueError, match=r"random_state = .*: give a whole number, 0 or more, None"):
+            mc.Fisher(MarkovChain(), "sampled", random_state=bad).fit(X)
+    kernels = [mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=seed).fit(X)(X) for seed in (0, None)]
+    np.testing.assert_array_equal(*kernels)
+    again = [
+        mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=np.random.default_rng(1)).fit(X)(X)
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*again)

@@ -286,10 +286,29 @@ class TestCounts(KernelContract):
         np.testing.assert_allclose(mc.ProbabilityProduct()(p.dense(), p), expected, atol=1e-12)
 
 
+def test_parameters_have_no_gradients():
+    torch = pytest.importorskip("torch")
+    p = mc.Poissons([[1.0], [4.0]])
+    value = torch.tensor(0.7, requires_grad=True)
+    for kernel, name in (
+        (mc.ProbabilityProduct(rho=value), "rho"),
+        (mc.MeanMap(gamma=value), "gamma"),
+        (mc.RBF(gamma=value), "gamma"),
+        (mc.Gaussianized(mc.MeanMap(), gamma=value), "gamma"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} is a tensor that requires a gradient.* give {name}.item\(\)"):
+            kernel.fit(p if name == "rho" or isinstance(kernel, mc.MeanMap | mc.Gaussianized) else [[0.0]])
+    plain = mc.ProbabilityProduct(rho=torch.tensor(0.7, dtype=torch.float64))(p)
+    np.testing.assert_allclose(plain, mc.ProbabilityProduct(rho=0.7)(p))
+
+
 def test_the_length_is_needed_and_ten_thousand_is_fine():
     p = hmms(np.random.default_rng(0).standard_normal((4, 12)))
-    with pytest.raises(ValueError, match=r"length of its sequences is fixed: give the kernel length=10"):
-        mc.ProbabilityProduct()(p)
+    with pytest.raises(
+        ValueError, match=r"sequences of some length: give the kernel length=10, say, or length=mc.Disc"
+    ):
+        mc.ProbabilityProduct(length=None)(p)
+    np.testing.assert_array_equal(mc.ProbabilityProduct()(p), mc.ProbabilityProduct(length=10)(p))
     k = mc.ProbabilityProduct(rho=1.0, length=10_000)
     assert np.isfinite(k(p)).all()
     assert k(p).max() <= 1
@@ -304,6 +323,14 @@ def test_bad_length(length):
     p = hmms(np.random.default_rng(0).standard_normal((2, 12)))
     for kernel in (mc.ProbabilityProduct(length=length), mc.MeanMap(length=length)):
         with pytest.raises(ValueError, match="give the number of observations of the compared sequences, 1 or more"):
+            kernel(p)
+
+
+@pytest.mark.parametrize("length", [1e9, 10_000_001, 1e300])
+def test_a_length_that_would_take_hours(length):
+    p = hmms(np.random.default_rng(0).standard_normal((2, 12)))
+    for kernel in (mc.ProbabilityProduct(length=length), mc.MeanMap(length=length)):
+        with pytest.raises(ValueError, match=r"length = \d+ is more than 10000000, .*: give a smaller one, or len"):
             kernel(p)
 
 

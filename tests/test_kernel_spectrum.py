@@ -1,6 +1,7 @@
 """Spectrum: numbers of windows, with and without mismatches, against loops over all strings."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -166,6 +167,53 @@ def test_long_strings_of_many_symbols():
     found = Spectrum(k=31, alphabet="dna", normalize=False)(X)
     windows = [{x[i : i + 31] for i in range(len(x) - 30)} for x in X]
     np.testing.assert_array_equal(found, [[len(a & b) for b in windows] for a in windows])
+
+
+@pytest.mark.parametrize(("k", "m"), [(14, 1), (31, 1), (31, 2)])
+def test_mismatches_and_features_of_long_strings(k, m):
+    """Far more features than any memory holds, against lists of all strings near a window."""
+    rng = np.random.default_rng(1)
+    X = ["".join(rng.choice(list("ACGT"), k + 2)) for _ in range(3)]
+    X += [x[: k // 2] + "ACGT"["ACGT".index(x[k // 2]) - 1] + x[k // 2 + 1 :] for x in X]
+
+    def within(x):
+        """The strings within m mismatches of the windows of x, as often as they are."""
+        found = []
+        for window in (x[i : i + k] for i in range(len(x) - k + 1)):
+            near = {window}
+            for places in itertools.combinations(range(k), m):
+                for letters in itertools.product("ACGT", repeat=m):
+                    changed = list(window)
+                    for place, letter in zip(places, letters, strict=True):
+                        changed[place] = letter
+                    near.add("".join(changed))
+            found += near
+        return Counter(found)
+
+    counts = [within(x) for x in X]
+    expected = np.array([[sum(n * b[u] for u, n in a.items()) for b in counts] for a in counts], dtype=float)
+    assert (expected[:3, 3:].diagonal() > 0).all()
+    kernel = Spectrum(k, m, alphabet="dna", normalize=False)
+    np.testing.assert_array_equal(kernel(X), expected)
+    features = kernel.set_params(normalize=True).features(X)
+    assert features.shape == (6, 4**k)
+    first = {"".join("ACGT"[int(j) // 4**p % 4] for p in range(k - 1, -1, -1)) for j in features[[0]].indices}
+    assert first == set(counts[0])
+    np.testing.assert_allclose(features.multiply(features).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_a_string_of_no_window_in_features():
+    X = mc.Sequences(["AC", "ACGTACGTACGTACG"], alphabet="dna")
+    features = Spectrum(14, 1, normalize=False).features(X)
+    np.testing.assert_array_equal(features.sum(axis=1), [0, 2 * (1 + 14 * 3)])
+    assert Spectrum(14, 1, normalize=False).features(X[:1]).nnz == 0
+
+
+@pytest.mark.parametrize("k", [600, 10**9])
+def test_more_strings_than_can_be_numbered(k):
+    with pytest.raises(ValueError, match=rf"there are 4\^{k} strings of {k} symbols .*: lower k"):
+        Spectrum(k, alphabet="dna")(["ACGT"])
+    np.testing.assert_array_equal(Spectrum(k, alphabet="A", zero="zero")(["AAA"]), [[0.0]])
 
 
 def test_alphabet_is_learned_on_the_training_data():

@@ -434,9 +434,11 @@ def test_path_errors():
     kernel, models = mc.ProbabilityProduct(), symbols(0, 2)
     with pytest.raises(TypeError, match="Categoricals has no path over lengths, because it is no model of sequences"):
         kernel.path(categoricals(free(0, 2, 3)), lengths=[1, 2])
-    for wrong in ([], [0, 1], [2.5], ["two"], [None]):
+    for wrong in ([], [0, 1], [2.5], ["two"], [None], None, "12", True):
         with pytest.raises(ValueError, match="give one or more numbers of observations"):
             kernel.path(models, lengths=wrong)
+    with pytest.raises(ValueError, match="lengths = 1000000000 is more than 10000000, and every observation is a step"):
+        kernel.path(models, lengths=[3, 10**9])
     with pytest.raises(AttributeError, match="path"):
         (kernel + mc.MeanMap()).path(models, lengths=[1])
     np.testing.assert_array_equal(kernel.path(models, lengths=4), kernel.path(models, lengths=[4]))

@@ -29,13 +29,14 @@ def blobs(seed=0, classes=3, n=20):
     return rng.normal(size=(len(y), 2)) * [1.0, 2.0] + 3 * np.repeat(np.arange(classes), n)[:, None], y
 
 
-@pytest.mark.parametrize("priors", ["empirical", "uniform", [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize("priors", ["empirical", None, "uniform", [0.2, 0.3, 0.5]])
 def test_densities_written_out(priors):
     X, y = blobs()
     X, y = X[5:], y[5:]
     clf = LikelihoodRatio(mc.Gaussian(floor=0.0), priors=priors).fit(X, y)
     new = blobs(1)[0]
-    p = {"empirical": np.array([15, 20, 20]) / 55, "uniform": np.full(3, 1 / 3)}.get(str(priors), priors)
+    shares = np.array([15, 20, 20]) / 55
+    p = {"empirical": shares, "None": shares, "uniform": np.full(3, 1 / 3)}.get(str(priors), priors)
     joint = []
     for c, name in enumerate(["left", "middle", "right"]):
         own = X[y == name]
@@ -159,6 +160,9 @@ def test_bad_input():
         LikelihoodRatio(mc.Gaussian()).fit(X, y[1:])
     for priors in ("equal", [0.5, 0.5], [0.5, 0.6, 0.7], [-0.5, 0.5, 1.0]):
         with pytest.raises(ValueError, match="priors = "):
+            LikelihoodRatio(mc.Gaussian(), priors=priors).fit(X, y)
+    for priors in (["a", "b", "c"], {0: 0.5, 1: 0.25, 2: 0.25}, [[0.5], [0.25, 0.25]]):
+        with pytest.raises(ValueError, match=r"priors = .*3 probabilities"):
             LikelihoodRatio(mc.Gaussian(), priors=priors).fit(X, y)
     with pytest.raises(ValueError, match="zero = 'nan': give 'raise'"):
         LikelihoodRatio(mc.Gaussian(), zero="nan").fit(X, y)

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -336,11 +337,82 @@ def test_scores_at_the_uniform_point_are_projected_windows():
 
 def test_scores_of_bad_input():
     p = MarkovChains([[1.0, 0.0]], [[[0.0, 1.0], [1.0, 0.0]]], alphabet="ab")
-    with pytest.raises(ValueError, match="sequence 1 is impossible under the model"):
-        p.sequence_scores(["ab", "aa"], "weight")
-    assert_allclose(p.sequence_scores(["aa"])[0, 0], [1, -1, 0, 0])
-    with pytest.raises(ValueError, match=r"parametrization = 'raw': give 'logit' or 'weight'"):
+    for parametrization in ("logit", "weight"):
+        with pytest.raises(ValueError, match=r"sequence 1 has probability zero under the shared model.* smoothing=1"):
+            p.sequence_scores(["ab", "aa"], parametrization)
+        assert np.isfinite(p.sequence_scores(["ba"], parametrization)).all()  # the first symbol is given
+    with pytest.raises(ValueError, match=r"parametrization = 'raw': give 'logit', or 'weight'"):
         p.sequence_scores(["ab"], "raw")
+    dna = MarkovChains([[0.0, 0.5, 0.5, 0.0]], [np.roll(np.eye(4), 1, axis=1)], alphabet="dna")  # A -> C -> G -> T
+    X = mc.Sequences(["ACGT", "AN", "ANGA"], alphabet="dna", ids=["p", "q", "r"])
+    for parametrization in ("logit", "weight"):
+        with pytest.raises(ValueError, match="sequence 'r' has probability zero under the shared model"):
+            dna.sequence_scores(X, parametrization)
+    assert_allclose(dna.sequence_scores(X[:2]), 0)  # all is certain
+
+
+def test_what_was_not_observed_has_no_score():
+    """FK-8: differences of equal numbers are 0, not what rounding leaves of them."""
+    rng = np.random.default_rng(0)
+    for order, end in ((0, False), (1, False), (2, False), (1, True)):
+        rows = rng.dirichlet(np.ones(4 + end), (1, 4**order))
+        p = MarkovChains(rng.dirichlet(np.ones(n_heads(4, order, end)), 1), rows, order, alphabet="dna", end=end)
+        X = mc.Sequences(["N" * n for n in (3, 17, 300)], alphabet="dna", ids=["p", "q", "r"])
+        if not end:  # that it ended is an observation
+            for parametrization in ("logit", "weight"):
+                assert_array_equal(p.sequence_scores(X, parametrization), 0)
+            with pytest.raises(ValueError, match="sequence 'p' has zero norm under Fisher"):
+                mc.Fisher(p)(X)
+            assert_array_equal(mc.Fisher(p, zero="zero")(X), 0)
+
+
+def test_scores_are_sparse_where_contexts_are_many():
+    X = ["ACGTACG", "AACCGGTT"]
+    for order in (2, 3):
+        p = MarkovChain(order, alphabet="dna").fit_each(X)
+        found = p.sequence_scores(X)
+        assert sparse.issparse(found) == (order == 3)
+        dense = p.sequence_scores(X, sparse=False)
+        assert dense.shape == (2, 2, 4 ** (order + 1))
+        assert_array_equal(dense.reshape(4, -1), p.sequence_scores(X, sparse=True).toarray())
+    with pytest.raises(ValueError, match="sparse = 'yes'"):
+        p.sequence_scores(X, sparse="yes")
+
+
+def test_tables_that_are_not_arrays():
+    _, p = fitted(3)
+    assert repr(p.transition).startswith("SparseRows(5 chains over 64 places: ")
+    assert "SparseLaws(5 chains over 64 places" in repr(p.initial)
+    with pytest.raises(TypeError, match=r"SparseRows is no array, .* take that of p.dense\(\)"):
+        np.asarray(p.transition)
+    assert p.dimension == 4
+
+
+def test_the_length_is_asked_for_before_all_models_are_fitted(monkeypatch):
+    monkeypatch.setattr(MarkovChain, "_fit_data", lambda *_: pytest.fail("fitted"))
+    for kernel in (mc.ProbabilityProduct, mc.MeanMap):
+        with pytest.raises(ValueError, match=r"give the kernel length=10, say, or length=mc.Discounted\(0.9\)"):
+            kernel(MarkovChain(), length=None).fit_transform(["ab", "ba"])
+    monkeypatch.undo()
+    path = mc.ProbabilityProduct(MarkovChain(), length=None).path(["ab", "ba"], lengths=[2, 3])
+    assert_allclose(path[1], mc.ProbabilityProduct(MarkovChain(), length=3)(["ab", "ba"]))
+    assert_allclose(
+        mc.ProbabilityProduct(MarkovChain())(["ab", "ba"]),
+        mc.ProbabilityProduct(MarkovChain(), length=10)(["ab", "ba"]),
+    )
+
+
+def test_score_names():
+    p = MarkovChain(1, alphabet="ab").fit(["abab"]).model_
+    assert p.score_names() == ["transition[a, a]", "transition[a, b]", "transition[b, a]", "transition[b, b]"]
+    ends = MarkovChain(2, alphabet="ab", end=True).fit(["abab"]).model_
+    assert ends.score_names()[2:4] == ["transition[aa, end]", "transition[ab, a]"]
+    assert MarkovChain(0, alphabet="ab").fit(["abab"]).model_.score_names() == ["transition[a]", "transition[b]"]
+    words = MarkovChain(2, alphabet=["x1", "x2"]).fit([["x1", "x2", "x1"]]).model_
+    assert words.score_names()[1] == "transition[x1 x1, x2]"
+    for order, end in ((0, True), (1, False), (3, False), (2, True)):
+        fisher = mc.Fisher(MarkovChain(order, alphabet="dna", end=end)).fit(["ACGTACGA", "TTTACC"])
+        assert len(fisher.get_score_names()) == fisher.features(["ACGT"]).shape[1]
 
 
 # -- samples and the long run ----------------------------------------------------------------------------------
@@ -428,7 +500,9 @@ def test_sparse_chains_are_dense_ones(end, options):
         kernel = mc.ProbabilityProduct(rho=0.5, length=length, zero="zero")
         assert_allclose(kernel(p), kernel(checked), rtol=1e-11)
         assert_allclose(kernel(p, checked), kernel(checked), rtol=1e-11)
-    assert_allclose(p.sequence_scores(X), checked.sequence_scores(X), atol=1e-12)
+    for i in range(len(X)):  # a chain without a prior knows its own sequence alone
+        own, one = checked[i : i + 1].sequence_scores(X[i : i + 1]), p[i : i + 1].sequence_scores(X[i : i + 1])
+        assert_allclose(one.toarray(), own.toarray(), atol=1e-12)
     assert_array_equal(p.sample(5, 3, random_state=0), checked.sample(5, 3, random_state=0))
 
 
@@ -444,8 +518,8 @@ def test_constructor_messages():
         MarkovChains(*ok, alphabet="dna")
     with pytest.raises(ValueError, match="differ in order: 1 and 2"):
         mc.ProbabilityProduct(length=3)(chains(1), chains(1, order=2))
-    with pytest.raises(ValueError, match="compared on sequences of a fixed length: give the kernel length=10, say"):
-        mc.ProbabilityProduct()(chains(2))
+    with pytest.raises(ValueError, match="compared on sequences of some length: give the kernel length=10, say"):
+        mc.ProbabilityProduct(length=None)(chains(2))
     with pytest.raises(ValueError, match=r"of Markov chains of order 2 over 20 symbols.*lower the order"):
         mc.MeanMap(length=3)(MarkovChain(order=2, alphabet="protein").fit_each(["ACDEF"]))
     with pytest.raises(ValueError, match="without an end"):
@@ -521,9 +595,15 @@ def test_fit_is_relative_frequencies(order, end):
     if order:
         assert_allclose(alone.initial[0], (heads + a) / (heads + a).sum(), rtol=1e-12)
     assert_allclose(alone.transition[0], (rows + a) / (rows + a).sum(axis=1, keepdims=True), rtol=1e-12)
+    pooled = model.fit(X).model_.dense()  # of all data, and an observation that is spread evenly
+    heads, rows = heads + a + 1 / heads.size, rows + a + 1 / (4 + end)
+    if order:
+        assert_allclose(pooled.initial[0], heads / heads.sum(), rtol=1e-12)
+    assert_allclose(pooled.transition[0], rows / rows.sum(axis=1, keepdims=True), rtol=1e-12)
+    assert_array_equal(pooled.transition, model.context_.pooled.dense().transition)
     for i, x in enumerate(X):
         heads, rows = slow_rows([x], order, 4, end)
-        heads, rows = heads + a + s * alone.initial[0], rows + a + s * alone.transition[0]
+        heads, rows = heads + a + s * pooled.initial[0], rows + a + s * pooled.transition[0]
         if order:
             assert_allclose(p.initial[i], heads / heads.sum(), rtol=1e-12)
         assert_allclose(p.transition[i], rows / rows.sum(axis=1, keepdims=True), rtol=1e-12)
@@ -544,7 +624,38 @@ def test_contexts_that_never_occurred():
         assert_allclose(p.log_prob(["AAA" + "T" + "AAA"])[0, 0], -np.inf)
         assert_allclose(p.dense().transition[0, -1], 0.25)
     pooled = MarkovChain(order=3, alphabet="dna").fit_each(["AAAAAA", "TTTTC"])
-    assert_allclose(pooled.dense().transition[0, 63], [0, 0.5, 0, 0.5])  # of the other sequence
+    # Of the other sequence (2 symbols, and one that is spread evenly)
+    assert_allclose(pooled.dense().transition[0, 63], [1 / 12, 5 / 12, 1 / 12, 5 / 12])
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_nothing_new_is_impossible_under_a_pooled_chain(order):
+    model = MarkovChain(order=order, alphabet="dna").fit(["AAAAAA", "CCCCC"])
+    new = ["ACGTACGT", "GGGGG", "T"]
+    assert np.isfinite(model.score_samples(new)).all()
+    assert np.isfinite(np.diag(model.fit_each(new).log_prob(["AAAA", "CCCC", "TGCA"]))).all()
+    kernel = mc.Fisher(MarkovChain(order=order, alphabet="dna")).fit(["AAAAAA", "CCCCC"])
+    assert np.isfinite(kernel.transform(["ACGTACGT", "GGGGGT"])).all()
+
+
+def test_what_nothing_can_be_counted_in():
+    X = mc.Sequences(["ACGT", "NNNN", "ACN"], alphabet="dna", ids=["p", "q", "r"])
+    for order, end in ((0, False), (1, False), (3, False), (1, True), (2, True)):
+        alone = MarkovChain(order=order, alphabet="dna", prior=None, end=end)
+        with pytest.raises(ValueError, match=r"nothing can be counted in sequence 'q'.* give prior='pooled'"):
+            alone.fit_each(X[:2])
+        for model in (alone, clone(alone).set_params(prior="pooled")):
+            with pytest.raises(ValueError, match="there is nothing to fit: no sequence has"):
+                model.fit(X[1:2])
+        alone.fit(X)  # the others count
+        pooled = clone(alone).set_params(prior="pooled").fit(X)
+        assert_allclose(pooled.fit_each(X)[1:2].log_prob(["ACGT"])[0], pooled.score_samples(["ACGT"]))
+    with pytest.raises(ValueError, match=r"in sequence 'r': .* leave no 3 plain symbols next to each other"):
+        MarkovChain(order=3, alphabet="dna", prior=None).fit_each(X[[0, 2]])
+    with pytest.raises(ValueError, match="there is nothing to fit: no sequence has 3 plain symbols"):
+        MarkovChain(order=3, alphabet="ab", prior=None).fit(["ab"])
+    ends = MarkovChain(order=2, alphabet="dna", prior=None, end=True).fit_each(["", "A"])  # that they ended
+    assert_allclose(np.exp(ends.log_prob(["", "A"])), np.eye(2))
 
 
 def test_windows_with_uncertain_symbols_are_not_counted():
@@ -621,6 +732,7 @@ def test_parameters_are_checked():
         ({"order": True}, "order = True"),
         ({"smoothing": -1}, "smoothing = -1"),
         ({"initial": "last"}, "initial = 'last'"),
+        ({"end": "x"}, "end = 'x'"),
         ({"prior": "none"}, "prior = 'none'"),
         ({"prior_strength": -2}, "prior_strength = -2"),
         ({"initial": "anywhere", "end": True}, "no meaning for sequences that end"),

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import mercer as mc
-from mercer.models.mixture import Mixture
+from mercer.models._fitting.mixture_goal import MixtureGoal
+from mercer.models.mixture_estimator import Mixture
 
 
 def random_mixtures(count=3, m=2, seed=0):
@@ -78,42 +79,60 @@ def test_log_prob_sample_and_responsibilities():
     assert np.all(np.abs(drawn.mean(axis=(1, 2)) - mean) < 5 * np.sqrt(variance / 40_000))
 
 
-class Watched(Mixture):
-    """Records the objective of every iteration."""
-
-    def _expect(self, x, owner, mixture):
-        posterior, log_density = super()._expect(x, owner, mixture)
-        value = np.bincount(owner, weights=log_density, minlength=len(mixture))
-        history.append(value + self._log_prior(mixture, watched_context[0]))
-        return posterior, log_density
-
-
-history: list = []
-watched_context: list = [None]
+COMPONENTS = {
+    "full": mc.Gaussian("full", floor=0.0),
+    "diagonal": mc.Gaussian("diagonal", floor=0.0),
+    "isotropic with a floor": mc.Gaussian("isotropic", floor=0.2),
+    "full with a floor": mc.Gaussian("full", floor=0.2),
+    "shrunk": mc.Gaussian("diagonal", prior="pooled", prior_strength=3.0),
+    "poisson": mc.Poisson(),
+    "bernoulli": mc.Bernoulli(threshold=3.0),
+    "multinomial": mc.Multinomial(trials=5),
+}
 
 
 @pytest.mark.parametrize("prior", [None, "pooled"])
-@pytest.mark.parametrize(
-    "component", [mc.Gaussian("full", floor=0.0), mc.Gaussian("diagonal", floor=0.0), mc.Poisson()]
-)
-def test_the_objective_never_decreases(component, prior):
-    rng = np.random.default_rng(7)
-    if isinstance(component, mc.Poisson):
-        sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0]).astype(float) for n in (40, 60)]
-    else:
+@pytest.mark.parametrize("name", sorted(COMPONENTS))
+def test_the_objective_never_decreases(name, prior, monkeypatch):
+    component, rng = COMPONENTS[name], np.random.default_rng(7)
+    if isinstance(component, mc.Gaussian):
         sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 2)) for n in (40, 60)]
-    estimator = Watched(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=-1.0)
-    X = estimator.accept(sets)
-    context = Mixture(component, n_components=2, prior=prior, n_iter=50, tol=0.0).context(X)
-    watched_context[0] = context
-    history.clear()
-    with mc.config(cache_bytes=0), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    else:
+        sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0, 1.0]).astype(float) for n in (40, 60)]
+    estimator = Mixture(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=0.0)
+    context = clone(estimator).set_params(n_iter=3).context(estimator.accept(sets))
+    history, maximise = [], MixtureGoal.maximise
+
+    def watched(self, mixtures, data, found, memory):
+        history.append(found.log_prob + self.log_prior(mixtures))
+        return maximise(self, mixtures, data, found, memory)
+
+    monkeypatch.setattr(MixtureGoal, "maximise", watched)
+    with mc.config(cache_bytes=0):
         estimator.fit_each(sets, context)
     objective = np.array(history)
-    assert len(objective) == 30
-    assert np.all(np.diff(objective, axis=0) >= -1e-8 * np.abs(objective[:-1]))
-    assert np.all(objective[-1] > objective[0] + (1e-3 if prior is None else 0))
+    assert objective.shape == (30, 2)
+    assert np.all(np.diff(objective, axis=0) >= -1e-10 * np.abs(objective[:-1]))
+    assert np.all(objective[-1] > objective[0] + 1e-4)
+
+
+def test_one_step_by_hand_with_weights_and_a_floor():
+    """Responsibilities see what the fit sees: every point with the floor as a variance of its own."""
+    x, weights = np.array([[0.0], [1.0], [4.0], [6.0]]), np.array([1.0, 2.0, 0.5, 1.0])
+    start = mc.Mixtures([[0.3, 0.7]], mc.Gaussians([[[0.5], [5.0]]], [[[1.0], [2.0]]]))
+    estimator = mc.Mixture(mc.Gaussian("diagonal", floor=0.25), prior=None, n_iter=1)
+    context = estimator.context(x)
+    found = estimator.fit_weighted(x, weights[:, None], np.array([0, 4]), context, start=start.reshape(1, 1))[:, 0]
+    mean, variance, f = np.array([0.5, 5.0]), np.array([1.0, 2.0]), context.floor
+    assert f > 0
+    joint = np.log([0.3, 0.7]) - (np.log(variance) + ((x - mean) ** 2 + f) / variance) / 2
+    share = np.exp(joint) / np.exp(joint).sum(axis=1, keepdims=True) * weights[:, None]
+    mass = share.sum(axis=0)
+    m = (share * x).sum(axis=0) / mass
+    v = (share * ((x - m) ** 2 + f)).sum(axis=0) / mass
+    np.testing.assert_allclose(found.weights[0], mass / mass.sum(), rtol=1e-12)
+    np.testing.assert_allclose(found.components.mean[0, :, 0], m, rtol=1e-12)
+    np.testing.assert_allclose(found.components.covariance[0, :, 0], v, rtol=1e-12)
 
 
 def test_em_finds_what_scikit_learn_finds():
@@ -200,6 +219,9 @@ def test_mixtures_in_a_pipeline_and_a_search():
         (mc.Mixture(component="gaussian"), "give an estimator of a family"),
         (mc.Mixture(prior="pool"), "give None, 'pooled' or a batch"),
         (mc.Mixture(prior_strength=-1.0), "prior_strength = -1.0"),
+        (mc.Mixture(tol=-1.0), "tol = -1.0: give a number, 0 or more"),
+        (mc.Mixture(tol=np.inf), "tol = inf: give a number"),
+        (mc.Mixture(n_iter=1.5), "n_iter = 1.5: give a whole number"),
     ],
 )
 def test_bad_parameters_get_one_clear_sentence(estimator, message):
@@ -275,11 +297,12 @@ def test_n_iter_counts_the_shared_fit(prior, monkeypatch):
     x = rng.normal(rng.choice([-3.0, 3.0], (80, 1)), 1.0, (80, 1))
     estimator = mc.Mixture(prior=prior, n_init=1)
     calls = []
-    expect = Mixture._expect
-    monkeypatch.setattr(Mixture, "_expect", lambda self, *args: calls.append(1) or expect(self, *args))
+    expect = MixtureGoal.expect
+    monkeypatch.setattr(MixtureGoal, "expect", lambda self, *args: calls.append(1) or expect(self, *args))
     estimator.fit(x)
     assert estimator.n_iter_ == len(calls)
     assert 1 < estimator.n_iter_ < estimator.n_iter
+    assert estimator.converged_ is True
     before = estimator.n_iter_
     estimator.fit_each([x[:20], x[20:30]])
     assert estimator.n_iter_ == before
@@ -343,3 +366,28 @@ def test_what_is_no_seed(state):
 def test_no_mixture_of_mixtures():
     with pytest.raises(TypeError, match="a mixture of mixtures is a mixture"):
         mc.Mixture(mc.Mixture()).fit(np.eye(3))
+
+
+def test_impossible_and_unconverged_data_are_named():
+    X = mc.Sequences(["ab", "ba", "bb"], ids=["one", "two", "three"])
+    never = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[1.0, 0.0], [1.0, 0.0]]], "ab"))
+    with pytest.raises(ValueError, match="sequence 'one' has probability zero under the prior"):
+        mc.Mixture(mc.Categorical("ab"), prior=never).fit_each(X)
+    sets = [np.random.default_rng(i).normal(size=(20, 1)) for i in range(3)]
+    estimator = mc.Mixture(prior=None, n_iter=2, tol=1e-12, n_init=1)
+    with pytest.warns(
+        ConvergenceWarning, match="EM stopped after n_iter = 2 iterations, before sequence 0, sequence 1"
+    ):
+        _, info = estimator.fit_each(sets[:2], return_info=True)
+    assert info.n_iter.tolist() == [2, 2]
+    assert not info.converged.any()
+    with pytest.warns(ConvergenceWarning):
+        estimator.fit_each(sets[:2])
+    with pytest.warns(ConvergenceWarning, match="before sequence 2 converged"):
+        estimator.fit_each(sets)
+
+
+def test_what_training_lacks_is_not_impossible_under_a_pooled_mixture():
+    estimator = mc.Mixture(mc.Categorical("ab"), n_components=2).fit(["aaaa", "aa"])
+    assert np.isfinite(estimator.score_samples(["ab"])).all()
+    assert np.isfinite(np.asarray(estimator.fit_each(["bb"]).log_prob(np.array([1])))).all()

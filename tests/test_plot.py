@@ -87,6 +87,8 @@ class TestKernelPCA:
         np.testing.assert_allclose(a, b, atol=1e-8)
         shades = plot.kernel_pca(matrix(), y=np.linspace(0, 1, 12)).collections[0].get_array()
         np.testing.assert_allclose(shades, np.linspace(0, 1, 12))
+        labelled = plot.kernel_pca(matrix(), ["a", "b"] * 6)  # as in gram(K, y)
+        assert [t.get_text() for t in labelled.get_legend().get_texts()] == ["a", "b"]
         many = plot.kernel_pca(matrix(), y=np.arange(12))  # more classes than colours: markers tell them apart
         looks = {(*c.get_facecolor()[0], c.get_paths()[0].vertices.tobytes()) for c in many.collections}
         assert len(looks) == 12
@@ -99,8 +101,9 @@ class TestKernelPCA:
     def test_refused(self):
         with pytest.raises(ValueError, match="a kernel needs data to be drawn"):
             plot.kernel_pca(mc.RBF())
-        with pytest.raises(ValueError, match="a Gram matrix needs no data"):
-            plot.kernel_pca(matrix(), points())
+        for more in ((points(),), (points(), np.arange(12)), (np.arange(12), np.arange(12))):
+            with pytest.raises(ValueError, match="a Gram matrix needs no data"):
+                plot.kernel_pca(matrix(), *more)
         with pytest.raises(ValueError, match="2 objects do not fill a plane"):
             plot.kernel_pca(np.eye(2))
         with pytest.raises(ValueError, match="all objects look the same"):
@@ -127,6 +130,9 @@ class TestErrorOverLength:
         assert ax.get_xscale() == "linear"
         assert not ax.collections
         assert ax.lines[0].get_color() != ax.lines[1].get_color()
+        ax.figure.canvas.draw()
+        assert ax.get_ylim()[0] == 0
+        assert ax.get_ylim()[1] > 0.5  # nothing is cut off
 
     def test_refused(self):
         with pytest.raises(ValueError, match=r"lengths of shape \(2,\) and errors of \(3,\)"):
@@ -193,9 +199,18 @@ def test_what_is_no_gram_matrix(draw):
     if draw is not plot.spectrum:
         with pytest.raises(ValueError, match=r"labels of shape \(3,\) for a Gram matrix of 12 objects"):
             draw(matrix(), y=[0, 1, 2])
+        for none in ([None] * 12, ["a", None] + ["b"] * 10):
+            with pytest.raises(ValueError, match=r"label \d is None: leave that object out, or give no labels at all"):
+                draw(matrix(), y=none)
         with pytest.raises(ValueError, match="label 1 is not finite"):
             draw(matrix(), y=[0.0, np.nan] * 6)
     assert not plt.get_fignums()  # nothing is left open
+
+
+@pytest.mark.parametrize("use", [plot.gram, plot.spectrum, plot.diagnosis, mc.gram.diagnose, mc.psd.check])
+def test_a_kernel_in_place_of_its_matrix(use):
+    with pytest.raises(TypeError, match=r"RBF is a kernel, and a Gram matrix is needed: give kernel\(X\)"):
+        use(mc.RBF())
 
 
 def test_matplotlib_is_missing(monkeypatch):

@@ -121,12 +121,43 @@ class TestFasta:
             ("ACGU", "rna"),
             ("ACGTR", "protein"),  # one letter in five is no DNA, and all are amino acids
             ("MKVLAXW*", "protein"),
-            ("HELLO WORLD 1", None),
+            ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "protein"),  # every letter is an amino acid or a code
+            ("ACGTU" + "M" * 5, "protein"),
         ],
     )
     def test_which_alphabet_is_found(self, text, alphabet):
         found = read_fasta(lines(">a", text), unknown="missing").X.alphabet
-        assert found == (Alphabet.of(alphabet) if alphabet else Alphabet(sorted(set(text) - {" "})))
+        assert found == Alphabet.of(alphabet)
+
+    def test_symbols_that_are_no_letters_need_an_alphabet(self):
+        text = (">a", "ACGTACGTAC", ">b", "ACGT", "AC1T")
+        for unknown in ("raise", "missing"):
+            with pytest.raises(
+                ValueError, match=r"line 5: '1' in a sequence is no letter; pass drop='1' .*, or alphabet="
+            ):
+                read_fasta(lines(*text), unknown=unknown)
+        assert read_fasta(lines(*text), drop="1").X.alphabet == Alphabet.of("dna")
+        assert list(read_fasta(lines(">a", "0110"), alphabet="01").X) == ["0110"]
+        with pytest.raises(ValueError, match=r"line 2: '-' in a sequence is no letter"):
+            read_fasta(lines(">a", "--."))
+
+    def test_dna_and_rna_in_one_file(self):
+        text = (">a", "ACGT", "acgt", ">b", "ACGU")
+        with pytest.raises(ValueError, match=r"line 5: the sequences hold T, as DNA does, and U, .* \(here U\); write"):
+            read_fasta(lines(*text))
+        assert read_fasta(lines(*text), alphabet="protein").X.alphabet == Alphabet.of("protein")
+        assert read_fasta(lines(">a", "ACGTU"), alphabet="ACGTU").X.alphabet == Alphabet("ACGTU")
+
+    @pytest.mark.parametrize("label", [["x", "y"], ("x",), {"x": 1}, None, np.zeros(2)])
+    def test_a_label_is_one_thing(self, label):
+        with pytest.raises(ValueError, match=r"line 3: the header 'b' gets .* from labels=; let that give one text"):
+            read_fasta(lines(">a", "A", ">b", "C"), labels=lambda header: 0 if header == "a" else label)
+
+    def test_what_cannot_be_dropped(self):
+        with pytest.raises(TypeError, match=r"drop=None is no text; pass the characters to leave out, such as"):
+            read_fasta(lines(">a", "A"), drop=None)
+        with pytest.raises(ValueError, match=r"drop='-é' has 'é', which is not ASCII"):
+            read_fasta(lines(">a", "A"), drop="-é")
 
     def test_a_stop_at_the_end_is_no_residue(self):
         text = (">a", "MKV*", ">b", "MK", "V", "*", ">c", "MKV")
@@ -170,6 +201,18 @@ class TestFasta:
     def test_labels_that_cannot_be(self, labels, error, sentence):
         with pytest.raises(error, match=sentence):
             read_fasta(lines(">a class=1", "AC", ">b", "GT"), labels=labels)
+        with pytest.raises(error, match=sentence.replace("labels", "groups")):
+            read_fasta(lines(">a class=1", "AC", ">b", "GT"), groups=labels)
+
+    def test_groups(self):
+        text = ">s1|gene7|exon", "AC", ">s2|gene7|intron", "GT", ">s3|gene9|exon", "GG"
+        found = read_fasta(lines(*text), labels=2, groups=1)
+        assert found.y.tolist() == ["exon", "intron", "exon"]
+        assert found.groups.tolist() == ["gene7", "gene7", "gene9"]
+        assert read_fasta(lines(*text)).groups is None
+        X, y = read_fasta(lines(*text), groups=r"gene(\d)")
+        assert y is None
+        assert len(X) == 3
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
@@ -182,6 +225,8 @@ class TestFasta:
             ((">a", "MKV", ">b", "*"), "line 3: sequence 'b' has no symbols"),
             ((">a", "AC", "> ", "G"), "line 3: the header has no name; write one after >"),
             ((">a", "A", ">b", "C", ">a x", "G"), "line 5: the id 'a' occurs a second time, first in line 1; make ids"),
+            ((">a", "ACGT>b", "GGTT"), "line 2: '>' stands inside a line of a sequence; begin every header on a line"),
+            ((">a > b", "AC", "", "G", " >c", "T"), "line 5: '>' stands inside a line of a sequence"),
             ((">a", "ACé"), "line 2: the byte 0xc3 at position 2 of the sequence is not ASCII; take it out"),
         ],
     )
@@ -218,6 +263,7 @@ class TestTs:
 
     def test_kinds_of_label(self):
         assert read_ts(lines("@classLabel true 2 1", "@data", "1,2:1", "3:2")).y.tolist() == [1, 2]
+        assert read_ts(lines("@classLabel true 01 1", "@data", "1,2:1", "3:01")).y.tolist() == ["1", "01"]
         assert read_ts(lines("@classLabel false", "@data", "1,2:3,4", "5:6")).y is None
         assert read_ts(lines("@classLabel false", "@data", "1,2:3,4", "5:6")).X.dimension == 2
         target = read_ts(lines("@targetLabel true", "@data", "1,2:0.5", "3:-1e2")).y
@@ -244,7 +290,14 @@ class TestTs:
             ((*HEADER, "1,2:3:a"), "line 7: channel 1 has 2 values, but channel 2 has 1; fill up with"),
             ((*HEADER, "1,x:3,4:a"), "line 7: 'x', value 2, is no number; write . for what was not observed"),
             ((*HEADER, "1,inf:3,4:a"), "line 7: value 2 is inf; write . for what was not observed"),
-            ((*HEADER, "::a"), "line 7: the series has no values; leave it out of the file"),
+            ((*HEADER, "::a"), "line 7: the series has no value; leave it out of the file"),
+            ((*HEADER, "?,NaN:,:a"), "line 7: the series has no value; leave it out of the file"),
+            ((*HEADER, "1_000,2:1,2:a"), "line 7: '1_000', value 1, is no number"),
+            (("@", "@data"), "line 1: the line has nothing after @; write a name"),
+            (
+                ("@equalLength true", "@classLabel true a", "@data", "1,2:a", "1:a"),
+                "line 5: the series has length 1, but @equalLength is true, and the first has 2; write @equalLength f",
+            ),
             (("@targetLabel true", "@data", "1,2:fast"), "line 3: 'fast', value 1, is no number"),
             (
                 ("@dimensions 3", "@classLabel true a", "@data", "1:2:a"),
@@ -293,6 +346,11 @@ class TestUcr:
             (["1.0000000e+00", "2"], [1, 2]),
             (["0.5", "1"], ["0.5", "1"]),
             (["a", "1"], ["a", "1"]),
+            (["01", "1", "1"], ["01", "1", "1"]),
+            (["01", "02", "01"], [1, 2, 1]),
+            (["1_0", "2"], ["1_0", "2"]),
+            (["9007199254740993", "2"], ["9007199254740993", "2"]),
+            (["inf", "nan"], ["inf", "nan"]),
         ],
     )
     def test_labels(self, labels, expected):
@@ -303,6 +361,7 @@ class TestUcr:
         [
             (("1,2,3", "label,V1,V2"), "line 2: 'V1', value 1, is no number"),
             (("1\t2", "1\tNaN\tNaN"), "line 2: the series with label '1' has no value; leave it out of the file"),
+            (("1\t2", "1\t1_0\tNaN"), "line 2: '1_0', value 1, is no number"),
             (("1\t2", "3"), "line 2: the series with label '3' has no value"),
             (("1\t2", "\t3"), "line 2: the first column, which is the label, is empty; write one"),
             (("@data", "1,2:a"), "line 1: a table has no header, .* read .ts files with read_ts"),

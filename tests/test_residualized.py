@@ -1,12 +1,14 @@
 """Residualized: KK-3 by its matrices, routed confounds in nested searches, what it removes, what it refuses."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
@@ -106,7 +108,7 @@ def example(n=30, m=8, c=3, seed=0):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e8])
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e8, 1e-300, 1e160, 1e307])
 def test_rows_of_new_data(intercept, scale):
     X, new, C, C_new = example()
     C[:, 1] *= scale
@@ -115,7 +117,7 @@ def test_rows_of_new_data(intercept, scale):
     kernel = Residualized(inner, intercept=intercept)
     K = kernel.fit_transform(X, confounds=C)
     full, full_new = (ones(C), ones(C_new)) if intercept else (C, C_new)
-    unit = np.linalg.norm(full, axis=0)  # what the pseudo-inverse of the formula can bear
+    unit = np.abs(full).max(axis=0)  # what the pseudo-inverse of the formula can bear
     full, full_new = full / unit, full_new / unit
     np.testing.assert_allclose(K, by_matrices(inner(X), full), atol=1e-10)
     rows = kernel.transform(new, confounds=C_new)
@@ -253,7 +255,16 @@ def test_what_is_no_confound():
     encode = r"confound 'site' holds 'Jena', which is no number: turn categories into columns of 0 and 1, .*OneHot"
     refused(site, encode)
     refused(site.astype({"site": "category"}), encode)
-    refused(np.array(["7", "8"] * 15), "confound 0 holds .*'7'.*, which is no number")
+    refused(np.array(["7", "8"] * 15), "confound 0 holds '7', which is no number")
+    days = np.arange("2020-01-01", "2020-01-31", dtype="datetime64[D]")
+    cure = ", which is no number: turn dates into numbers of days"
+    refused(days, f"confound 0 holds the date or time '2020-01-01'{cure}")
+    refused(days - days[3], f"confound 0 holds the date or time '-3 days'{cure}")
+    refused(np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 holds the date or time 'NaT'{cure}")
+    refused(pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' holds the date or time '2020-01-01.*{cure}")
+    refused(pd.DataFrame({"seen": pd.to_datetime(days).tz_localize("UTC")}), f"'seen' holds the date or time.*{cure}")
+    refused(days.astype(object), f"confound 0 holds the date or time '2020-01-01'{cure}")
+    Residualized(mc.RBF()).fit(X, confounds=(days - days[0]).astype(float))
     refused(C + 1j, "which is no number")
     refused(np.zeros((30, 2, 2)), r"confounds of shape \(30, 2, 2\): give a matrix")
     refused([[1.0], [1.0, 2.0]] * 15, "rows of the confounds differ in length")
@@ -339,6 +350,39 @@ def test_nested_search_with_groups(explicit):
     assert len(Watched.seen) > 50
     assert all(same for *_, same in Watched.seen)
     assert {count for reset, count, _ in Watched.seen if reset} == {30, 45}
+
+
+@routed_scores
+@pytest.mark.usefixtures("routing")
+def test_nested_search_of_a_shared_hidden_markov_model():
+    """Every fold fits its own model of its own training sequences; families stay together; confounds follow."""
+    rng = np.random.default_rng(0)
+    n = 36
+    groups, C = np.arange(n) // 3, rng.normal(size=(n, 1))
+    y = rng.permutation(np.arange(n // 3) % 2)[groups]
+    stays = np.where(y == 0, 0.9, 0.5)  # how long a level lasts tells the class
+    X = []
+    for i in range(n):
+        state = np.cumsum(rng.random(30) > stays[i]) % 2
+        X.append((2.0 * state + C[i, 0] + rng.normal(0, 0.3, size=30))[:, None])
+    X = mc.objects(X)
+    pipeline = make_pipeline(Residualized(mc.Fisher(mc.HMM(2, n_iter=10, n_init=1))), SVC(kernel="precomputed"))
+    grid = {"residualized__kernel__per": ["sequence", "step"], "svc__C": [1.0, 100.0]}
+    search = GridSearchCV(pipeline, grid, cv=GroupKFold(2), error_score="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = cross_validate(
+            search,
+            X,
+            y,
+            cv=GroupKFold(3),
+            params={"confounds": C, "groups": groups},
+            error_score="raise",
+            return_estimator=True,
+        )
+    assert found["test_score"].mean() > 0.75
+    models = [best.best_estimator_[0].kernels_[0].model_.digests() for best in found["estimator"]]
+    assert len({tuple(digests) for digests in models}) == 3
 
 
 def test_confounds_inside_the_data():

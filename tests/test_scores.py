@@ -460,3 +460,16 @@ def test_names_belong_to_columns():
     assert names[:3] == ["initial[0]", "initial[1]", "transition[0, 0]"]
     assert score_names(models(INITIAL, TRANSITION, Symbols(DNA, "logit")))[6] == "emission[0].probability[A]"
     assert "model[1].initial[0]" in score_names(mc.HMMs.concat([model, model]))
+
+
+def test_names_of_families():
+    for family, last in (
+        (mc.Poissons([[1.0, 2.0]]), "log_rate[1]"),
+        (mc.Bernoullis([[0.5, 0.5]]), "log_odds[1]"),
+        (mc.Multinomials([[0.5, 0.5]]), "probability[1]"),
+        (mc.Gaussians([[0.0, 1.0]], [[1.0, 1.0]]), "log_sd[1]"),
+        (mc.Gaussians([[0.0, 1.0]], [np.eye(2)]), "covariance[1, 1]"),
+    ):
+        names = mc.Fisher(family).fit([[1.0, 0.0]]).get_score_names()
+        assert names[-1] == last
+        assert len(names) == mc.Fisher(family).features([[1.0, 0.0]]).shape[1]

@@ -112,6 +112,15 @@ class TestPerStep:
         with pytest.raises(TypeError, match=r"has no fit and transform; pass one such as StandardScaler\(\)"):
             PerStep(value).fit(series([3]))
 
+    def test_a_class_is_no_transformer(self):
+        with pytest.raises(TypeError, match=r"transformer=StandardScaler is a class; pass an instance"):
+            PerStep(StandardScaler).fit(series([3]))
+
+    @pytest.mark.parametrize("value", [Derivatives(), Delays(), PerStep(StandardScaler())])
+    def test_a_transformer_of_sequences_is_a_step_of_its_own(self, value):
+        with pytest.raises(TypeError, match=r"works on sequences, and PerStep hands single time steps .*make_pipeline"):
+            PerStep(value).fit(series([3]))
+
 
 @pytest.mark.parametrize("transformer", ON_VECTORS, ids=repr)
 class TestEveryTransformer:

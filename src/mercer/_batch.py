@@ -99,7 +99,7 @@ class Batch:
 
     def _batch_key(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
-        keys = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
+        keys = tuple(np.asarray(k, dtype=None if k else int) if isinstance(k, list) else k for k in keys)
         if any(k is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if k is Ellipsis)
             missing = self.ndim - (len(keys) - 1)
@@ -109,6 +109,11 @@ class Batch:
         if len(keys) > self.ndim:
             raise IndexError(f"{len(keys)} indices for a batch of shape {self.shape}")
         return keys
+
+    def _require_axis(self) -> None:
+        """Raise unless this is a batch with one axis."""
+        if self.ndim != 1:
+            raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single member")
 
     def reshape(self, *shape: int) -> Self:
         """Return the same distributions in another batch shape; one entry may be -1."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
@@ -14,13 +16,25 @@ def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
     """Return a key of an estimator's class, its parameters and ``more``; None where something has no digest.
 
     Classes count as themselves, not by their names: one that is written anew, as in a notebook, is another one.
+    Functions have names only, so that nothing is remembered where a parameter holds one.
     """
     parameters = estimator.get_params()
+    if _holds_function(list(parameters.values())):
+        return None
     try:
         digest = joblib.hash((parameters, more))
     except Exception:  # what cannot be pickled, such as a lambda: a cache is an optimisation only
         return None
     return type(estimator), tuple(type(value) for value in parameters.values() if value is not None), digest
+
+
+def _holds_function(value: Any) -> bool:
+    """Whether a parameter is a function, or a container or partial call of one."""
+    if isinstance(value, dict):
+        return any(_holds_function(part) for part in value.values())
+    if isinstance(value, list | tuple | set):
+        return any(_holds_function(part) for part in value)
+    return isinstance(value, types.FunctionType | types.MethodType | functools.partial)
 
 
 class ByteCache:

@@ -91,7 +91,7 @@ def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
     K : array of shape (N, N), or Kernel
         A Gram matrix, or a kernel, a copy of which is fitted to ``X``.
     X : data, default=None
-        What a kernel compares; not for a matrix.
+        What a kernel compares; beside a matrix ``y`` may stand here: ``kernel_pca(K, y)``.
     y : array of shape (N,), default=None
         Classes, or floats, which are drawn on a colour scale.
     ax : matplotlib Axes, default=None
@@ -121,7 +121,9 @@ def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
             raise ValueError("a kernel needs data to be drawn: give kernel_pca(kernel, X), or a Gram matrix")
         K = clone(K).fit_transform(X)
     elif X is not None:
-        raise ValueError("a Gram matrix needs no data: give kernel_pca(K, y=labels), or a kernel and its data")
+        if y is not None or np.ndim(X) > 1:
+            raise ValueError("a Gram matrix needs no data: give kernel_pca(K, labels), or a kernel and its data")
+        y = X
     K = psd.square(K)
     if len(K) < 3:
         raise ValueError(f"{len(K)} objects do not fill a plane: give at least 3")
@@ -195,7 +197,7 @@ def error_over_length(
     if lengths[-1] >= 20 * lengths[0]:
         ax.set_xscale("log")
     ax.set(xlabel="length", ylabel="error")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=0, auto=True)  # a second curve may be higher
     if label is not None or baselines:
         ax.legend(frameon=False)
     return ax
@@ -309,6 +311,9 @@ def _axes(ax: Any) -> Any:
 
 def _labels(y: Any, n: int) -> Floats:
     y = np.asarray(to_numpy(y))
+    empty = [i for i, label in enumerate(y) if label is None] if y.dtype == object and y.shape == (n,) else []
+    if empty:
+        raise ValueError(f"label {empty[0]} is None: leave that object out, or give no labels at all")
     if y.shape != (n,):
         raise ValueError(f"labels of shape {y.shape} for a Gram matrix of {n} objects: give one for every object")
     if y.dtype.kind == "f" and not np.isfinite(y).all():

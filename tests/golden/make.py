@@ -72,7 +72,7 @@ def batches() -> dict[str, Any]:
             ),
         ),
         "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
-        "markov-sparse": mc.MarkovChain(order=3, alphabet="dna").fit_each(["ACGTACGT", "GGATTACA"]),
+        "markov-sparse": mc.MarkovChain(3, alphabet="dna", prior=None).fit_each(["ACGTACGT", "GGATTACA"]),
     }
 
 

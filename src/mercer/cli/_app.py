@@ -54,7 +54,9 @@ def compare(
         str | None, typer.Option(help="FASTA: the same for a group (gene, family) that stays in one fold.")
     ] = None,
     alphabet: Annotated[str | None, typer.Option(help="FASTA: dna, rna, protein or the symbols.")] = None,
-    limit: Annotated[int, typer.Option(min=10, help="Race on at most so many sequences of a file.")] = 300,
+    limit: Annotated[
+        int | None, typer.Option(min=10, help="Race on at most so many sequences of a file, 300 by default.")
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(help="Race on this task only; may be given again.")] = None,
     folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")] = 5,
     seed: Seed = 0,
@@ -63,12 +65,15 @@ def compare(
 ) -> None:
     """Race kernels against plain baselines, on a file of sequences or on built-in data."""
     _check_folders(json_path, csv_path)
+    options = {"labels": labels, "groups": groups, "alphabet": alphabet, "limit": limit}
+    given = {name: value for name, value in options.items() if value is not None}
     if file is not None:
         if task:
             _fail("--task names built-in data: give a file or --task, not both")
-        options = {"labels": labels, "groups": groups, "alphabet": alphabet, "limit": limit}
-        tasks = _file_task(file, options, folds, seed)
+        tasks = _file_task(file, given, folds, seed)
     else:
+        if given:
+            _fail(f"--{next(iter(given))} is about a file, and built-in data need it not: give a file, or leave it out")
         tasks = _built_in(task, seed)
     outcomes, left_out = _run(tasks, folds, seed, forgiving=file is not None)
     _print_race(tasks, outcomes, left_out, folds)

@@ -80,7 +80,7 @@ def _on_symbols(seed: int) -> list[Contender]:
     return [
         logistic("logistic regression on shares", shares(), StandardScaler()),
         with_svm("Spectrum", Spectrum(3, zero="zero"), k=(2, 3, 4, 5)),
-        with_svm("Fisher, Markov chain", Fisher(MarkovChain(2)), model__order=(1, 2)),
+        with_svm("Fisher, Markov chain", Fisher(MarkovChain(2), zero="zero"), model__order=(1, 2)),
         with_svm("Fisher, HMM", Fisher(hmm)),
         with_svm("ProbabilityProduct, Markov chain", ProbabilityProduct(MarkovChain(1), length=10), length=(5, 20)),
         with_svm("ProbabilityProduct, HMM", ProbabilityProduct(hmm, length=10), length=(5, 20)),

@@ -9,57 +9,60 @@ from typing import Any, TypeAlias
 Labels: TypeAlias = str | int | Callable[[str], Any] | Mapping[str, Any]
 
 
-def rule_of(labels: Labels) -> Callable[[str, str], Any]:
-    """Return a function of header and id that gives the label, or raises LookupError with half a sentence."""
+def rule_of(labels: Labels, what: str = "labels") -> Callable[[str, str], Any]:
+    """Return a function of header and id that gives the label, or raises LookupError with half a sentence.
+
+    ``what`` is the name of the parameter, for messages.
+    """
     if isinstance(labels, bool) or not (isinstance(labels, str | int | Mapping) or callable(labels)):
         raise TypeError(
-            f"labels={labels!r} is no rule for labels; pass a regular expression with one group, a field number, "
+            f"{what}={labels!r} is no rule for {what}; pass a regular expression with one group, a field number, "
             "a function of the header line, or a mapping from ids"
         )
     if isinstance(labels, str):
-        return _by_pattern(labels)
+        return _by_pattern(labels, what)
     if isinstance(labels, int):
-        return _by_field(labels)
+        return _by_field(labels, what)
     if isinstance(labels, Mapping):
-        return _by_id(labels)
+        return _by_id(labels, what)
     function = labels
     return lambda header, name: function(header)
 
 
-def _by_pattern(pattern: str) -> Callable[[str, str], Any]:
+def _by_pattern(pattern: str, what: str) -> Callable[[str, str], Any]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"labels={pattern!r} is no regular expression ({error}); correct it") from None
+        raise ValueError(f"{what}={pattern!r} is no regular expression ({error}); correct it") from None
     if compiled.groups != 1:
         raise ValueError(
-            f"labels={pattern!r} has {compiled.groups} groups; put parentheses around the label, and no others "
+            f"{what}={pattern!r} has {compiled.groups} groups; put parentheses around the label, and no others "
             "but (?:...)"
         )
 
     def label(header: str, name: str) -> Any:
         found = compiled.search(header)
         if found is None or found[1] is None:
-            raise LookupError(f"does not match labels={pattern!r}; change the expression or the header")
+            raise LookupError(f"does not match {what}={pattern!r}; change the expression or the header")
         return found[1]
 
     return label
 
 
-def _by_field(number: int) -> Callable[[str, str], Any]:
+def _by_field(number: int, what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         fields = re.split(r"[|\s]+", header)
         if not -len(fields) <= number < len(fields):
-            raise LookupError(f"has {len(fields)} fields, so that labels={number} is none of them; count from 0")
+            raise LookupError(f"has {len(fields)} fields, so that {what}={number} is none of them; count from 0")
         return fields[number]
 
     return label
 
 
-def _by_id(known: Mapping[str, Any]) -> Callable[[str, str], Any]:
+def _by_id(known: Mapping[str, Any], what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         if name not in known:
-            raise LookupError(f"has the id {name!r}, which is not in the mapping labels=; add it")
+            raise LookupError(f"has the id {name!r}, which is not in the mapping {what}=; add it")
         return known[name]
 
     return label

@@ -34,11 +34,14 @@ class Records:
         Their labels; None where the file has none, or none were asked for.
     descriptions : tuple of str
         The header lines of a FASTA file without ``>``; empty for other files.
+    groups : ndarray of shape (N,), or None
+        What belongs together, such as genes or families, where it was asked for.
     """
 
     X: Sequences
     y: NDArray[Any] | None
     descriptions: tuple[str, ...] = ()
+    groups: NDArray[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y))
@@ -103,12 +106,24 @@ def decoded(raw: bytes) -> str:
 
 
 def whole_or_text(labels: list[str]) -> NDArray[Any]:
-    """Return labels as integers where all are whole numbers (``1``, ``-1``, ``1.0000e+00``), else as text."""
+    """Return labels as integers where all are whole numbers (``1``, ``-1``, ``1.0000e+00``), else as text.
+
+    They stay text too where two that differ (``01`` and ``1``) would become one number.
+    """
+    text = np.array(labels, dtype=np.str_)
     try:
-        numbers = np.array([float(label) for label in labels])
+        number_of = {label: number(label) for label in set(labels)}
     except ValueError:
-        return np.array(labels, dtype=np.str_)
-    small = np.abs(numbers) < 2**53  # above, a float is no label that can be told from its neighbour
-    if np.all(small) and np.all(numbers == np.round(numbers)):
-        return numbers.astype(np.int64)
-    return np.array(labels, dtype=np.str_)
+        return text
+    distinct = set(number_of.values())
+    # Above 2^53 a float cannot be told from its neighbour.
+    if len(distinct) < len(number_of) or not all(abs(n) < 2**53 and n == round(n) for n in distinct):
+        return text
+    return np.array([int(number_of[label]) for label in labels], dtype=np.int64)
+
+
+def number(field: str) -> float:
+    """Return a number as files write it; Python's own ``1_000`` is none."""
+    if "_" in field:
+        raise ValueError(f"{field!r} is no number")
+    return float(field)

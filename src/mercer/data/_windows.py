@@ -37,7 +37,7 @@ def windows_of(values: Floats, offsets: Floats, n_symbols: int, width: int) -> W
     count = max(len(values) - width + 1, 0)
     code = np.zeros(count, dtype=np.int64)
     good = np.ones(count, dtype=bool)
-    for j in range(width):
+    for j in range(width if count else 0):
         part = values[j : j + count]
         code *= n_symbols
         code += part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ def read_fasta(
     path: Source,
     *,
     labels: Labels | None = None,
+    groups: Labels | None = None,
     alphabet: Any = None,
     unknown: str = "raise",
     drop: str = "",
@@ -41,10 +43,12 @@ def read_fasta(
         How a header line (without ``>``) becomes the label of its sequence. A str is a regular expression with one
         group, searched in the line; an int is a field, counted from 0 or from the end, where ``|`` and blanks
         separate fields; a callable gets the line; a mapping is asked for the id.
+    groups : str, int, callable or mapping, optional
+        The same for what belongs together, such as the gene or the family of a sequence: for scikit-learn's GroupKFold.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
         By default found in the file: DNA or RNA if nine in ten letters are A, C, G, T or U, N and the rest are IUPAC
-        codes, else protein if all letters are amino acids, else the characters as they are. Give it when training
-        and test data are two files.
+        codes, else protein. Give it when training and test data are two files, and where characters are symbols that
+        are no letters (but ``*``, ``-`` and ``.``). DNA and RNA in one file, with T and with U, are refused without it.
     unknown : {"raise", "missing"}
         What to do with a symbol that is not in the alphabet.
     drop : str, default=""
@@ -56,7 +60,8 @@ def read_fasta(
     Returns
     -------
     Records
-        ``X, y = read_fasta(path, labels=...)``; the header lines are in its field ``descriptions``.
+        ``X, y = read_fasta(path, labels=...)``; the header lines are in its field ``descriptions``, groups
+        in ``groups``.
 
     See Also
     --------
@@ -80,13 +85,17 @@ def read_fasta(
         raise ValueError(f"duplicates={duplicates!r} must be 'raise' or 'number'")
     if unknown not in ("raise", "missing"):
         raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
+    _check_drop(drop)
     text = read_text(path, "FASTA")
     known = None if alphabet is None else Alphabet.of(alphabet)
     records = _split(text, drop, keep_stop=known is not None and "*" in known.symbols)
     descriptions = tuple(_description(text, records, i) for i in range(len(records.headers)))
     ids = _ids(text, records, descriptions, duplicates)
-    y = None if labels is None else _labelled(text, records, descriptions, ids, labels)
-    known = known or _guess(records.values)
+    y, group = (
+        None if rule is None else _labelled(text, records, descriptions, ids, rule, what)
+        for rule, what in ((labels, "labels"), (groups, "groups"))
+    )
+    known = known or _guess(text, records)
     codes = known._lookup("characters", records.values, f"sequence {ids[0]!r}")
     bad = np.flatnonzero(codes < 0)
     if len(bad) and unknown == "raise":
@@ -96,7 +105,7 @@ def read_fasta(
         sentence = sentence.replace("take it out", f"pass drop={chr(symbol)!r} to leave it out")
         raise text.error(records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {sentence}")
     codes[bad] = known.missing
-    return Records(Sequences._make(codes, records.offsets, known, ids), y, descriptions)
+    return Records(Sequences._make(codes, records.offsets, known, ids), y, descriptions, group)
 
 
 class _Split(NamedTuple):
@@ -114,6 +123,11 @@ class _Split(NamedTuple):
     def line(self, record: int) -> int:
         """Return the line of a record's header, counted from 1."""
         return int(self.headers[record]) + 1
+
+    def line_of_value(self, i: int) -> int:
+        """Return the line of the i-th of all symbols, counted from 1."""
+        (owner, *_), (position, *_) = _ragged.locate(self.offsets, np.array([i]))
+        return self.line_of_symbol(owner, position)
 
     def line_of_symbol(self, record: int, position: int) -> int:
         """Return the line of a symbol, counted from 1."""
@@ -139,13 +153,18 @@ def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
     edges[ends[aside]] = -1
     kept = np.cumsum(edges, dtype=np.int8)[:-1] == 0
     ignored = np.zeros(256, dtype=bool)
-    ignored[list(_BLANKS + drop.encode("ascii", "ignore"))] = True
+    ignored[list(_BLANKS + drop.encode("ascii"))] = True
     kept &= ~ignored[raw]
     _check_beginning(text, raw, starts, headers, kept)
     values = raw[kept]
     lengths = np.add.reduceat(kept, starts[headers], dtype=np.int64)
     out = _Split(raw, starts, headers, kept, values, offsets_of(lengths))
     _check_ascii(text, out)
+    if len(merged := np.flatnonzero(values == _HEADER)):
+        raise text.error(
+            out.line_of_value(merged[0]),
+            "'>' stands inside a line of a sequence; begin every header on a line of its own",
+        )
     if not keep_stop:
         out = _without_stops(out)
     empty = np.flatnonzero(np.diff(out.offsets) == 0)
@@ -154,6 +173,14 @@ def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
         sentence = f"{_description(text, out, i).split(' ')[0]!r} has no symbols; leave it out of the file"
         raise text.error(out.line(i), f"sequence {sentence}")
     return out
+
+
+def _check_drop(drop: Any) -> None:
+    if not isinstance(drop, str):
+        raise TypeError(f"drop={drop!r} is no text; pass the characters to leave out, such as '-.', or ''")
+    if not drop.isascii():
+        wrong = next(c for c in drop if not c.isascii())
+        raise ValueError(f"drop={drop!r} has {wrong!r}, which is not ASCII, as sequences are; take it out")
 
 
 def _check_beginning(
@@ -232,30 +259,51 @@ def numbered(ids: list[str]) -> tuple[str, ...]:
 
 
 def _labelled(
-    text: Text, records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels
+    text: Text, records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str
 ) -> NDArray[Any]:
-    label = rule_of(labels)
+    label = rule_of(labels, what)
     out = []
     for i, (description, name) in enumerate(zip(descriptions, ids, strict=True)):
         try:
-            out.append(label(description, name))
+            found = label(description, name)
+            if found is None or (isinstance(found, Iterable) and not isinstance(found, str | bytes)):
+                raise LookupError(f"gets {found!r} from {what}=; let that give one text or number")
+            out.append(found)
         except LookupError as error:
             raise text.error(records.line(i), f"the header {description!r} {error.args[0]}") from None
     return np.array(out)
 
 
-def _guess(values: NDArray[np.uint8]) -> Alphabet:
+def _guess(text: Text, records: _Split) -> Alphabet:
     """Find out which alphabet the symbols are from; see `read_fasta`."""
+    values = records.values
     counts = np.bincount(values, minlength=256)
     upper = {c: int(counts[ord(c)] + counts[ord(c.lower())]) for c in map(chr, range(ord("A"), ord("Z") + 1))}
+    found, total = {c for c, n in upper.items() if n}, sum(upper.values())
     gaps = sum(int(counts[ord(c)]) for c in "-.*")
-    if sum(upper.values()) + gaps == len(values):
-        found = {c for c, n in upper.items() if n}
-        for name in ("dna", "rna"):
-            symbols, ambiguous = NAMED[name]
-            plain = sum(upper[c] for c in (*symbols, "N"))
-            if found and found <= {*symbols, *ambiguous} and 10 * plain >= 9 * sum(upper.values()):
-                return Alphabet.of(name)
-        if found and found <= {*NAMED["protein"][0], *NAMED["protein"][1]}:
-            return Alphabet.of("protein")
-    return Alphabet._found("characters", values)
+    if total + gaps < len(values) or not found:
+        plain = np.array([chr(c).isalpha() or (bool(found) and chr(c) in "-.*") for c in range(256)])
+        i = int(np.flatnonzero(~plain[values])[0])
+        symbol = chr(values[i])
+        raise text.error(
+            records.line_of_value(i),
+            f"{symbol!r} in a sequence is no letter; pass drop={symbol!r} to leave it out, or alphabet= with the "
+            "symbols, if it is one of them",
+        )
+    for name in ("dna", "rna"):
+        symbols, ambiguous = NAMED[name]
+        if found <= {*symbols, *ambiguous} and _mostly((*symbols, "N"), upper):
+            return Alphabet.of(name)
+    if found >= {"T", "U"} and found <= {*"ACGTU", *NAMED["dna"][1]} and _mostly("ACGTUN", upper):
+        rare = min("TU", key=upper.__getitem__)
+        i = int(np.flatnonzero((values == ord(rare)) | (values == ord(rare.lower())))[0])
+        raise text.error(
+            records.line_of_value(i),
+            f"the sequences hold T, as DNA does, and U, as RNA does (here {rare}); write one for the other, or pass "
+            "alphabet='ACGTU', or 'protein'",
+        )
+    return Alphabet.of("protein")  # whose symbols and codes are all of the letters
+
+
+def _mostly(symbols: Iterable[str], counts: dict[str, int]) -> bool:
+    return 10 * sum(counts[c] for c in symbols) >= 9 * sum(counts.values())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.data import _ragged
 from mercer.data._build import build, check_ids, unwrap
-from mercer.data._container import Container
+from mercer.data._container import Container, naming
 from mercer.data._forms import Problem, as_floats, offsets_of, read_item
 from mercer.data.alphabet import Alphabet
 
@@ -131,6 +131,49 @@ class Sequences(Container):
         elif X.dtype.kind in "biu":
             X = as_floats(X)
         return cls(np.split(X, np.cumsum(sizes)[:-1]), alphabet=alphabet, ids=ids)
+
+    @classmethod
+    def from_codes(cls, codes: Any, alphabet: Any, *, ids: Iterable[str] | None = None) -> Sequences:
+        """Read codes of symbols, as the ``sample`` of a model gives them.
+
+        Parameters
+        ----------
+        codes : array of shape (N, T), or list of N arrays of shape (T_i,)
+            Whole numbers: the places of symbols in the alphabet, then of its ambiguity codes and of what is missing;
+            -1 where a sequence has ended.
+        alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols
+            Whose codes they are.
+        ids : iterable of str, optional
+            Names of the data.
+
+        Examples
+        --------
+        >>> from mercer.data import Sequences
+        >>> list(Sequences.from_codes([[0, 1, 1], [3, 2, -1]], "dna"))
+        ['ACC', 'TG']
+        """
+        known = Alphabet.of(alphabet)
+        rows = [np.asarray(row) for row in codes]
+        names = check_ids(ids, len(rows))
+        for i, row in enumerate(rows):
+            if row.ndim != 1 or (row.dtype.kind not in "iu" and row.size):
+                raise TypeError(
+                    f"{naming(names, i)} has shape {row.shape} and type {row.dtype}; pass codes as an integer array of "
+                    "shape (N, T), such as p.sample(10, 3)[0], or as a list of 1-D ones"
+                )
+        flat = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+        offsets = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
+        ended, owner = flat == -1, np.repeat(np.arange(len(rows)), np.diff(offsets))
+        goes_on = np.append(ended[:-1] & ~ended[1:] & (owner[:-1] == owner[1:]), False)[: len(flat)]
+        bad = np.flatnonzero(goes_on | (~ended & ((flat < 0) | (flat >= known.n_codes))))
+        if len(bad):
+            i = owner[bad[0]]
+            raise ValueError(
+                f"{naming(names, i)} has the code {flat[bad[0]]} at position {bad[0] - offsets[i]}; codes of "
+                f"{known.describe()} are 0 to {known.n_codes - 1}, and -1 after the end"
+            )
+        lengths = np.bincount(owner[~ended], minlength=len(rows))
+        return cls._make(flat[~ended].astype(np.int32), offsets_of(lengths), known, names)
 
     @classmethod
     def concat(cls, parts: Iterable[Sequences]) -> Sequences:

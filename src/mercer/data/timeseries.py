@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data._forms import offsets_of
-from mercer.data._text import Records, Source, Text, read_text, whole_or_text
+from mercer.data._text import Records, Source, Text, number, read_text, whole_or_text
 from mercer.data.sequences import Sequences
 
 _MISSING = ("", "?", "na", "nan")
@@ -19,7 +19,7 @@ def read_ts(path: Source) -> Records:
 
     After its header (lines that begin with ``@``), a line is one series: channels separated by ``:``, values by
     ``,``, and the label last. ``?`` and ``NaN`` mean "not observed" and become NaN. Lines that begin with ``#`` are
-    comments.
+    comments. A series of which nothing was observed is refused.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def read_ts(path: Source) -> Records:
     -------
     Records
         ``X, y = read_ts(path)``: `Sequences` of vectors with one coordinate a channel, and their labels. These are
-        integers where all of them are whole numbers, else text; numbers for ``@targetLabel true``; None for
-        ``@classLabel false``.
+        integers where all of them are whole numbers and no two become one (``01`` and ``1``), else text; numbers for
+        ``@targetLabel true``; None for ``@classLabel false``.
 
     Notes
     -----
@@ -74,7 +74,7 @@ def read_ucr(path: Source) -> Records:
 
     The columns are separated by tabs, commas or blanks (``.tsv``, ``.csv``, ``.txt``). The archive pads series of
     different lengths with NaN at their end: that is cut off. NaN inside a series, an empty field and ``?`` mean
-    "not observed" and stay NaN.
+    "not observed" and stay NaN. A series of which nothing was observed is refused.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_ucr(path: Source) -> Records:
     -------
     Records
         ``X, y = read_ucr(path)``: `Sequences` of 1-dimensional vectors, and their labels, which are integers where
-        all of them are whole numbers, else text.
+        all of them are whole numbers and no two become one (``01`` and ``1``), else text.
 
     See Also
     --------
@@ -129,12 +129,12 @@ def _joined(series: list[NDArray[np.float64]]) -> Sequences:
 def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
     """Turn fields into numbers; the quick way first, the careful way where that fails."""
     try:
-        numbers = list(map(float, fields))
+        numbers = list(map(number if "_" in "".join(fields) else float, fields))
     except ValueError:
         numbers = []
         for i, field in enumerate(fields):
             try:
-                numbers.append(float("nan") if field.strip().lower() in _MISSING else float(field))
+                numbers.append(float("nan") if field.strip().lower() in _MISSING else number(field))
             except ValueError:
                 raise text.error(
                     line, f"{field.strip()!r}, value {i + 1}, is no number; write ? for what was not observed"
@@ -156,6 +156,7 @@ class _Header(NamedTuple):
     classes: frozenset[str] | None
     target: bool
     dimensions: int | None
+    equal: bool
     length: int | None
 
 
@@ -166,7 +167,9 @@ def _header(text: Text) -> tuple[_Header, list[tuple[int, str]]]:
     for i, (line, content) in enumerate(lines):
         if not content.startswith("@"):
             raise text.error(line, f"{content[:20]!r} stands before @data; begin the data with a line @data")
-        key, *words = content[1:].split()
+        key, *words = content[1:].split() or [""]
+        if not key:
+            raise text.error(line, "the line has nothing after @; write a name, such as @data, or leave it out")
         if key.lower() == "data":
             if i + 1 == len(lines):
                 raise text.error(line, "there is no series after @data; pass a file with at least one")
@@ -182,7 +185,7 @@ def _read_header(text: Text, said: dict[str, tuple[int, list[str]]], end: int) -
             raise text.error(line, f"@{key} must be followed by true or false")
         return words[0].lower() == "true"
 
-    def number(key: str) -> int | None:
+    def whole(key: str) -> int | None:
         if key not in said:
             return None
         line, words = said[key]
@@ -200,8 +203,9 @@ def _read_header(text: Text, said: dict[str, tuple[int, list[str]]], end: int) -
     classes = frozenset(said["classlabel"][1][1:]) if has_classes else None
     if has_classes and not classes:
         raise text.error(said["classlabel"][0], "@classLabel true must be followed by the classes")
-    dimensions = 1 if is_true("univariate") else number("dimensions")
-    return _Header(classes, target, dimensions, number("serieslength") if is_true("equallength") else None)
+    dimensions = 1 if is_true("univariate") else whole("dimensions")
+    equal = is_true("equallength")
+    return _Header(classes, target, dimensions, equal, whole("serieslength") if equal else None)
 
 
 def _channels(text: Text, line: int, case: str, header: _Header) -> tuple[list[NDArray[np.float64]], str]:
@@ -232,11 +236,13 @@ def _check_shape(
         raise text.error(
             line, f"channel 1 has {lengths[0]} values, but channel {i + 1} has {lengths[i]}; fill up with ? for missing"
         )
-    if lengths[0] == 0:
-        raise text.error(line, "the series has no values; leave it out of the file")
-    if header.length is not None and lengths[0] != header.length:
+    if all(np.isnan(channel).all() for channel in channels):
+        raise text.error(line, "the series has no value; leave it out of the file")
+    length = header.length if header.length is not None or not before else len(before[0])
+    if header.equal and length is not None and lengths[0] != length:
+        whose = "the header says that all have" if header.length else "@equalLength is true, and the first has"
         raise text.error(
             line,
-            f"the series has length {lengths[0]}, but the header says that all have {header.length}; "
-            "write @equalLength false, or complete the series",
+            f"the series has length {lengths[0]}, but {whose} {length}; write @equalLength false, or complete the "
+            "series",
         )

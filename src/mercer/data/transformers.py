@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,33 @@ class _Transformer(TransformerMixin, BaseEstimator):
         return tags
 
 
-class Derivatives(_Transformer):
+class _Appending(_Transformer):
+    """What the transformers share that append coordinates, a block for every one of some numbers."""
+
+    _numbers: ClassVar[str]
+    """The parameter that holds the numbers."""
+
+    def _check_parameters(self) -> None:
+        _numbers_from_one(self._numbers, getattr(self, self._numbers))
+
+    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
+        """Return what is appended, every block of the shape of the values."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> Sequences:
+        """Return the data with what is appended to every time step.
+
+        Parameters
+        ----------
+        X : Sequences, or what becomes one
+            The data.
+        """
+        chosen, X = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
+        blocks = self._blocks(X, chosen)
+        return X.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
+
+
+class Derivatives(_Appending):
     """Append derivatives in time to the values of every sequence.
 
     Many series differ in how they change more than in where they are; a model whose emissions see one time step
@@ -95,28 +121,19 @@ class Derivatives(_Transformer):
            [9., 5.]])
     """
 
+    _numbers = "orders"
+
     def __init__(self, orders: int | tuple[int, ...] = 1) -> None:
         self.orders = orders
 
-    def _check_parameters(self) -> None:
-        _numbers_from_one("orders", self.orders)
-
-    def transform(self, X: Any) -> Sequences:
-        """Return the data with their derivatives.
-
-        Parameters
-        ----------
-        X : Sequences, or what becomes one
-            The data.
-        """
-        orders, X = _numbers_from_one("orders", self.orders), self._vectors(X)
-        blocks = [X.values]
-        for _ in range(max(orders)):
-            blocks.append(_gradient(blocks[-1], X.offsets))
-        return X.mapped(lambda values: np.concatenate([values, *(blocks[k] for k in orders)], axis=1))
+    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
+        found = [X.values]
+        for _ in range(max(numbers)):
+            found.append(_gradient(found[-1], X.offsets))
+        return [found[k] for k in numbers]
 
 
-class Delays(_Transformer):
+class Delays(_Appending):
     """Append the values of earlier time steps to every time step.
 
     Parameters
@@ -149,26 +166,14 @@ class Delays(_Transformer):
            [3., 2., 0.]])
     """
 
+    _numbers = "lags"
+
     def __init__(self, lags: int | tuple[int, ...] = 1) -> None:
         self.lags = lags
 
-    def _check_parameters(self) -> None:
-        _numbers_from_one("lags", self.lags)
-
-    def transform(self, X: Any) -> Sequences:
-        """Return the data with their past.
-
-        Parameters
-        ----------
-        X : Sequences, or what becomes one
-            The data.
-        """
-        lags, X = _numbers_from_one("lags", self.lags), self._vectors(X)
-        first = np.repeat(X.offsets[:-1], X.lengths)
-        steps = np.arange(len(X.values))
-        return X.mapped(
-            lambda values: np.concatenate([values, *(values[np.maximum(steps - k, first)] for k in lags)], axis=1)
-        )
+    def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
+        first, steps = np.repeat(X.offsets[:-1], X.lengths), np.arange(len(X.values))
+        return [X.values[np.maximum(steps - k, first)] for k in numbers]
 
 
 # It has names for its output, but Sequences are no table: scikit-learn must not wrap them into one.
@@ -213,9 +218,19 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
         self.transformer = transformer
 
     def _check_parameters(self) -> None:
+        if isinstance(self.transformer, type):
+            name = self.transformer.__name__
+            raise TypeError(f"transformer={name} is a class; pass an instance, {name}()")
         if not (hasattr(self.transformer, "fit") and hasattr(self.transformer, "transform")):
             raise TypeError(
                 f"transformer={self.transformer!r} has no fit and transform; pass one such as StandardScaler()"
+            )
+
+        if isinstance(self.transformer, _Transformer):
+            name = type(self.transformer).__name__
+            raise TypeError(
+                f"transformer={self.transformer!r} works on sequences, and PerStep hands single time steps to it; make "
+                f"{name} a step of its own, as in make_pipeline({name}(...), PerStep(StandardScaler()))"
             )
 
     def fit(self, X: Any, y: Any = None) -> Self:

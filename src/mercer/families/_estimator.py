@@ -82,6 +82,8 @@ class Estimator(BaseEstimator):
     """
 
     takes: ClassVar[str] = "vectors"
+    of_sequences: ClassVar[bool] = False
+    """Whether it is a model of whole sequences, rather than of the points in them."""
 
     prior: Any
     prior_strength: float
@@ -182,6 +184,13 @@ class Estimator(BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
 
+    def _even(self, x: Any, context: Context) -> Any:
+        """Return the law of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
+
+        A pooled model counts it with the training data ``x``, so that what these lack is not impossible in new data.
+        """
+        return None
+
     # -- what it gets ----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -215,20 +224,35 @@ class Estimator(BaseEstimator):
         Batch of shape (N,)
             Datum i's model depends on this estimator's parameters, the context and datum i alone.
         """
+        return self._fit_accepted(*self._accepted(X, context))
+
+    def _accepted(self, X: Any, context: Context | None) -> tuple[Any, Context]:
+        """Turn the data of `fit_each`, and find what they share."""
         self._check_parameters()
         if context is None:
             context = getattr(self, "context_", None)
         if context is None:  # nothing is kept: a copy remembers the width of X, and is forgotten
             X = self.accept(X, owner=clone(self), reset=True)
-            return self._fit_accepted(X, self.context(X))
-        X = self.accept(X, context=context)
-        return self._fit_accepted(X, context)
+            return X, self.context(X)
+        return self.accept(X, context=context), context
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
         """Fit one model to every datum that `accept` has turned."""
-        self._check_context(X, context)
-        self._check_data(X, segments(X)[1])  # before the cache takes data out, so that positions are the caller's
+        self._check_each(X, context)
         return self._fit_cached(X, context)
+
+    def _check_each(self, X: Any, context: Context) -> None:
+        """Raise where data, context and parameters do not go together."""
+        self._check_context(X, context)
+        self._check_pooled(context)
+        self._check_data(X, segments(X)[1])
+
+    def _check_pooled(self, context: Context) -> None:
+        """Raise where the context was learned with other parameters than those of now."""
+        if isinstance(self.prior, str) and context.pooled is None:
+            raise ValueError(
+                "the context was learned without a pooled model, which prior='pooled' shrinks to: call fit again"
+            )
 
     def _check_context(self, X: Any, context: Context) -> None:
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]
@@ -239,12 +263,13 @@ class Estimator(BaseEstimator):
         budget = settings().cache_bytes
         key = parameter_key(self, context) if budget > 0 and len(X) > 0 and self._cacheable() else None
         if key is None:
-            return self._fit_data(X, context)
+            return self._fit_named(X, context, lambda i: datum_name(X, i))
         keys = [(key, digest) for digest in data_digests(X)]
         found = [fits.get(k) for k in keys]
         missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
         if len(missing):
-            batch = self._fit_data(X if len(missing) == len(X) else X[missing], context)
+            part = X if len(missing) == len(X) else X[missing]
+            batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
             size = batch.nbytes // len(missing) + 200
             for row, i in enumerate(missing):
                 found[i] = (batch, row)
@@ -275,6 +300,10 @@ class Estimator(BaseEstimator):
     def _cacheable(self) -> bool:
         state = getattr(self, "random_state", 0)
         return state is None or isinstance(state, int | np.integer)
+
+    def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
+        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by, for messages."""
+        return self._fit_data(X, context)
 
     def _fit_data(self, X: Any, context: Context) -> Any:
         return self._fit_alone(*segments(X), context)

@@ -29,6 +29,11 @@ class Family(Batch):
         """Return the singular of this plural: the estimator that knows what its data look like."""
         raise NotImplementedError(f"{type(self).__name__} must write estimator()")
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution."""
+        raise NotImplementedError(f"{type(self).__name__} must write n_parameters")
+
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
             raise TypeError(f"expected {type(self).__name__} on the other side, got {type(other).__name__}")
@@ -128,6 +133,10 @@ class ExponentialFamily(Family):
         ends = self.dual(mu)[..., :, None] + other.dual(nu)[..., None, :]
         return ends / 2 - self.dual(middle)
 
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        return [f"parameter[{i}]" for i in range(int(self.natural_parameters.shape[-1]))]
+
     def fisher_scores(self, x: Array) -> Array:
         """Gradient of the log density in the parameters at every point, ``(*B, n, T, P)`` (FK-3).
 
@@ -147,6 +156,11 @@ class ExponentialFamily(Family):
     def _require_members(self) -> None:
         if 0 in self.shape:
             raise ValueError(f"this batch of {type(self).__name__} is empty: there is nothing to pool")
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution."""
+        return int(self.natural_parameters.shape[-1])
 
     def _crossable(self, x: Array) -> tuple[Self, Array]:
         return (self if self.shape else self.reshape(1)), x
@@ -181,16 +195,32 @@ def is_number(value: Any) -> bool:
         return False
 
 
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Whether ``value`` is a whole number, ``least`` or more."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
 def check_rho(rho: float) -> None:
     """Raise unless ``rho`` is a positive finite number."""
+    _check_constant("rho", rho)
     if not is_number(rho) or float(rho) <= 0:
         raise ValueError(f"rho = {rho!r}: the power of a probability product kernel must be a positive number")
 
 
 def check_gamma(gamma: float) -> None:
     """Raise unless ``gamma`` is a nonnegative finite number."""
+    _check_constant("gamma", gamma)
     if not is_number(gamma) or float(gamma) < 0:
         raise ValueError(f"gamma = {gamma!r}: the base kernel exp(-gamma |x - y|^2) needs gamma >= 0")
+
+
+def _check_constant(name: str, value: Any) -> None:
+    """Raise where ``value`` is a tensor that waits for a gradient, which would silently not come."""
+    if getattr(value, "requires_grad", False):
+        raise TypeError(
+            f"{name} is a tensor that requires a gradient, and kernels have gradients in the parameters of models "
+            f"alone: give {name}.item(), and search it by cross-validation"
+        )
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
@@ -198,3 +228,20 @@ def random_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
     return np.random.default_rng(random_state)
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise unless ``random_state`` is a whole number, None or a generator."""
+    generator = isinstance(random_state, np.random.RandomState | np.random.Generator)
+    if not (random_state is None or generator or is_whole(random_state, 0)):
+        raise ValueError(
+            f"random_state = {random_state!r}: give a whole number, 0 or more, None, or a NumPy Generator or "
+            "RandomState"
+        )
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed of fits that must be the same again: a whole number, 0 for None, or one from a generator."""
+    if isinstance(random_state, np.random.RandomState | np.random.Generator):
+        return int(random_generator(random_state).integers(2**31 - 1))
+    return 0 if random_state is None else int(random_state)

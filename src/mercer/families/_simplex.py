@@ -28,6 +28,11 @@ class Simplex(ExponentialFamily):
         """Number of outcomes."""
         return int(self.probability.shape[-1])
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution: one less than outcomes."""
+        return self.dimension - 1
+
     # -- the exponential family ------------------------------------------------------------------------
 
     @property
@@ -70,6 +75,12 @@ class Simplex(ExponentialFamily):
         outside = p @ xp.matrix_transpose(xp.astype(q == 0, p.dtype))
         return self._draws * xp.where(outside > 0, xp.inf, value)
 
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        alphabet = getattr(self, "alphabet", None)
+        outcomes = range(self.dimension) if alphabet is None else alphabet.symbols
+        return [f"probability[{outcome}]" for outcome in outcomes]
+
     def fisher_information(self) -> Array:
         """Information of the logits, s (diag a - a a') (FK-3)."""
         p = self.probability
@@ -110,8 +121,11 @@ def check_sums(total: Floats, dtype: Any, what: str) -> None:
 
 def normalised(counts: Floats, fallback: Any) -> Floats:
     """Divide every row by its sum; a row of zeros becomes ``fallback``."""
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), fallback)
+    total = np.einsum("...k->...", counts)[..., None]  # several times the speed of a sum over a short last axis
+    visited = total > 0
+    if visited.all():
+        return np.asarray(counts / total)
+    return np.where(visited, counts / np.where(visited, total, 1.0), fallback)
 
 
 def drawn(upper: Floats, uniform: Floats) -> Floats:

@@ -167,6 +167,10 @@ class Bernoullis(ExponentialFamily):
         """Scores of the log odds: answers minus probabilities, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
         return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
 
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        return [f"log_odds[{i}]" for i in range(self.dimension)]
+
     def fisher_information(self) -> Array:
         """Information of the log odds: diagonal, p (1 - p) (FK-3)."""
         p = self.probability
@@ -227,6 +231,9 @@ class Bernoulli(FamilyEstimator):
     def template(self, context: Context) -> Bernoullis:
         """Return fair coins."""
         return Bernoullis._make(probability=np.full(context.dimension, 0.5))
+
+    def _even(self, x: Any, context: Context) -> Bernoullis:
+        return self.template(context).reshape(1)
 
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix or `Sequences` of 0/1 values."""

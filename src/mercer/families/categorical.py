@@ -197,6 +197,10 @@ class Categorical(Estimator):
         pooled = self._from_counts(counts, bare, None, shrink=False)[:, 0]
         return replace(bare, pooled=pooled)
 
+    def _even(self, x: Any, context: Context) -> Categoricals:
+        k = context.dimension
+        return Categoricals._make(probability=np.full((1, k), 1.0 / k), alphabet=context.alphabet)
+
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
             raise ValueError(

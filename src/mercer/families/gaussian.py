@@ -91,6 +91,12 @@ class Gaussians(ExponentialFamily):
         return int(self.mean.shape[-1])
 
     @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution: means, and entries of the covariance by structure."""
+        d = self.dimension
+        return d + {"full": d * (d + 1) // 2, "diagonal": d, "isotropic": 1}[self.structure]
+
+    @property
     def tile_hint(self) -> int:  # type: ignore[override]
         """Rows of a tile: many for the compiled loop, else as many as keep the planes in the cache."""
         if self._in_lanes():
@@ -305,6 +311,14 @@ class Gaussians(ExponentialFamily):
                 spread = xp.sum(spread, axis=-1, keepdims=True)
             value = xp.concat([g, spread], axis=-1)
         return value if self.shape else value[..., 0, :, :]
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        d = self.dimension
+        means = [f"mean[{i}]" for i in range(d)]
+        if self.structure == "full":
+            return means + [f"covariance[{i}, {j}]" for i in range(d) for j in range(i, d)]
+        return means + (["log_sd"] if self.structure == "isotropic" else [f"log_sd[{i}]" for i in range(d)])
 
     def fisher_information(self) -> Array:
         """Information matrices of the parametrisation of `fisher_scores`, ``(*B, P, P)``."""
@@ -541,10 +555,13 @@ class Gaussian(FamilyEstimator):
         x, _ = segments(X)
         if len(x) == 0:
             raise ValueError("there is nothing to learn from: every datum is empty")
-        with np.errstate(invalid="ignore"):
-            center = np.nanmean(x, axis=0) if np.isnan(x).any() else x.mean(axis=0)
-            scale = np.nanvar(x, axis=0) if np.isnan(x).any() else x.var(axis=0)
-        center, scale = np.nan_to_num(center), np.nan_to_num(scale)
+        if np.isnan(x).any():
+            seen = ~np.isnan(x)  # a coordinate that nobody saw has the centre and the spread 0
+            count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)
+            center = np.where(seen, x, 0.0).sum(axis=0) / count
+            scale = (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
+        else:
+            center, scale = x.mean(axis=0), x.var(axis=0)
         floor = self.floor * _power_of_two(_varying(float(np.mean(scale)), center, scale.dtype))
         grid = 8 * np.sqrt(
             [_power_of_two(_varying(float(v), c, scale.dtype)) for v, c in zip(scale, center, strict=True)]

@@ -318,6 +318,10 @@ class Multinomial(Estimator):
         pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
         return replace(bare, pooled=pooled)
 
+    def _even(self, x: Any, context: Context) -> Multinomials:
+        k = context.dimension
+        return Multinomials._make(probability=np.full((1, k), 1.0 / k), trials=self.trials, alphabet=None)
+
     def _check_data(self, X: Any, offsets: Floats) -> None:
         x, _ = _within_range(segments(X)[0])
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)

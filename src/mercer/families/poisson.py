@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,10 @@ from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, observed_scores, random_generator
+from mercer.families._family import ExponentialFamily, check_gamma, check_rho, observed_scores, random_generator
+
+MOST_COUNTS = 4096
+"""Counts that a mean map may sum over."""
 
 
 class Poissons(ExponentialFamily):
@@ -25,7 +29,8 @@ class Poissons(ExponentialFamily):
     Notes
     -----
     Probability product (PPK-3.6): :math:`\exp(-\tfrac12(\sqrt\lambda-\sqrt{\lambda'})^2)` at rho = 1/2,
-    :math:`e^{-(\lambda+\lambda')} I_0(2\sqrt{\lambda\lambda'})` at rho = 1, a series otherwise.
+    :math:`e^{-(\lambda+\lambda')} I_0(2\sqrt{\lambda\lambda'})` at rho = 1, a series otherwise. Mean map (GMMK-10d): a
+    sum over the counts of both, for rates up to a few thousand.
 
     Examples
     --------
@@ -122,6 +127,15 @@ class Poissons(ExponentialFamily):
             value = value + _log_product(self.rate[..., :, None, i], other.rate[..., None, :, i], rho)
         return value
 
+    def log_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-10d)."""
+        check_gamma(gamma)
+        self._check_pair(other)
+        value: Any = 0.0
+        for i in range(self.dimension):
+            value = value + _log_mean_map(self.rate[..., i], other.rate[..., i], float(gamma))
+        return value
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
         self._check_pair(other)
@@ -146,6 +160,10 @@ class Poissons(ExponentialFamily):
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the log rates: counts minus rates, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
         return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        return [f"log_rate[{i}]" for i in range(self.dimension)]
 
     def fisher_information(self) -> Array:
         """Information of the log rates: diagonal, the rates (FK-3)."""
@@ -193,6 +211,11 @@ class Poisson(FamilyEstimator):
     def template(self, context: Context) -> Poissons:
         """Return unit rates."""
         return Poissons._make(rate=np.ones(context.dimension))
+
+    def _even(self, x: Any, context: Context) -> Poissons:
+        seen = ~np.isnan(x)
+        rate = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
+        return Poissons._make(rate=rate[None])
 
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix or `Sequences` of nonnegative counts."""
@@ -276,6 +299,41 @@ def _series(mean: Array, rho: float) -> Array:
         term = xp.exp(2 * rho * (_log_term(xp.where(inside, n, xp.zeros_like(n)), mean) - largest))
         value = value + xp.where(inside, term, xp.zeros_like(term))
     return xp.log(value * stride) + 2 * rho * largest
+
+
+def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
+    """Log of the sum over counts m, n of p(m) q(n) exp(-gamma (m - n)^2), for rates ``(*B, I)`` and ``(*B, J)``.
+
+    Of all terms only the probabilities fall off, so that counts which no rate reaches may be left out, and all below
+    stay: where rates differ and gamma is large, small counts are what two laws share. First p is smoothed, then every
+    pair is summed. Counts come one by one: further ones, which a tile with larger rates has, change no bit.
+    """
+    xp = namespace(a, b)
+    if gamma == 0:
+        return xp.zeros_like(a[..., :, None] + b[..., None, :])
+    widest = max(float(to_numpy(xp.max(side))) if 0 not in side.shape else 0.0 for side in (a, b))
+    size = int(widest) + _steps(widest, 0.5).stop
+    if size > MOST_COUNTS:
+        raise ValueError(
+            f"the mean map of Poissons sums over all counts, and a rate of {widest:.6g} asks for {size} of them, more "
+            f"than {MOST_COUNTS}: divide the counts by a constant, or use ProbabilityProduct"
+        )
+    counts = xp.arange(size, dtype=a.dtype, device=a.device)
+    p, q = (_log_term(counts, side[..., None]) for side in (a, b))
+    smooth = _summed(lambda m: p[..., m, None] - gamma * (counts - counts[m]) ** 2, size)
+    return _summed(lambda n: smooth[..., :, None, n] + q[..., None, :, n], size)
+
+
+def _summed(log_term: Callable[[int], Array], size: int) -> Array:
+    """Log of the sum of exp(log_term(0)), ..., one after the other."""
+    top = log_term(0)  # finite: a count of zero is never impossible
+    xp = namespace(top)
+    for n in range(1, size):
+        top = xp.maximum(top, log_term(n))
+    value = xp.exp(log_term(0) - top)
+    for n in range(1, size):
+        value = value + xp.exp(log_term(n) - top)
+    return xp.log(value) + top
 
 
 def _steps(mean: float, rho: float) -> range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,12 +101,12 @@ def diagnose(K: Any, y: Any = None) -> Diagnosis:
 length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or \
 EmpiricalMap(kernel), Tempered(kernel).
     """
-    K = psd.square(K)
+    K, scale = _scaled(psd.square(K))
     n = len(K)
     diagonal = np.diag(K)
     if np.any(diagonal <= 0):
         i = int(np.flatnonzero(diagonal <= 0)[0])
-        raise ValueError(f"object {i} has the self-kernel {diagonal[i]:.3g}: a diagnosis needs positive ones")
+        raise ValueError(f"object {i} has the self-kernel {scale * diagonal[i]:.3g}: a diagnosis needs positive ones")
     root = np.sqrt(diagonal)
     normalised = K / root / root[:, None]
     if n < 2:
@@ -116,6 +116,7 @@ EmpiricalMap(kernel), Tempered(kernel).
     quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
     rank = float(np.trace(K) ** 2 / np.sum(K * K))
     found = psd.check(K)
+    found = replace(found, smallest=scale * found.smallest, largest=scale * found.largest)
     if abs(quantiles[0.5]) < DOMINATED:
         warnings.warn(DOMINANCE, DiagonalDominanceWarning, stacklevel=2)
     return Diagnosis(
@@ -174,18 +175,25 @@ def alignment(K: Any, y: Any) -> float:
     >>> round(mc.gram.alignment(y[:, None] == y, y), 6)
     1.0
     """
-    K, y = np.asarray(to_numpy(K), dtype=float), np.asarray(y)
+    (K, _), y = _scaled(psd.square(K)), np.asarray(to_numpy(y))
     if y.shape != (len(K),):
         raise ValueError(f"labels of shape {y.shape} for a Gram matrix of {len(K)} objects")
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError(f"target {int(np.flatnonzero(~np.isfinite(y))[0])} is not finite")
+        y = y / (float(np.abs(y).max()) or 1.0)
         target = np.outer(y, y)
     else:
         target = (y[:, None] == y).astype(float)
     a, b = _centred(K), _centred(target)
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(np.sum(a * b)) / norm if norm > 0 else 0.0
+
+
+def _scaled(K: Any) -> tuple[Any, float]:
+    """Return a matrix whose largest entry is 1, and what it was: squares of 1e-170 or 1e300 are no numbers."""
+    scale = float(np.abs(K).max()) or 1.0
+    return K / scale, scale
 
 
 def _centred(K: Any) -> Any:

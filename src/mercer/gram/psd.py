@@ -106,7 +106,12 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
 
 def square(K: Any) -> np.ndarray[Any, Any]:
     """Return ``K`` as a finite symmetric NumPy matrix, or raise a sentence."""
-    K = np.asarray(to_numpy(K), dtype=float)
+    if callable(K):
+        raise TypeError(f"{type(K).__name__} is a kernel, and a Gram matrix is needed: give kernel(X)")
+    K = np.asarray(to_numpy(K))
+    if K.dtype.kind == "c":
+        raise TypeError("the Gram matrix holds complex numbers, and kernels are real: pass its real part, K.real")
+    K = K.astype(float)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
         raise ValueError(f"expected a square Gram matrix, got an array of shape {K.shape}")
     if not np.isfinite(K).all():
@@ -115,4 +120,4 @@ def square(K: Any) -> np.ndarray[Any, Any]:
     scale = float(np.abs(K).max()) or 1.0
     if np.abs(K - K.T).max() > 1e-6 * scale:
         raise ValueError("the matrix is not symmetric: a Gram matrix of training data is, a cross-Gram is not")
-    return (K + K.T) / 2
+    return K / 2 + K.T / 2  # their sum could overflow

@@ -21,7 +21,7 @@ from mercer.families._family import is_number
 from mercer.gram._engine import fill
 from mercer.gram._memo import gather
 from mercer.kernels._changes import check_unchanged, values_of
-from mercer.kernels._data import arrived, check_libraries, hashable, joined, len_of, some
+from mercer.kernels._data import arrived, check_libraries, hashable, joined, len_of, named, some
 
 Floats = np.ndarray[Any, Any]
 
@@ -69,6 +69,8 @@ class Kernel(TransformerMixin, BaseEstimator):
     normalize: bool = False
     zero: str = "raise"
     _memoize: ClassVar[bool] = True
+    _why_zero: ClassVar[str] = ""
+    """Half a sentence in brackets: what an object of zero norm is like."""
 
     # -- what a subclass writes ------------------------------------------------------------------------
 
@@ -312,20 +314,23 @@ class Kernel(TransformerMixin, BaseEstimator):
         bad = np.argwhere(np.isnan(values) | (values == np.inf))
         if len(bad):
             raise ValueError(
-                f"object {bad[0][-1]} has no finite self-kernel ({values[tuple(bad[0])]}): it cannot be normalised"
+                f"{named(source, bad[0][-1])} has no finite self-kernel ({values[tuple(bad[0])]}): it cannot be "
+                "normalised"
             )
         zero = values == -np.inf if self.domain == "log" else values <= 0
         if not zero.any():
             return Prepared(operand, norm)
         if self.domain == "linear" and values.min() < -1e-10 * np.abs(values).max():
             raise ValueError(
-                f"object {int(np.argmin(values))} has the self-kernel {values.min():.4g} under {type(self).__name__}, "
-                "which is not positive semi-definite and cannot be normalised: wrap the kernel in mc.Repaired first"
+                f"{named(source, int(np.argmin(values)))} has the self-kernel {values.min():.4g} under "
+                f"{type(self).__name__}, which is not positive semi-definite and cannot be normalised: wrap the kernel "
+                "in mc.Repaired first"
             )
         if self.zero == "raise":
             raise ValueError(
-                f"object {np.argwhere(zero)[0][-1]} has zero norm under {type(self).__name__}, so it cannot be "
-                "normalised: leave it out, set zero='zero' to let it resemble nothing, or normalize=False"
+                f"{named(source, np.argwhere(zero)[0][-1])} has zero norm under {type(self).__name__}"
+                f"{self._why_zero}, so it cannot be normalised: leave it out, set zero='zero' to let it resemble "
+                "nothing, or normalize=False"
             )
         mask = beside(norm, zero)
         harmless = xp.zeros_like(norm) if self.domain == "log" else xp.ones_like(norm)
@@ -434,8 +439,3 @@ class Kernel(TransformerMixin, BaseEstimator):
         return Scaled(self, other) if is_number(other) else NotImplemented
 
     __rmul__ = __mul__
-
-
-def is_whole(value: Any, least: int) -> bool:
-    """Whether ``value`` is a whole number, ``least`` or more."""
-    return is_number(value) and float(value) == int(value) and int(value) >= least

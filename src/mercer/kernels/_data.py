@@ -22,6 +22,14 @@ def len_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def named(source: Any, i: int) -> str:
+    """Name an object for a message: a sequence by its id, all else by its place."""
+    while hasattr(source, "parts"):  # of a compound kernel: views of the same objects
+        source = source.parts[0]
+    sequences = getattr(source, "X", source)  # posteriors hold theirs
+    return sequences.name(i) if isinstance(sequences, Sequences) else f"object {i}"
+
+
 def arrived(X: Any) -> Any:
     """Return what a user passed as something that can be read twice: iterators as lists, `mc.objects` unwrapped."""
     if hasattr(X, "__next__"):

@@ -141,11 +141,10 @@ def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: A
 
 def _as_sequences(drawn: Floats, alphabet: Any) -> Sequences:
     """Make sequences of draws ``(size, length, ...)``; -1 fills what ended earlier."""
+    if alphabet is not None:
+        return Sequences.from_codes(drawn, alphabet)
     size, length = drawn.shape[:2]
-    if alphabet is None:
-        return Sequences._make(drawn.reshape(size * length, -1), np.arange(size + 1) * length, None, None)
-    offsets = np.append(0, np.cumsum((drawn >= 0).sum(axis=1)))
-    return Sequences._make(drawn[drawn >= 0].astype(np.int32), offsets, alphabet, None)
+    return Sequences._make(drawn.reshape(size * length, -1), np.arange(size + 1) * length, None, None)
 
 
 # -- closed forms -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 from sklearn.base import clone
@@ -13,9 +14,12 @@ from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.families._coupling import Coupling
 from mercer.families._estimator import Estimator
-from mercer.families._family import is_number
-from mercer.kernels._base import Kernel, is_whole
-from mercer.models._discount import Discounted
+from mercer.families._family import is_number, is_whole
+from mercer.kernels._base import Kernel
+from mercer.models._discount import Discounted, check_lengths
+
+LONGEST = 10_000_000
+"""Observations of the longest sequences that are compared."""
 
 
 class ModelKernel(Kernel):
@@ -99,14 +103,14 @@ class CoupledKernel(ModelKernel):
         return operand
 
     def _tile(self, a: Any, b: Any) -> Array:
-        return self._single(a.pair(b), 2)
+        return self._single(a, a.pair(b))
 
     def _self(self, a: Any) -> Array:
-        return self._single(a.alone(), 1)
+        return self._single(a, a.alone())
 
-    def _single(self, values: Array, axes: int) -> Array:
+    def _single(self, operand: Any, values: Array) -> Array:
         """Drop the axis of lengths, of which there is one."""
-        return values[0, ...] if self._path is None and len(values.shape) == axes + 1 else values
+        return values[0, ...] if self._path is None and _by_length(operand) else values
 
     def path(self, X: Any, Y: Any = None, *, lengths: Any, log: bool = False) -> Array:
         """Return the kernels of several lengths, from one sweep over the longest.
@@ -138,16 +142,19 @@ class CoupledKernel(ModelKernel):
         >>> mc.ProbabilityProduct(rho=1.0).path(models, lengths=[1, 2, 10])[:, 0, 1].round(4)
         array([0.7809, 0.6098, 0.0843])
         """
-        asked = [lengths] if is_number(lengths) else list(lengths)
+        asked = [lengths] if is_number(lengths) else list(lengths) if isinstance(lengths, Iterable) else []
         wrong = [length for length in asked if not is_whole(length, 1)]
         if wrong or not asked:
             raise ValueError(f"lengths = {lengths!r}: give one or more numbers of observations, each 1 or more")
         distinct = sorted({int(length) for length in asked})
-        kernel, left, right = self.sources(X, Y)
+        _check_longest("lengths", distinct[-1])
+        asking = copy.copy(self)
+        asking._path = tuple(distinct)  # so that its own length does not matter
+        kernel, left, right = asking.sources(X, Y)
         kernel = copy.copy(kernel)
-        kernel._path = tuple(distinct)
+        kernel._path = asking._path
         a, b = kernel._prepared(left), None if right is None else kernel._prepared(right)
-        if len(a.operand[:1].alone().shape) == 1:
+        if not _by_length(a.operand):
             raise TypeError(
                 f"{type(left).__name__} has no path over lengths, because it is no model of sequences: use the kernel "
                 "itself"
@@ -162,12 +169,33 @@ class CoupledKernel(ModelKernel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.length is None or isinstance(self.length, Discounted) or is_whole(self.length, 1):
+        if self.length is None:
+            if self._path is None and self.model is not None and self.model.of_sequences:
+                check_lengths(None)  # now, rather than when all models are fitted
+            return
+        if isinstance(self.length, Discounted):
+            return
+        if is_whole(self.length, 1):
+            _check_longest("length", int(self.length))
             return
         raise ValueError(
             f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more, or "
             "mc.Discounted(0.9) for all lengths"
         )
+
+
+def _check_longest(name: str, length: int) -> None:
+    """Raise where a kernel would take hours, a step for every observation."""
+    if length > LONGEST:
+        raise ValueError(
+            f"{name} = {length} is more than {LONGEST}, and every observation is a step of the computation: give a "
+            "smaller one, or length=mc.Discounted(0.9) for all lengths"
+        )
+
+
+def _by_length(operand: Any) -> bool:
+    """Whether the operand is of a model of sequences: its answers have a first axis of lengths."""
+    return bool(getattr(operand, "by_length", False))
 
 
 class SharedModelKernel(Kernel):

@@ -14,8 +14,6 @@ from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import family_scores, posterior_scores
 from mercer.models.hmm import HMMs
 
-SPARSE_ORDER = 3
-"""Markov chains of this order and above have sparse scores: few of their contexts occur in a sequence."""
 DENSE = 1 << 27
 """Numbers of a matrix of scores that may be made dense: 1 GiB."""
 
@@ -62,8 +60,7 @@ def _scores(models: Any, X: Any, parametrization: str) -> Any:
     if is_posterior(X):
         return posterior_scores(models, X, parametrization)
     if is_sequential(models):
-        options = {"sparse": True} if getattr(models, "order", 0) >= SPARSE_ORDER else {}
-        return models.sequence_scores(X, parametrization, **options)
+        return models.sequence_scores(X, parametrization)
     x, offsets = segments(X)
     return family_scores(models, x, offsets, parametrization)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,20 @@ def _as_array(confounds: Any) -> Floats:
 def _column(column: Any, title: Any) -> Floats:
     values = np.asarray(column)
     if values.dtype.kind not in "biuf":
+        times = [value for value in values if isinstance(value, date | timedelta | np.datetime64 | np.timedelta64)]
+        if times:
+            raise ValueError(
+                f"confound {title!r} holds the date or time {str(times[0])!r}, which is no number: turn dates into "
+                "numbers of days"
+            )
         try:
             if values.dtype.kind == "c" or any(isinstance(value, str) for value in values):
                 raise ValueError
             values = values.astype(float)
         except (TypeError, ValueError):
+            wrong = values[0].item() if isinstance(values[0], np.generic) else values[0]  # 'a', not np.str_('a')
             raise ValueError(
-                f"confound {title!r} holds {values[0]!r}, which is no number: turn categories into columns of 0 and 1, "
+                f"confound {title!r} holds {wrong!r}, which is no number: turn categories into columns of 0 and 1, "
                 "with sklearn.preprocessing.OneHotEncoder or pandas.get_dummies"
             ) from None
     values = values.astype(float)

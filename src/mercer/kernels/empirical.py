@@ -11,8 +11,8 @@ from mercer._array import Array, safe_log
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._coupling import InnerLeaf
-from mercer.families._family import check_gamma
-from mercer.kernels._base import Kernel, is_whole
+from mercer.families._family import check_gamma, is_whole
+from mercer.kernels._base import Kernel
 from mercer.kernels._operands import squared_distances
 
 Floats = np.ndarray[Any, Any]

@@ -7,20 +7,18 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context
-from mercer.families._family import is_number
+from mercer.families._family import check_seed, is_number, is_whole, seed_of
 from mercer.families.multinomial import Multinomials
 from mercer.kernels import _information as information_
-from mercer.kernels._base import Kernel, is_whole
-from mercer.kernels._data import len_of
+from mercer.kernels._base import Kernel
+from mercer.kernels._classes import classes_of, shared_alphabet
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._score_rows import dense, has_scores, is_posterior, is_sequential, lengths_of, score_rows
@@ -56,8 +54,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         Added to an estimated information, as a fraction of its mean diagonal; 0 takes the pseudo-inverse.
     n_samples : int, default=10000
         Points, or sequences as long as the training data's, drawn from every model for ``information="sampled"``.
-    random_state : int or None, default=0
-        Seed of these draws.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of these draws; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
@@ -94,6 +92,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     (3, 3)
     """
 
+    _why_zero = " (nothing in it was observed, or it is just what the model expects)"
+
     def __init__(
         self,
         model: Any = None,
@@ -103,7 +103,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         power: float = 1.0,
         ridge: float = 1e-3,
         n_samples: int = 10_000,
-        random_state: int | None = 0,
+        random_state: Any = 0,
         normalize: bool = True,
         zero: str = "raise",
         by_class: bool = False,
@@ -181,6 +181,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean information, 0 or more")
         if not is_whole(self.n_samples, 1):
             raise ValueError(f"n_samples = {self.n_samples!r}: give the number of points to draw, 1 or more")
+        check_seed(self.random_state)
 
     @staticmethod
     def _check_scores(model: Any) -> None:
@@ -232,20 +233,13 @@ class Fisher(InnerProducts, SharedModelKernel):
         self._whiten = self._metric(X)
 
     def _learn_classes(self, X: Any, y: Any) -> None:
-        if y is None:
-            raise ValueError("Fisher(by_class=True) fits one model to every class: call fit(X, y) with the classes")
-        check_classification_targets(y)
-        y = column_or_1d(y)
-        if len(y) != len_of(X):
-            raise ValueError(f"there are {len_of(X)} data and {len(y)} classes of them: give one for each")
-        self.classes_, member = np.unique(y, return_inverse=True)
+        self.classes_, members = classes_of(X, y, "Fisher(by_class=True)")
         self.__dict__.pop("context_", None)
-        alphabet = getattr(X, "alphabet", None)
-        if alphabet is not None:  # found in all data, and known to every class
-            self.context_ = Context(len(alphabet), alphabet)
+        context = shared_alphabet(X)
+        if context is not None:
+            self.context_ = context
         models = []
-        for c in range(len(self.classes_)):
-            own = X[np.flatnonzero(member == c)]
+        for own in (X[places] for places in members):
             fitted = clone(self.model)
             fitted._check_parameters()
             models.append(fitted._fit_shared(own, fitted.context(own)))
@@ -272,7 +266,7 @@ class Fisher(InnerProducts, SharedModelKernel):
                 )
             metric, values = information_.exact(models, self.parametrization)
         elif self.information == "sampled":
-            size, seed = int(self.n_samples), self.random_state
+            size, seed = int(self.n_samples), seed_of(self.random_state)
             if is_sequential(models):
                 draws = information_.draw_sequences(models, lengths_of(X), size, seed)
             else:

@@ -6,14 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, logsumexp, safe_log
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator
+from mercer.families._estimator import Estimator
 from mercer.families._segments import datum_name
-from mercer.kernels._data import arrived, len_of
+from mercer.kernels._classes import classes_of, shared_alphabet
+from mercer.kernels._data import arrived
 
 
 class LikelihoodRatio(ClassifierMixin, BaseEstimator):
@@ -23,8 +23,9 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
     ----------
     model : estimator
         What is fitted to the data of every class: `HMM`, `MarkovChain`, `Gaussian`, `Mixture`, ...
-    priors : {"empirical", "uniform"} or array of shape (C,), default="empirical"
-        Probabilities of the classes: their shares of the training data, equal, or given in the order of ``classes_``.
+    priors : {"empirical", "uniform"}, array of shape (C,) or None, default="empirical"
+        Probabilities of the classes: their shares of the training data (None means the same), equal, or given in the
+        order of ``classes_``.
     zero : {"raise", "prior"}, default="raise"
         What a datum gets that is impossible under every model: an error, or the probabilities of the classes.
 
@@ -68,23 +69,11 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
             Classes.
         """
         self._check_parameters()
-        if y is None:
-            raise ValueError("LikelihoodRatio requires y to be passed, but the target y is None: give the classes")
         X = self._accept(X, reset=True)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if len(y) != len_of(X):
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {len_of(X)} data, {len(y)} classes of "
-                "them; give one for each"
-            )
-        self.classes_, member = np.unique(y, return_inverse=True)
-        self.priors_ = self._class_priors(np.bincount(member))
-        alphabet = getattr(X, "alphabet", None)  # found in all data, and known to every class
-        self._context = None if alphabet is None else Context(len(alphabet), alphabet)
-        self.estimators_ = []
-        for c in range(len(self.classes_)):
-            self.estimators_.append(clone(self.model).fit(_plain(X[np.flatnonzero(member == c)])))
+        self.classes_, members = classes_of(X, y, "LikelihoodRatio")
+        self.priors_ = self._class_priors(np.array([len(places) for places in members]))
+        self._context = shared_alphabet(X)
+        self.estimators_ = [clone(self.model).fit(_plain(X[places])) for places in members]
         return self
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
@@ -107,10 +96,16 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
             )
 
     def _class_priors(self, counts: Floats) -> Floats:
-        if isinstance(self.priors, str):
+        if self.priors is None or isinstance(self.priors, str):
             counts = np.ones(len(counts)) if self.priors == "uniform" else counts
             return np.asarray(counts / counts.sum())
-        priors = np.asarray(self.priors, dtype=float)
+        try:
+            priors = np.asarray(self.priors, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"priors = {self.priors!r}: give a list of {len(counts)} probabilities, in the order of classes_, "
+                "'empirical' or 'uniform'"
+            ) from None
         good = priors.shape == counts.shape and np.all(priors >= 0) and abs(priors.sum() - 1) < 1e-6
         if not good:
             raise ValueError(f"priors = {self.priors!r}: give {len(counts)} probabilities that sum to one")

@@ -20,7 +20,7 @@ class MeanMap(CoupledKernel):
         Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
     gamma : float, default=1.0
         Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
-    length : int, Discounted or None, default=None
+    length : int, Discounted or None, default=10
         Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
         at once; families ignore it. `path` gives many lengths in one sweep.
     normalize : bool, default=True
@@ -48,7 +48,7 @@ class MeanMap(CoupledKernel):
         self,
         model: Any = None,
         gamma: float = 1.0,
-        length: int | Discounted | None = None,
+        length: int | Discounted | None = 10,
         normalize: bool = True,
         zero: str = "raise",
     ) -> None:
@@ -59,7 +59,7 @@ class MeanMap(CoupledKernel):
         self.zero = zero
 
     def _coupling(self) -> Smoothed:
-        return Smoothed(self.gamma)
+        return Smoothed(float(self.gamma))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

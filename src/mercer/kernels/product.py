@@ -20,7 +20,7 @@ class ProbabilityProduct(CoupledKernel):
         Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
     rho : float, default=0.5
         The power: 1/2 is the Bhattacharyya kernel, 1 the expected likelihood.
-    length : int, Discounted or None, default=None
+    length : int, Discounted or None, default=10
         Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
         at once; families ignore it. `path` gives many lengths in one sweep.
     normalize : bool, default=True
@@ -51,7 +51,7 @@ class ProbabilityProduct(CoupledKernel):
         self,
         model: Any = None,
         rho: float = 0.5,
-        length: int | Discounted | None = None,
+        length: int | Discounted | None = 10,
         normalize: bool = True,
         zero: str = "raise",
     ) -> None:
@@ -62,7 +62,7 @@ class ProbabilityProduct(CoupledKernel):
         self.zero = zero
 
     def _coupling(self) -> Product:
-        return Product(self.rho)
+        return Product(float(self.rho))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

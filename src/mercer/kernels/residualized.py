@@ -112,6 +112,16 @@ class Residualized(_Trained):
             Ignored by most kernels.
         confounds : array or data frame of shape (N, c) or (N,)
             Numbers, a row for every object. Categories go through a one-hot encoder first.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> X, age = np.array([[1.0], [2.0], [3.5]]), [20.0, 40.0, 60.0]
+        >>> kernel = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=age)
+        >>> kernel.transform(X, confounds=age).round(3)  # what age does not explain
+        array([[ 0.007, -0.014,  0.007],
+               [-0.014,  0.028, -0.014],
+               [ 0.007, -0.014,  0.007]])
         """
         return super().fit(self._beside(X, confounds), y)
 
@@ -192,6 +202,9 @@ class Residualized(_Trained):
     def _learn_confounds(self, values: Floats) -> None:
         """Learn an orthonormal basis U of the confounds' columns, and how to find an object's coordinates in it."""
         n = len(values)
+        # A column's largest value comes near 1, so that squares are numbers; by a power of two, which rounds nothing.
+        self._exponents = np.frexp(np.abs(values).max(axis=0, initial=0.0))[1]
+        values = np.ldexp(values, -self._exponents)
         self._middle_of_confounds = values.mean(axis=0) if self.intercept else np.zeros(values.shape[1])
         columns = values - self._middle_of_confounds
         # A column is constant where nothing but rounding is left of it.
@@ -214,7 +227,7 @@ class Residualized(_Trained):
 
     def _coordinates(self, values: Floats) -> Floats:
         """Return q(x), ``(N, rank)``, with w(x) = q(x) U' the weights of the training objects in what is taken out."""
-        found = (values - self._middle_of_confounds) @ self._axes
+        found = (np.ldexp(values, -self._exponents) - self._middle_of_confounds) @ self._axes
         return np.column_stack([np.full(len(found), len(self._basis) ** -0.5), found]) if self.intercept else found
 
     def _learn_gram(self, inner: Any) -> None:

@@ -14,7 +14,8 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data._windows import windows_of
 from mercer.families._csr import CSRRows
-from mercer.kernels._base import Kernel, is_whole
+from mercer.families._family import is_whole
+from mercer.kernels._base import Kernel
 from mercer.kernels._operands import InnerProducts, Rows
 
 DENSE_COLUMNS = 1024
@@ -96,7 +97,7 @@ class Spectrum(InnerProducts, Kernel):
         X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
         if X.alphabet is None:
             raise TypeError("Spectrum compares symbols, and these are vectors: use EmpiricalMeanMap, or pass strings")
-        if float(len(X.alphabet)) ** int(self.k) >= 2.0**63:
+        if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach it at 63, one never
             raise ValueError(
                 f"there are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
                 f"{X.alphabet.describe()}, more than can be numbered: lower k"
@@ -123,12 +124,12 @@ class Spectrum(InnerProducts, Kernel):
         if columns <= DENSE_COLUMNS:
             cells = np.bincount(found.owner * columns + found.code, minlength=len(source) * columns)
             counts = cells.reshape(len(source), columns).astype(float)
-            return Rows(counts @ self._near(np.arange(columns), columns).toarray() if self.mismatches else counts)
+            return Rows(self._spread(counts, np.arange(columns), columns).toarray() if self.mismatches else counts)
         ones = np.ones(len(found.code))
         if self.mismatches:
             windows, place = np.unique(found.code, return_inverse=True)
             rows = sparse.csr_array((ones, (found.owner, place)), shape=(len(source), len(windows)))
-            rows = rows @ self._near(windows, columns)
+            rows = self._spread(rows, windows, columns)
         else:
             rows = sparse.csr_array((ones, (found.owner, found.code)), shape=(len(source), columns))
         rows.sum_duplicates()
@@ -136,8 +137,19 @@ class Spectrum(InnerProducts, Kernel):
             return Rows(rows.toarray())
         return Rows(CSRRows.of(rows)) if columns <= INDEXED_COLUMNS else FarColumns(rows)
 
-    def _near(self, windows: Floats, columns: int) -> Any:
-        """Say which features every window counts for: a CSR array ``(windows, columns)`` of ones."""
+    def _spread(self, counts: Any, windows: Floats, columns: int) -> Any:
+        """Turn numbers of windows, ``(N, windows)``, into numbers of features: a CSR array ``(N, columns)``."""
+        near = self._near(windows)
+        # A product of CSR arrays allocates vectors as long as a row: it gets those columns that occur, and no others.
+        occurring, place = np.unique(near, return_inverse=True)
+        pointers = np.arange(len(windows) + 1) * near.shape[1]
+        step = sparse.csr_array((np.ones(near.size), place.ravel(), pointers), shape=(len(windows), len(occurring)))
+        found = sparse.csr_array(counts) @ step
+        found.sort_indices()
+        return sparse.csr_array((found.data, occurring[found.indices], found.indptr), shape=(found.shape[0], columns))
+
+    def _near(self, windows: Floats) -> Floats:
+        """Say which features every window counts for, ``(windows, neighbours)``."""
         k, symbols, m = int(self.k), len(self.alphabet_), int(self.mismatches)
         number = sum(comb(k, j) * (symbols - 1) ** j for j in range(m + 1))
         if number * len(windows) > NEIGHBOURS:
@@ -153,9 +165,7 @@ class Spectrum(InnerProducts, Kernel):
                 turns = np.array(list(product(range(1, symbols), repeat=j)), dtype=np.int64).reshape(-1, j)
                 moved = (digit[:, None, :] + turns) % symbols - digit[:, None, :]
                 found.append(windows[:, None] + moved @ scale)
-        near = np.concatenate(found, axis=1)
-        pointers = np.arange(len(windows) + 1) * near.shape[1]
-        return sparse.csr_array((np.ones(near.size), near.ravel(), pointers), shape=(len(windows), columns))
+        return np.concatenate(found, axis=1)
 
     def _check_windows(self, X: Sequences, owner: Floats) -> None:
         without = np.flatnonzero(np.bincount(owner, minlength=len(X)) == 0)
@@ -177,7 +187,9 @@ class Spectrum(InnerProducts, Kernel):
         if isinstance(rows, Rows) and not rows.sparse:
             return rows.values * scale[:, None]
         matrix = rows.rows if isinstance(rows, FarColumns) else rows.values.rows.to_scipy()
-        return sparse.csr_array(sparse.diags_array(scale) @ matrix)
+        # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
+        data = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
+        return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -91,7 +91,7 @@ class RBF(_VectorKernel):
         return Rows.widened(source)
 
     def _tile(self, a: Rows, b: Rows) -> Array:
-        gamma = 1.0 / a.width if self.gamma is None else self.gamma
+        gamma = 1.0 / a.width if self.gamma is None else float(self.gamma)
         return -gamma * a.squared_distances(b)
 
     def _self(self, a: Rows) -> Array:

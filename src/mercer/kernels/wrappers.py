@@ -153,7 +153,7 @@ class Gaussianized(Wrapper):
 
     def _tile(self, a: Any, b: Any) -> Array:
         inner, (p,), (q,) = self._inner, a.operand.parts, b.operand.parts
-        return -self.gamma * inner._squared_distances(inner.tile(p, q), a.numbers, b.numbers)
+        return -float(self.gamma) * inner._squared_distances(inner.tile(p, q), a.numbers, b.numbers)
 
     def _self(self, a: Any) -> Array:
         return namespace(a.numbers).zeros_like(a.numbers)

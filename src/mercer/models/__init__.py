@@ -6,6 +6,7 @@ from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
-from mercer.models.mixture import Mixture, Mixtures
+from mercer.models.mixture import Mixtures
+from mercer.models.mixture_estimator import Mixture
 
 __all__ = ["HMM", "Discounted", "HMMs", "MarkovChain", "MarkovChains", "Mixture", "Mixtures", "Posterior"]

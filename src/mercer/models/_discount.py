@@ -64,6 +64,30 @@ Lengths: TypeAlias = "tuple[int, ...] | Discounted"
 """What a kernel asks of a sequence model: tables for every one of some lengths, or the one of a discounted sum."""
 
 
+def check_lengths(lengths: Lengths | None) -> None:
+    """Raise where a kernel asks a model of sequences for no length."""
+    if lengths is None:
+        raise ValueError(
+            "models of sequences are compared on sequences of some length: give the kernel length=10, say, or "
+            "length=mc.Discounted(0.9) for all lengths at once"
+        )
+
+
+def too_slow(d: float, steps: int) -> ArithmeticError:
+    """Say that the sum of a pair has not converged after so many steps."""
+    return ArithmeticError(
+        f"the discounted kernel of a pair has not converged after {steps} lengths: take a smaller d than {d}"
+    )
+
+
+def infinite(i: int, growth: float, d: float) -> ValueError:
+    """Say that the sum of a model with itself does not converge."""
+    return ValueError(
+        f"the discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with "
+        f"every observation, and d = {d} times that is not below 1; take d below {1 / growth:.4g}"
+    )
+
+
 def discounted_sum(terms: Iterable[tuple[Array, Array]], d: float) -> Array:
     """Add up the kernels of all lengths, in logarithms, until the rest cannot matter.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
 from mercer.families.categorical import Categoricals
-from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import code_probabilities, evidence_of, row_log_prob
 from mercer.models._forward.interface import (
     Densities,
@@ -21,15 +21,19 @@ from mercer.models._forward.interface import (
     log_likelihoods,
     paths,
 )
-from mercer.models.mixture import Mixtures
 
-__all__ = ["best_paths", "crossed_log_prob", "free_parameters", "own_expectations", "own_log_prob", "read"]
+__all__ = ["best_paths", "crossed_log_prob", "own_expectations", "read"]
 
 
 def read(emission: Any, X: Any) -> Sequences:
     """Turn ``X`` into sequences of what the emission emits."""
     alphabet = getattr(getattr(emission, "components", emission), "alphabet", None)
-    X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
+    try:
+        X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
+    except ValueError as error:
+        # What is asked here has no such parameter: sequences are read before.
+        cure = "mc.Sequences(X, alphabet=..., unknown='missing')"
+        raise ValueError(str(error).replace("unknown='missing'", cure)) from None
     if alphabet is None:
         if X.is_symbols:
             raise TypeError("the model emits numbers, and these are symbols: pass floats, such as X.astype(float)")
@@ -69,12 +73,6 @@ def _evidence(models: Any, X: Sequences, runs: Runs) -> Evidence:
     return evidence_of(models.emission, X.values, np.repeat(runs.model, runs.length))
 
 
-def own_log_prob(models: Any, X: Sequences) -> Floats:
-    """Log probability of every sequence under its own model, ``(M,)``."""
-    runs = own_runs(models, X)
-    return log_likelihoods(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
-
-
 def own_expectations(models: Any, X: Sequences) -> Expectations:
     """Posteriors of every sequence under its own model; raises where it is impossible."""
     runs = own_runs(models, X)
@@ -89,7 +87,7 @@ def best_paths(models: Any, X: Sequences) -> tuple[list[Floats], Floats]:
     runs = own_runs(models, X)
     states, value = paths(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
     _check_possible(X, value)
-    return np.split(states, X.offsets[1:-1]), value
+    return [states[begin:end] for begin, end in pairwise(X.offsets)], value
 
 
 def _check_possible(X: Sequences, log_prob: Floats) -> None:
@@ -99,19 +97,6 @@ def _check_possible(X: Sequences, log_prob: Floats) -> None:
             f"{X.name(impossible[0])} has probability zero under its model, so that its states have no posterior: "
             "leave it out, or use a model without zeros, such as one fitted with a prior"
         )
-
-
-def free_parameters(emission: Any) -> int:
-    """Free parameters of one distribution of a batch."""
-    if isinstance(emission, Mixtures):
-        m = int(emission.weights.shape[-1])
-        return m - 1 + m * free_parameters(emission.components)
-    if isinstance(emission, Gaussians):
-        d = emission.dimension
-        return d + {"full": d * (d + 1) // 2, "diagonal": d, "isotropic": 1}[emission.structure]
-    if hasattr(emission, "probability") and hasattr(emission, "_draws"):  # a point of a simplex
-        return int(emission.dimension) - 1
-    return int(emission.dimension)
 
 
 def _double(x: Any) -> Floats:

@@ -45,6 +45,10 @@ def _fitted(model: Any, *names: str) -> list[Floats]:
 
 def from_hmmlearn(model: Any) -> Tables:
     """Read hmmlearn's CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM."""
+    if not hasattr(model, "startprob_") and not hasattr(model, "n_components"):
+        raise TypeError(
+            f"cannot read a {type(model).__name__}: give hmmlearn's CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM"
+        )
     initial, transition = _fitted(model, "startprob_", "transmat_")
     emission: Any
     if hasattr(model, "emissionprob_") and not hasattr(model, "n_trials"):

@@ -75,10 +75,17 @@ class Posterior(Immutable):
         states = _checked_states(X, states)
         if transitions is not None:
             transitions = _checked_transitions(X, np.array(transitions, dtype=float), states.shape[1])
+            _check_agreement(X, states, transitions)
         if log_prob is not None:
             log_prob = np.array(log_prob, dtype=float)
             if log_prob.shape != (len(X),):
                 raise ValueError(f"log_prob has shape {log_prob.shape}: give one number per sequence, {(len(X),)}")
+            bad = np.flatnonzero(~(log_prob < np.inf))
+            if len(bad):
+                raise ValueError(
+                    f"the log probability of {X.name(bad[0])} is {log_prob[bad[0]]}: give numbers, or log_prob=None "
+                    "where they are not known"
+                )
         self._hold(X, states, transitions, log_prob)
 
     @classmethod
@@ -114,16 +121,6 @@ class Posterior(Immutable):
         """Number of states."""
         return int(self.states.shape[1])
 
-    @property
-    def required_transitions(self) -> Floats:
-        """`transitions`, or an error where they are not known."""
-        if self.transitions is None:
-            raise ValueError(
-                "these posteriors have no transitions: give Posterior(X, states, transitions) the expected numbers of "
-                "transitions (N, n, n), or those of every step"
-            )
-        return self.transitions
-
     def digests(self) -> list[bytes]:
         """Return 16 bytes for every sequence that depend on it and its posteriors alone."""
         parts = [self.X.digests(), digests(self.states, self.offsets, b"states")]
@@ -141,7 +138,7 @@ class Posterior(Immutable):
                 raise IndexError(f"there is no sequence {key}; there are {len(self)}")
             i = int(key) % len(self)
             return self.states[self.offsets[i] : self.offsets[i + 1]]
-        which = np.arange(len(self))[np.asarray(key) if isinstance(key, list) else key]
+        which = np.arange(len(self))[np.asarray(key, dtype=None if key else int) if isinstance(key, list) else key]
         states, _ = gather(self.states, self.offsets, which)
         log_prob = None if self.log_prob is None else self.log_prob[which]
         transitions = None if self.transitions is None else self.transitions[which]
@@ -156,14 +153,29 @@ class Posterior(Immutable):
 
 def _checked_states(X: Sequences, states: Any) -> Floats:
     """Return posteriors ``(T, n)`` whose rows are probabilities."""
-    if isinstance(states, list | tuple):
+    if isinstance(states, list | tuple) and not (len(states) and all(np.ndim(row) == 1 for row in states)):
         lengths = [len(piece) for piece in states]
         if len(lengths) != len(X) or np.any(np.array(lengths, dtype=int) != X.lengths):
             i = next((i for i, (a, b) in enumerate(zip(lengths, X.lengths, strict=False)) if a != b), None)
             at = f"{X.name(i)} has {X.lengths[i]} observations and {lengths[i]} rows" if i is not None else ""
             at = at or f"there are {len(lengths)} arrays for {len(X)} sequences"
             raise ValueError(f"states do not fit the sequences: {at}; give one row per observation")
-        states = np.concatenate(states)
+        states = [np.asarray(piece, dtype=float) for piece in states]
+        odd = next((i for i, piece in enumerate(states) if piece.ndim != 2), None)
+        if odd is not None:
+            raise ValueError(
+                f"the states of {X.name(odd)} have shape {states[odd].shape}: give one row per observation, "
+                f"({X.lengths[odd]}, n)"
+            )
+        odd = next((i for i, piece in enumerate(states) if piece.shape[1] != states[0].shape[1]), None)
+        if odd is not None:
+            raise ValueError(
+                f"the states of {X.name(odd)} have {states[odd].shape[1]} columns, those of {X.name(0)} "
+                f"{states[0].shape[1]}: give one column per state of one model"
+            )
+        states = np.concatenate(states) if states else np.empty((0, 1))
+    elif isinstance(states, list | tuple) and len({len(row) for row in states}) > 1:
+        raise ValueError("the rows of states differ in length: give one number per state, or a list of N arrays")
     states = np.array(states, dtype=float)
     if states.ndim != 2 or len(states) != len(X.values):
         raise ValueError(f"states has shape {states.shape}: give one row per observation, ({len(X.values)}, n)")
@@ -200,3 +212,22 @@ def _checked_transitions(X: Sequences, transitions: Floats, n: int) -> Floats:
     if np.any(transitions < 0):
         raise ValueError("transitions holds a negative number: give expected numbers of transitions")
     return transitions
+
+
+def _check_agreement(X: Sequences, states: Floats, transitions: Floats) -> None:
+    """Raise where transitions leave, or enter, states in other numbers than the posteriors say."""
+    total = segment_sum(states, X.offsets)
+    some = np.flatnonzero(X.lengths > 0)
+    leaving, entering = total.copy(), total.copy()
+    leaving[some] -= states[X.offsets[some + 1] - 1]
+    entering[some] -= states[X.offsets[some]]
+    close = TOLERANCE * np.maximum(X.lengths, 1)
+    for axis, wanted, what in ((2, leaving, "leave"), (1, entering, "enter")):
+        found = transitions.sum(axis=axis)
+        bad = np.argwhere(~(np.abs(found - wanted) <= close[:, None]))
+        if len(bad):
+            i, state = (int(k) for k in bad[0])
+            raise ValueError(
+                f"the transitions of {X.name(i)} {what} state {state} {found[i, state]:.6g} times, its states say "
+                f"{wanted[i, state]:.6g}: give transitions[i, j] from i to j, of the same model as the states"
+            )

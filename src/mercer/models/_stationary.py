@@ -53,14 +53,22 @@ def _eliminated(transition: Floats) -> Floats:
 
 
 def _reducible(initial: Floats, transition: Floats) -> Floats:
-    """Weigh every class that a chain cannot leave by the probability of ending there."""
+    """Weigh every class that a chain cannot leave by the probability of ending there.
+
+    States that it does leave for good are taken out one after the other, without any subtraction: what would be there
+    goes where the state leads, however long it stays.
+    """
     count, label = connected_components(transition > 0, directed=True, connection="strong")
     inside = label == np.arange(count)[:, None]
     closed = [c for c in inside if not np.any(transition[np.ix_(c, ~c)] > 0)]
-    passing = ~np.any(closed, axis=0)
-    visits = np.linalg.solve((np.eye(int(passing.sum())) - transition[np.ix_(passing, passing)]).T, initial[passing])
-    found = np.zeros(len(initial))
+    a, start = transition.astype(np.float64), initial.astype(np.float64)
+    left = np.ones(len(start), dtype=bool)
+    for k in np.flatnonzero(~np.any(closed, axis=0)):
+        left[k] = False
+        onward = a[k, left] / a[k, left].sum()
+        start[left] += start[k] * onward
+        a[:, left] += a[:, k, None] * onward
+    found = np.zeros(len(start))
     for members in closed:
-        entered = initial[members].sum() + visits @ transition[np.ix_(passing, members)].sum(axis=1)
-        found[members] = entered * _eliminated(transition[np.ix_(members, members)][None])[0]
+        found[members] = start[members].sum() * _eliminated(transition[np.ix_(members, members)][None])[0]
     return found / found.sum()

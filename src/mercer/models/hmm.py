@@ -10,10 +10,11 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer.families._coupling import Coupling, Operand
-from mercer.families._family import random_generator
+from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
 from mercer.models._chains.operand import chain_operand
-from mercer.models._inference import best_paths, crossed_log_prob, free_parameters, own_expectations, own_log_prob, read
+from mercer.models._discount import check_lengths
+from mercer.models._inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import hmm_scores
@@ -97,6 +98,11 @@ class HMMs(Batch):
         """Number of coordinates of an observation, or of symbols."""
         return getattr(self.emission, "dimension", None)
 
+    @property
+    def alphabet(self) -> Any:
+        """The alphabet of the symbols that are emitted; None for vectors."""
+        return getattr(getattr(self.emission, "components", self.emission), "alphabet", None)
+
     def _check_alike(self, other: Batch) -> None:
         """Models of different sizes may meet; their emissions must be alike."""
         if type(self) is not type(other):
@@ -136,7 +142,7 @@ class HMMs(Batch):
             initial=initial, transition=transition, n_states=self.n_states, emission=self.emission[:, columns]
         )
 
-    def trimmed(self, n: int) -> Self:
+    def _trimmed(self, n: int) -> Self:
         """Drop the states after the first ``n``, which must be padding."""
         if np.any(self.n_states > n):
             raise ValueError(f"a model has {int(np.max(self.n_states))} states: it cannot be trimmed to {n}")
@@ -156,7 +162,19 @@ class HMMs(Batch):
         """Read models of hmmlearn, one or a list, of different sizes too.
 
         ``CategoricalHMM`` (symbols are the integers from 0), ``GaussianHMM`` and ``GMMHMM`` of every covariance type,
-        and ``PoissonHMM``.
+        and ``PoissonHMM``. What counts is which attributes a model has:
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> from types import SimpleNamespace
+        >>> fitted = SimpleNamespace(
+        ...     startprob_=np.array([0.5, 0.5]),
+        ...     transmat_=np.array([[0.9, 0.1], [0.2, 0.8]]),
+        ...     emissionprob_=np.array([[0.7, 0.3], [0.1, 0.9]]),
+        ... )
+        >>> mc.HMMs.from_hmmlearn([fitted, fitted])
+        HMMs(shape=(2,), emission=Categoricals)
         """
         return joined(models, lambda model: cls(*from_hmmlearn(model)), cls.concat)
 
@@ -165,7 +183,7 @@ class HMMs(Batch):
         self._require_axis()
         found = []
         for i in range(len(self)):
-            one = self[i : i + 1].trimmed(int(self.n_states[i]))
+            one = self[i : i + 1]._trimmed(int(self.n_states[i]))
             found.append(to_hmmlearn(to_numpy(one.initial), to_numpy(one.transition), one.emission))
         return found
 
@@ -186,6 +204,14 @@ class HMMs(Batch):
         ----------
         X : Sequences or what makes them
             M sequences. Ambiguity codes and NaN are marginalised where the emission can.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> model.log_prob(["aab", "a"]).round(2)
+        array([[-2.61, -0.69]])
         """
         self._require_axis()
         return crossed_log_prob(self, read(self.emission, X))
@@ -224,6 +250,15 @@ class HMMs(Batch):
         """Most probable hidden states of every sequence, and the log probabilities of sequence and states together.
 
         Sequences go with models as in `posterior`.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> states, log_prob = model.viterbi(["aabbb", "b"])
+        >>> [path.tolist() for path in states]
+        [[0, 0, 1, 1, 1], [1]]
         """
         self._require_axis()
         return best_paths(self, read(self.emission, X))
@@ -246,32 +281,29 @@ class HMMs(Batch):
         return long_run(to_numpy(self.initial), to_numpy(self.transition))
 
     @property
-    def emission_parameters(self) -> int:
-        """Free parameters of the emissions of one model; of the largest, where sizes differ."""
-        return int(self.initial.shape[-1]) * free_parameters(self.emission)
-
-    @property
     def n_parameters(self) -> Floats:
         """Free parameters of every model, ``(N,)``; probabilities that are zero count as impossible, not as free."""
         n = self.initial.shape[-1]
         beyond = np.arange(n) >= self.n_states[..., None]
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
         step = np.sum((to_numpy(self.transition) > 0) & ~beyond[..., :, None], axis=(-2, -1)) - self.n_states
-        return np.asarray(first + step + self.n_states * free_parameters(self.emission))
+        return np.asarray(first + step + self.n_states * int(self.emission.n_parameters))
 
     def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion, ``(N,)``; smaller is better.
+        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better.
 
-        Sequences go with models as in `posterior`: one model is judged by all sequences, model i of several by sequence
-        i.
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> model.n_parameters, model.bic(["aab", "abb"]).round(2)
+        (array([5]), array([19.38]))
         """
         self._require_axis()
         X = read(self.emission, X)
-        value = own_log_prob(self, X)
-        seen = X.lengths
-        if len(self) == 1:
-            value, seen = value.sum(keepdims=True), seen.sum(keepdims=True)
-        return np.asarray(-2 * value + self.n_parameters * np.log(np.maximum(seen, 1)))
+        total = crossed_log_prob(self, X).sum(axis=1)
+        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def estimator(self) -> HMM:
         """Return the estimator that knows what sequences of these models look like."""
@@ -280,10 +312,22 @@ class HMMs(Batch):
         return HMM(n_states=int(self.initial.shape[-1]), emission=self.emission.estimator())
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` sequences of ``length`` observations from every model, ``(N, size, length, ...)``."""
+        """Draw ``size`` sequences of ``length`` observations from every model, ``(N, size, length, ...)``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> codes = model.sample(length=8, size=2, random_state=0)
+        >>> codes.shape, model.alphabet.decode(codes[0, 0])
+        ((1, 2, 8), 'baaaaaaa')
+        """
         self._require_axis()
-        if length < 1:
-            raise ValueError(f"length = {length}: a sequence has at least one observation")
+        if not is_whole(length):
+            raise ValueError(f"length = {length!r}: give a whole number; a sequence has at least one observation")
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
         rng = random_generator(random_state)
         models = np.arange(len(self))[:, None]
         states = np.empty((len(self), size, length), dtype=int)
@@ -294,8 +338,16 @@ class HMMs(Batch):
             draw = step[models, states[..., t]]
         emitted = self.emission.sample(size * length, random_state=rng)  # (N, n, size * length, ...)
         where = np.arange(size * length)
-        chosen = emitted[models, states.reshape(len(self), -1), where]
+        chosen = emitted[models, states.reshape(len(self), size * length), where]
         return chosen.reshape(len(self), size, length, *emitted.shape[3:])
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        n = int(self.initial.shape[-1])
+        first = [f"initial[{i}]" for i in range(n)]
+        steps = [f"transition[{i}, {j}]" for i in range(n) for j in range(n)]
+        emitted = self.emission.score_names()
+        return first + steps + [f"emission[{i}].{name}" for i in range(n) for name in emitted]
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of every sequence under every model, ``(N, M, P)``, sums over time (FK-8, FK-9).
@@ -311,16 +363,9 @@ class HMMs(Batch):
 
     # -- coupling -----------------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
         """Prepare for a coupling over sequences of every one of ``lengths`` observations."""
         self._require_axis()
-        if lengths is None:
-            raise ValueError(
-                "an HMM is no distribution until the length of its sequences is fixed: give the kernel length=10, say"
-            )
+        check_lengths(lengths)
         leaf = self.emission.couple(coupling, lengths)
         return chain_operand(self.initial, self.transition, leaf, self.n_states, coupling.power, lengths)
-
-    def _require_axis(self) -> None:
-        if self.ndim != 1:
-            raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single model")

@@ -15,34 +15,38 @@ from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer.data import Sequences
 from mercer.families._estimator import Context, Estimator
-from mercer.families._family import random_generator
-from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.categorical import Categorical
 from mercer.families.gaussian import Gaussian
-from mercer.models._fitting.baum_welch import Climbed, Collapsed, Goal, Impossible, better_of, climb
+from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (
+    Found,
     check_given,
     check_kind,
     check_observed,
+    check_pooled_size,
     check_range,
+    check_something,
+    check_spread,
     check_suited,
-    check_whole,
     impossible,
     warn_of_short,
     warn_of_unconverged,
     warn_of_unvisited,
 )
-from mercer.models._fitting.emission_steps import Data, emission_step, leaf_of
+from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
+from mercer.models._fitting.data import Data
+from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
+from mercer.models._fitting.iterative import IterativeEstimator, check_whole
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
-from mercer.models.mixture import _is_seed
 
 CHUNK = 512
 """Sequences that are fitted together; a chunk is the work of one thread."""
 
 
-class HMM(Estimator):
+class HMM(IterativeEstimator):
     """Fit hidden Markov models by Baum-Welch, one to every sequence or one to all.
 
     Parameters
@@ -52,15 +56,14 @@ class HMM(Estimator):
         One model of all sequences (``fit``) has the size of the sequence of median length.
     emission : estimator or None, default=None
         The family of the emissions, or a `Mixture` of one; None takes ``Categorical`` for symbols and
-        ``Gaussian("diagonal")`` for vectors.
+        ``Gaussian("diagonal")`` for vectors. Of a `Mixture` the component and the number of components count, not its
+        own prior, starts and iterations: those of the HMM hold for all of it.
     topology : "ergodic", "left-right", "banded", pair or bool array of shape (n, n), default="ergodic"
         Which transitions are possible: all; from i to j >= i, beginning in state 0; from i to j with abs(i - j) <= 1;
         or those of a mask. A pair sets how far a step may go: ``("left-right", 1)``, ``("banded", 2)``. What is
         impossible stays exactly zero.
     alphabet : Alphabet, str, iterable or None, default=None
         Of symbols; None takes it from `Sequences` or finds it in the training data.
-    unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
     prior : None, "pooled" or HMMs of shape (1,), default="pooled"
         What every sequence's model is shrunk to (EST-2b). With "pooled", one model of all training data is learned
         first (one for every number of states that occurs), and every sequence's model starts from it, so that states
@@ -70,14 +73,18 @@ class HMM(Estimator):
     n_iter : int, default=100
         Largest number of iterations.
     tol : float, default=1e-4
-        Stop when the objective per observation grows by less.
+        Stop when the objective per observation grows by no more; 0 makes ``n_iter`` iterations always.
     n_init : int, default=3
         Number of starts where there is no prior to start from; the best is kept.
-    init : None or HMMs of shape (1,), default=None
-        Where every fit starts, that of the pooled model too; None starts from the prior or, where there is none, from
-        k-means++ seeds (vectors), perturbed frequencies (symbols) or stretches of time (left-right models).
+    init : None or HMMs of shape (1,) or (N,), default=None
+        Where every fit starts, that of the pooled model too; of shape (N,), where ``fit_each`` starts with every one of
+        N sequences. None starts from the prior or, where there is none, from k-means++ seeds (vectors), perturbed
+        frequencies (symbols) or stretches of time (left-right models).
     random_state : int, Generator, RandomState or None, default=0
-        Seed; a sequence's starts depend on it and on the sequence alone. A generator gives one seed to every fit.
+        Seed; a sequence's starts depend on it and on the sequence alone. None is 0; a generator gives one seed to every
+        fit.
+    unknown : {"raise", "missing"}, default="raise"
+        What a symbol outside the alphabet is.
 
     Attributes
     ----------
@@ -95,9 +102,9 @@ class HMM(Estimator):
     The objective is the log probability of the sequences plus, with a prior, the logarithm of its conjugate density,
     and never decreases: expected counts (EST-2) are shrunk in mean parameters (EST-2b),
     ``(s p0 + E[n]) / (s + sum E[n])`` for every row of probabilities, ``(s mu0 + sum of gamma phi(x)) / (s + sum of
-    gamma)`` for every emission. The pooled model of symbols holds, in every state, one symbol more, spread evenly, so
-    that no symbol of the alphabet is impossible. A Gaussian's ``floor`` is a variance of every observation, in both
-    steps. The prior of a ``Mixture`` emission is not used.
+    gamma)`` for every emission. The pooled model counts, in every state, one observation more, spread evenly (a symbol
+    of every kind alike, a fair coin, the mean count), so that what the training data lack is not impossible in new
+    data. A Gaussian's ``floor`` is a variance of every observation, in both steps.
 
     With ``prior="pooled"`` and sizes that depend on the sequence, a new one gets the nearest size that was learned.
 
@@ -110,7 +117,15 @@ class HMM(Estimator):
     HMMs(shape=(3,), emission=Categoricals)
     >>> models.log_prob(strings).argmax(axis=0).tolist()
     [0, 1, 2]
+
+    How the fit of every single model ended:
+
+    >>> models, info = mc.HMM(n_states=2, alphabet="dna").fit_each(strings, return_info=True)
+    >>> bool(info.converged.all()), info.n_iter.shape
+    (True, (3,))
     """
+
+    of_sequences = True
 
     def __init__(
         self,
@@ -118,7 +133,6 @@ class HMM(Estimator):
         emission: Any = None,
         topology: Any = "ergodic",
         alphabet: Any = None,
-        unknown: str = "raise",
         prior: Any = "pooled",
         prior_strength: float = 20.0,
         n_iter: int = 100,
@@ -126,12 +140,12 @@ class HMM(Estimator):
         n_init: int = 3,
         init: Any = None,
         random_state: Any = 0,
+        unknown: str = "raise",
     ) -> None:
         self.n_states = n_states
         self.emission = emission
         self.topology = topology
         self.alphabet = alphabet
-        self.unknown = unknown
         self.prior = prior
         self.prior_strength = prior_strength
         self.n_iter = n_iter
@@ -139,6 +153,7 @@ class HMM(Estimator):
         self.n_init = n_init
         self.init = init
         self.random_state = random_state
+        self.unknown = unknown
 
     # -- the border -------------------------------------------------------------------------------------
 
@@ -197,7 +212,7 @@ class HMM(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.emission is not None:
-            if not isinstance(self.emission, Estimator) or isinstance(self.emission, HMM):
+            if not isinstance(self.emission, Estimator) or self.emission.of_sequences:
                 raise TypeError(
                     f"emission = {self.emission!r}: give an estimator of a family or a mixture, such as "
                     "mc.Gaussian('full')"
@@ -208,19 +223,38 @@ class HMM(Estimator):
                 raise ValueError(f"n_states = {self.n_states!r}: give a whole number, a callable, or 'jebara'")
         elif not callable(self.n_states):
             check_whole("n_states", self.n_states)
-        for name in ("n_iter", "n_init"):
-            check_whole(name, getattr(self, name))
-        if not _is_seed(self.random_state):
-            raise ValueError(
-                f"random_state = {self.random_state!r}: give a whole number, 0 or more, None, or a NumPy Generator or "
-                "RandomState"
-            )
         check_topology(self.topology)
         for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
             if given is not None:
                 check_given(name, given, self.n_states, self.topology)
         if isinstance(self.n_states, int | np.integer):
             allowed(self.topology, int(self.n_states))
+
+    def _check_each(self, X: Any, context: Context) -> None:
+        super()._check_each(X, context)
+        if self._starts_apart() and len(self.init) != len(X):
+            raise ValueError(
+                f"init has {len(self.init)} models, and there are {len(X)} sequences: give one for all, such as "
+                "p[3:4], or one for each"
+            )
+
+    def _check_pooled(self, context: Context) -> None:
+        super()._check_pooled(context)
+        if isinstance(self.prior, str):
+            check_pooled_size(context.pooled, self.n_states, self.topology)
+        elif isinstance(context.pooled, HMMs) and self._family_is_pooled(context):
+            raise ValueError("the context was learned with prior='pooled', which is another one now: call fit again")
+
+    def _family_is_pooled(self, context: Context) -> bool:
+        """Whether the emissions shrink to a pooled law of their own."""
+        return self.prior is None and isinstance(leaf_of(self._emission(context.alphabet is not None)).prior, str)
+
+    def _starts_apart(self) -> bool:
+        """Whether every sequence has a start of its own."""
+        return isinstance(self.init, HMMs) and self.init.shape != (1,)
+
+    def _cacheable(self) -> bool:
+        return super()._cacheable() and not self._starts_apart()  # what is kept is known by its datum alone
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
@@ -267,12 +301,15 @@ class HMM(Estimator):
     def _bare_context(self, X: Sequences) -> Context:
         if len(X.values) == 0:
             raise ValueError("there is nothing to fit: every sequence is empty")
+        check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(X.values))
 
     def _with_pooled_models(self, X: Sequences, bare: Context) -> tuple[Context, Climbed]:
         """Learn one model of all data for every size that occurs; also say how that of the shared size was found."""
         alone = clone(self).set_params(prior=None)
+        if self._starts_apart():
+            alone.set_params(init=None)
         found, shared = [], self._shared_size(X)
         for size in np.unique(self._sizes(X)):
             climbed = alone._fit_together(X, int(size), bare, pooled=True)
@@ -284,6 +321,10 @@ class HMM(Estimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
+        if self._starts_apart():
+            raise ValueError(
+                f"init has shape {self.init.shape}, and fit learns one model: give HMMs of shape (1,), or call fit_each"
+            )
         X = self.accept(X, reset=True)
         context = self._bare_context(X)
         if isinstance(self.prior, str):
@@ -303,35 +344,32 @@ class HMM(Estimator):
 
     def _fit_together(self, X: Sequences, size: int, context: Context, *, pooled: bool = False) -> Climbed:
         """Fit one model of ``size`` states to all sequences."""
+        if self.prior is None:
+            check_something(X, leaf_of(self._emission(X.is_symbols)))
         self._check_data(X, np.array([0, len(X.values)]))
         data = Data(_numbers(X), X.offsets, np.zeros(len(X), dtype=int), 1)
         emission = self._emission(X.is_symbols)
-        if pooled and isinstance(emission, Categorical) and emission.prior is None:
-            even = Categoricals(np.full((1, context.dimension), 1.0 / context.dimension), context.alphabet)
-            emission = clone(emission).set_params(prior=even, prior_strength=1.0)
+        if pooled:
+            emission = evenly(emission, data.x, context)
         try:
-            found = self._fit_models(data, size, context, emission, self._seed())
+            found = self._fit_models(data, size, context, emission, self._seed(), self.init)
         except Impossible as error:
             raise impossible(X.name(error.args[0]), self._source()) from None
         except Collapsed as error:
             raise ValueError(f"the model of all data cannot be fitted: {error.args[1]}") from None
-        self._warn([(found, ["the model of all data"])])
+        if self._alone():
+            total, components = np.array([len(X.values)]), _n_components(emission)
+            warn_of_short(total, np.array([size]), components, _all_data, "use fewer states")
+        self._warn([(found, _all_data)], "use fewer states, or another random_state")
         return found
 
-    def _fit_accepted(self, X: Any, context: Context) -> Any:
-        self._check_context(X, context)
-        self._check_data(X, X.offsets)
-        if X.ids is None:  # the cache takes data out: positions become names before that
-            X = Sequences(X, ids=map(str, range(len(X))))
-        return self._fit_cached(X, context)
-
-    def _fit_data(self, X: Any, context: Context) -> HMMs:
+    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to every sequence, in chunks of equal numbers of states, over threads."""
         sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
-        names = [f"datum {name}" for name in (range(len(X)) if X.ids is None else X.ids)]
         if self._alone():
-            warn_of_short(X.lengths, sizes, names)
-        pieces: dict[int, tuple[Floats, Climbed]] = {}
+            cure = "give prior='pooled', or fewer states"
+            warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
+        pieces: dict[int, Climbed] = {}
         tasks = []
         for size in np.unique(sizes):
             members = np.flatnonzero(sizes == size)
@@ -341,48 +379,46 @@ class HMM(Estimator):
             number, members = task
             part = X[members]
             data = Data(_numbers(part), part.offsets, np.arange(len(part)), len(part))
+            init = self.init[members] if self._starts_apart() else self.init
             try:
-                found = self._fit_models(data, int(sizes[members[0]]), context, emission, seed)
+                pieces[number] = self._fit_models(data, int(sizes[members[0]]), context, emission, seed, init)
             except Impossible as error:
-                raise impossible(names[members[error.args[1]]], self._source()) from None
+                raise impossible(name(int(members[error.args[1]])), self._source()) from None
             except Collapsed as error:
-                raise ValueError(f"{names[members[error.args[0]]]} cannot be fitted: {error.args[1]}") from None
-            pieces[number] = (members, found)
+                raise ValueError(f"{name(int(members[error.args[0]]))} cannot be fitted: {error.args[1]}") from None
 
         thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="Baum-Welch")
         done = [pieces[number] for number in range(len(tasks))]
-        self._warn([(found, [names[i] for i in members]) for members, found in done])
-        models = HMMs.concat([found.models for _, found in done])
-        order = np.concatenate([members for members, _ in done])
-        return models if np.array_equal(order, np.arange(len(order))) else models[np.argsort(order)]
+        named: Found = [
+            (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
+            for found, members in zip(done, tasks, strict=True)
+        ]
+        self._warn(named, "use fewer states, or prior='pooled'")
+        return in_order(done, tasks)
 
-    def _fit_models(self, data: Data, size: int, context: Context, emission: Estimator, seed: int | None) -> Climbed:
+    def _fit_models(
+        self, data: Data, size: int, context: Context, emission: Estimator, seed: int, init: HMMs | None
+    ) -> Climbed:
         """Fit models of one size: from the start given, from the prior, or from the best of several starts."""
         prior = None
         if self.prior is not None:
             prior = _of_size(self._prior_batch(context), size)
-        start = prior if self.init is None else self.init.trimmed(size)
+        start = prior if init is None else init._trimmed(size)
         for name, given in (("prior", prior), ("init", start)):
             if given is not None and len(data.x):
-                check_suited(name, given, emission, data.x, context)
+                check_suited(name, given[:1], emission, data.x, context)
         strength = float(self.prior_strength)
         step = emission_step(emission, context, None if prior is None else prior.emission, strength)
-        goal = Goal(step, prior, strength)
+        goal = HMMGoal(step, prior, strength)
         if start is not None:
-            return climb(goal, data, start[np.zeros(data.size, dtype=int)], self.n_iter, self.tol)
+            everybody = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
+            return climb(goal, data, everybody, self.n_iter, self.tol)
         mask = allowed(self.topology, size)
         attempts = (starts(emission, data, context, mask, seed, attempt) for attempt in range(self.n_init))
         best = climb(goal, data, next(attempts), self.n_iter, self.tol)
         for begin in attempts:
             best = better_of(best, climb(goal, data, begin, self.n_iter, self.tol))
         return best
-
-    def _seed(self) -> int | None:
-        """Return the seed, or draw one from a generator."""
-        state: Any = self.random_state
-        if isinstance(state, np.random.RandomState | np.random.Generator):
-            return int(random_generator(state).integers(2**31 - 1))
-        return None if state is None else int(state)
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Raise: an HMM is fitted to sequences, not to weighted points."""
@@ -402,14 +438,13 @@ class HMM(Estimator):
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better.
 
-        Minus twice the log probability, plus the number of free parameters (those that the topology allows) times the
-        logarithm of the number of observations.
+        Minus twice the log probability, plus the number of free parameters (transitions that the topology, or a zero of
+        the model, excludes are none) times the logarithm of the number of observations: ``model_.bic(X)[0]``.
         """
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
-        first, step = allowed(self.topology, int(self.model_.n_states[0]))
-        free = int(first.sum()) - 1 + int(step.sum()) - len(first) + self.model_.emission_parameters
-        return float(-2 * self.score_samples(X).sum() + free * np.log(max(len(X.values), 1)))
+        self._check_context(X, self.context_)
+        return float(self.model_.bic(X)[0])
 
     # -- what is said ------------------------------------------------------------------------------------
 
@@ -421,17 +456,25 @@ class HMM(Estimator):
         """Name where fits start."""
         return "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
 
-    def _warn(self, found: list[tuple[Climbed, list[str]]]) -> None:
+    def _warn(self, found: Found, cure: str) -> None:
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged(found, self.n_iter)
         if self._alone():
-            warn_of_unvisited(found)
+            warn_of_unvisited(found, cure)
+
+
+def _all_data(i: int) -> str:
+    return "the model of all data"
+
+
+def _n_components(emission: Any) -> int:
+    return 1 if leaf_of(emission) is emission else int(emission.n_components)
 
 
 def _of_size(models: HMMs, size: int) -> HMMs:
     """Return the model of ``size`` states of a batch with one of every size, or the only one, without padding."""
     which = np.flatnonzero(models.n_states == size)[:1]
-    return models[which].trimmed(size)
+    return models[which]._trimmed(size)
 
 
 def _numbers(X: Sequences) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._family import check_rho, random_generator
 from mercer.families._simplex import check_sums, checked_probability, drawn
-from mercer.models._discount import Discounted
+from mercer.models._discount import Discounted, check_lengths
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.grams import gram_operand
@@ -26,6 +27,8 @@ from mercer.models._markov.stationary import long_run
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain
 
+SPARSE_ORDER = 3
+"""Chains of this order and above have sparse scores: few of their contexts occur in a sequence."""
 MODEL_CELLS = 1 << 22
 """Log probabilities of windows that are alive at once."""
 
@@ -124,6 +127,11 @@ class MarkovChains(Batch):
         )
 
     @property
+    def dimension(self) -> int:
+        """Number of symbols."""
+        return len(self.alphabet)
+
+    @property
     def n_contexts(self) -> int:
         """Number of contexts, k^order."""
         return len(self.alphabet) ** self.order
@@ -183,10 +191,6 @@ class MarkovChains(Batch):
         }
         return tables | shared
 
-    def _require_axis(self) -> None:
-        if self.ndim != 1:
-            raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single chain")
-
     # -- probabilities -------------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Array:
@@ -199,6 +203,13 @@ class MarkovChains(Batch):
         ----------
         X : Sequences or what makes them
             M sequences.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> p = mc.MarkovChains([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], alphabet="ab")
+        >>> np.exp(p.log_prob(["aa", "ab", "a"])).round(4)
+        array([[0.45, 0.05, 0.5 ]])
         """
         self._require_axis()
         X = Sequences(X, alphabet=self.alphabet)
@@ -247,7 +258,7 @@ class MarkovChains(Batch):
             return self.transition[some].at(contexts, symbols)
         return np.asarray(self.transition[some][:, contexts, symbols])
 
-    def lookup(self, i: int) -> tuple[Floats, Floats, Floats]:
+    def _lookup(self, i: int) -> tuple[Floats, Floats, Floats]:
         """Return chain ``i`` as the loops read it: its initial law, the row of every context, and the rows."""
         if self.sparse:
             slots, rows = self.transition.lookup(i)
@@ -263,7 +274,7 @@ class MarkovChains(Batch):
         codes, offsets, members = X.values, X.offsets, self.alphabet.membership > 0
         k, value = len(self.alphabet), np.empty(len(X))
         for i in range(len(self)):
-            forward(*self.lookup(i), self.order, k, self.end, codes, offsets, members, value)
+            forward(*self._lookup(i), self.order, k, self.end, codes, offsets, members, value)
             out[i, columns] = value
 
     def bic(self, X: Any) -> Floats:
@@ -287,6 +298,14 @@ class MarkovChains(Batch):
         """Draw ``size`` sequences of ``length`` symbols from every chain, as codes ``(N, size, length)``.
 
         With an end, sequences that end earlier are filled up with -1, and none is longer than ``length``.
+        `Sequences.from_codes` reads them.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> p = mc.MarkovChains([[1.0, 0.0]], [[[0.0, 1.0], [1.0, 0.0]]], alphabet="ab")
+        >>> list(mc.Sequences.from_codes(p.sample(4, 2)[0], p.alphabet))
+        ['abab', 'abab']
         """
         self._require_axis()
         if length < 1:
@@ -294,7 +313,7 @@ class MarkovChains(Batch):
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):
-            out[i] = self._sampled(self.lookup(i), length, rng.random((size, length + 1)))
+            out[i] = self._sampled(self._lookup(i), length, rng.random((size, length + 1)))
         return out
 
     def _sampled(self, chain: tuple[Floats, Floats, Floats], length: int, uniform: Floats) -> Floats:
@@ -322,12 +341,12 @@ class MarkovChains(Batch):
 
     # -- kernels -------------------------------------------------------------------------------------------
 
-    def sequence_scores(self, X: Any, parametrization: str = "logit", *, sparse: bool = False) -> Any:
+    def sequence_scores(self, X: Any, parametrization: str = "logit", *, sparse: bool | str = "auto") -> Any:
         """Fisher scores of sequences in the rows of ``transition``, ``(N, M, k^order * w)`` (FK-6, FK-7).
 
         The first ``order`` symbols are taken as given (FK-6). With n(u s) the number of times that s follows u:
         ``"logit"`` is n(u s) - p(s|u) n(u), ``"weight"`` is n(u s) / p(s|u) - n(u). Uncertain symbols have expected
-        numbers.
+        numbers. A sequence that a chain excludes has no score, and raises.
 
         Parameters
         ----------
@@ -335,20 +354,35 @@ class MarkovChains(Batch):
             M sequences.
         parametrization : {"logit", "weight"}, default="logit"
             What is differentiated in (FK-0).
-        sparse : bool, default=False
+        sparse : bool or "auto", default="auto"
             Whether to return a SciPy CSR array of shape ``(N M, P)``, chain by chain: contexts that do not occur have
-            no scores.
+            no scores. "auto" does so from order 3 on.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> p = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
+        >>> p.sequence_scores(["aab"])
+        array([[[0., 0., 0., 0.]]])
         """
         self._require_axis()
-        return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, sparse)
+        if not isinstance(sparse, bool | np.bool_) and sparse != "auto":
+            raise ValueError(f"sparse = {sparse!r}: give True, False or 'auto'")
+        as_sparse = self.order >= SPARSE_ORDER if sparse == "auto" else bool(sparse)
+        return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, as_sparse)
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the scores, such as "transition[ab, c]": c after the context ab."""
+        symbols = [str(symbol) for symbol in self.alphabet.symbols]
+        between = "" if all(len(symbol) == 1 for symbol in symbols) else " "
+        contexts = [between.join(context) for context in product(symbols, repeat=self.order)]
+        outcomes = [*symbols, "end"] if self.end else symbols
+        return [f"transition[{context}{', ' if context else ''}{s}]" for context in contexts for s in outcomes]
 
     def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
         """Prepare for a coupling over sequences of every one of ``lengths`` symbols, or of all (`Discounted`)."""
         self._require_axis()
-        if lengths is None:
-            raise ValueError(
-                "Markov chains are compared on sequences of a fixed length: give the kernel length=10, say"
-            )
+        check_lengths(lengths)
         if isinstance(coupling, Product):
             check_rho(coupling.rho)
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand

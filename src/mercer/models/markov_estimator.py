@@ -43,7 +43,9 @@ class MarkovChain(Estimator):
     smoothing : float, default=0.0
         Added to every number that is counted (Laplace).
     prior : None, "pooled" or MarkovChains of shape (1,), default="pooled"
-        What frequencies are shrunk to: nothing, one chain of all training data, or a given chain.
+        What frequencies are shrunk to: nothing, one chain of all training data, or a given chain. To the chain of all
+        data belongs one symbol of every row that is spread evenly, so that nothing new is impossible; it is also what
+        ``fit`` learns.
     prior_strength : float, default=10.0
         Weight of the prior in every row, in symbols.
 
@@ -74,6 +76,7 @@ class MarkovChain(Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
+    of_sequences: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -100,6 +103,8 @@ class MarkovChain(Estimator):
         check_order(self.order)
         if self.initial not in ("first", "anywhere"):
             raise ValueError(f"initial = {self.initial!r}: give 'first' or 'anywhere'")
+        if not isinstance(self.end, bool | np.bool_):
+            raise ValueError(f"end = {self.end!r}: give True where sequences end by themselves, else False")
         if self.initial == "anywhere" and self.end:
             raise ValueError("initial='anywhere' has no meaning for sequences that end: give initial='first'")
         if not is_number(self.smoothing) or self.smoothing < 0:
@@ -113,7 +118,8 @@ class MarkovChain(Estimator):
         bare = Context(dimension=len(X.alphabet), alphabet=X.alphabet)
         if not isinstance(self.prior, str):
             return bare
-        return replace(bare, pooled=clone(self).set_params(prior=None)._fit_shared(X, bare))
+        alone = clone(self).set_params(prior=None)
+        return replace(bare, pooled=alone._fit_together(X, bare, evenly=1.0))
 
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
@@ -123,15 +129,34 @@ class MarkovChain(Estimator):
             )
 
     def _check_data(self, X: Sequences, offsets: Floats) -> None:
-        if self.prior is not None or self.end:
+        if self.prior is not None:
             return
-        super()._check_data(X, offsets)
-        short = np.flatnonzero(X.lengths < self.order)
-        if len(short):
+        if not self.end:
+            super()._check_data(X, offsets)
+            short = np.flatnonzero(X.lengths < self.order)
+            if len(short):
+                raise ValueError(
+                    f"{X.name(short[0])} has {X.lengths[short[0]]} symbols, fewer than the order {self.order}: leave "
+                    "it out, lower the order, or give prior='pooled' so that it gets the prior"
+                )
+        nothing = np.setdiff1d(np.arange(len(X)), self._who_counts(X))
+        if len(nothing):
             raise ValueError(
-                f"{X.name(short[0])} has {X.lengths[short[0]]} symbols, fewer than the order {self.order}: leave it "
-                "out, lower the order, or give prior='pooled' so that it gets the prior"
+                f"nothing can be counted in {X.name(nothing[0])}: its missing or ambiguous symbols leave no "
+                f"{self._least} next to each other; leave it out, or give prior='pooled' so that it gets the prior"
             )
+
+    @property
+    def _least(self) -> str:
+        """Say how many plain symbols are the least that something can be counted in."""
+        least = max(int(self.order), 1)
+        return f"{least} plain symbol{'s' if least > 1 else ''}"
+
+    def _who_counts(self, X: Sequences) -> Floats:
+        """Return the sequences in which something is counted, a head or a transition."""
+        k, ones = len(X.alphabet or ()), np.ones(len(X.values))
+        movers = transitions_of(X.values, X.offsets, k, int(self.order), bool(self.end))[0]
+        return np.union1d(movers, self._heads(X.values, ones, X.offsets, k)[0])
 
     def _given_prior(self, context: Context) -> Any:
         """Return the prior, a batch of shape ``(1,)``, or None."""
@@ -151,11 +176,23 @@ class MarkovChain(Estimator):
     # -- fitting -------------------------------------------------------------------------------------------
 
     def _fit_shared(self, X: Sequences, context: Context) -> MarkovChains:
-        """Fit one chain to all sequences."""
+        """Fit one chain to all sequences; the pooled prior of all data is that chain itself."""
+        return context.pooled if isinstance(self.prior, str) else self._fit_together(X, context)
+
+    def _fit_together(self, X: Sequences, context: Context, evenly: float = 0.0) -> MarkovChains:
+        """Fit one chain to all sequences, and to ``evenly`` observations of every law that are spread evenly.
+
+        A pooled chain has one of these, so that what no training sequence does is not impossible.
+        """
         if len(X.values) == 0 and not self.end:
             raise ValueError("there is nothing to fit: every datum is empty")
+        if not len(self._who_counts(X)):
+            raise ValueError(
+                f"there is nothing to fit: no sequence has {self._least} next to each other; give longer sequences, or "
+                "lower the order"
+            )
         nobody = np.zeros(len(X), dtype=int)
-        return self._counted(X.values, np.ones(len(X.values)), X.offsets, nobody, 1, context)
+        return self._counted(X.values, np.ones(len(X.values)), X.offsets, nobody, 1, context, evenly)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> MarkovChains:
         return self._column(x, np.ones(len(x)), offsets, context)
@@ -173,7 +210,7 @@ class MarkovChain(Estimator):
         return joined
 
     def _counted(
-        self, x: Floats, weights: Floats, offsets: Floats, model: Floats, n: int, context: Context
+        self, x: Floats, weights: Floats, offsets: Floats, model: Floats, n: int, context: Context, evenly: float = 0.0
     ) -> MarkovChains:
         """Count the transitions and heads of all sequences, for the ``model`` of each, and make chains of them."""
         k, order, end = context.dimension, int(self.order), bool(self.end)
@@ -182,7 +219,8 @@ class MarkovChain(Estimator):
         weight = weights[position] if len(weights) else np.ones(len(position))
         who, head, head_weight = self._heads(x, weights, offsets, k)
         make = self._dense if order <= DENSE_ORDER else self._sparse
-        initial, transition = make((model[owner], window, weight), (model[who], head, head_weight), n, k, prior)
+        moves, heads = (model[owner], window, weight), (model[who], head, head_weight)
+        initial, transition = make(moves, heads, n, k, prior, evenly)
         return MarkovChains._make(
             initial=initial, transition=transition, order=order, alphabet=context.alphabet, end=end
         )
@@ -212,13 +250,13 @@ class MarkovChain(Estimator):
             weight, base = np.append(weight, last), base + k**length
         return owner, head, weight
 
-    def _dense(self, moves: Any, heads: Any, n: int, k: int, prior: Any) -> tuple[Floats, Floats]:
+    def _dense(self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float) -> tuple[Floats, Floats]:
         order, width = int(self.order), k + bool(self.end)
         laws = []
         for (model, cell, weight), shape in ((heads, (n_heads(k, order, self.end),)), (moves, (k**order, width))):
             size = int(np.prod(shape))
             table = np.bincount(model * size + cell, weights=weight, minlength=n * size).reshape(n, *shape)
-            laws.append(table + self.smoothing)
+            laws.append(table + self.smoothing + evenly / shape[-1])
         fallback: list[Any] = [1.0 / law.shape[-1] for law in laws]
         if prior is not None:
             given = prior.dense()
@@ -226,14 +264,16 @@ class MarkovChain(Estimator):
             laws = [law + self.prior_strength * table for law, table in zip(laws, fallback, strict=True)]
         return normalised(laws[0], fallback[0]), normalised(laws[1], fallback[1])
 
-    def _sparse(self, moves: Any, heads: Any, n: int, k: int, prior: Any) -> tuple[SparseLaws, SparseRows]:
+    def _sparse(
+        self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float
+    ) -> tuple[SparseLaws, SparseRows]:
         contexts, width = k ** int(self.order), k + bool(self.end)
         strength = 0.0 if prior is None else float(self.prior_strength)
         places, place_rows = _explicit_rows(prior, width)
         model, window, weight = moves
         seen, row = np.unique(model * contexts + window // width, return_inverse=True)
         cells = np.bincount(row * width + window % width, weights=weight, minlength=len(seen) * width)
-        counts = cells.reshape(len(seen), width) + self.smoothing
+        counts = cells.reshape(len(seen), width) + self.smoothing + evenly / width
         owner, context = np.divmod(seen, contexts)
         empty = np.zeros(1, dtype=np.int64)
         shared = SparseRows(np.empty((0, width)), empty[:0], empty, place_rows, places, contexts)
@@ -241,19 +281,20 @@ class MarkovChain(Estimator):
         rows = normalised(counts + strength * fallback, fallback)
         unseen = normalised(strength * place_rows + self.smoothing, place_rows)
         transition = SparseRows(rows, context, _pointers(owner, n), unseen, places, contexts)
-        return self._sparse_laws(heads, n, n_heads(k, int(self.order), self.end), prior, strength), transition
+        size = n_heads(k, int(self.order), self.end)
+        return self._sparse_laws(heads, n, size, prior, strength, self.smoothing * size + evenly), transition
 
-    def _sparse_laws(self, heads: Any, n: int, size: int, prior: Any, strength: float) -> SparseLaws:
+    def _sparse_laws(self, heads: Any, n: int, size: int, prior: Any, strength: float, even: float) -> SparseLaws:
         places, values, uniform = _explicit_law(prior)
         model, head, weight = heads
         seen, entry = np.unique(model * size + head, return_inverse=True)
         counts = np.bincount(entry, weights=weight, minlength=len(seen))
         owner, place = np.divmod(seen, size)
-        total = np.bincount(owner, weights=counts, minlength=n) + self.smoothing * size + strength
+        total = np.bincount(owner, weights=counts, minlength=n) + even + strength
         nobody = total <= 0
         safe = np.where(nobody, 1.0, total)
         from_prior = np.where(nobody, 0.0 if prior is None else 1.0, strength / safe)
-        from_uniform = np.where(nobody, 1.0 if prior is None else 0.0, self.smoothing * size / safe)
+        from_uniform = np.where(nobody, 1.0 if prior is None else 0.0, even / safe)
         shares = np.stack([from_prior, from_uniform + from_prior * uniform], axis=1)
         return SparseLaws(counts / safe[owner], place, _pointers(owner, n), values, places, size, shares)
 

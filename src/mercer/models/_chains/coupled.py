@@ -24,7 +24,7 @@ from mercer._array import Array, namespace
 from mercer.models._chains.adjoint import differentiable_chains, needs_gradient
 from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.rescue import doubt, replace_unsound, rescue, smallest_weight, take_pairs, upper_bound
-from mercer.models._chains.sweep import aligned_pairs, log_sweep, steps_between_scalings, sweep
+from mercer.models._chains.sweep import Side, aligned_pairs, log_sweep, steps_between_scalings, sweep
 
 __all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
 
@@ -89,8 +89,8 @@ def coupled_chains(
         Logarithms of the kernels, one table per length; -inf where a kernel is zero.
     """
     lengths = _checked_lengths(lengths)
-    values = _all_pairs(initial_a, transition_a, initial_b, transition_b, psi, lengths)
-    values = rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    values = rescue(_all_pairs(left, right, psi, lengths), left, right, psi, lengths)
     return values + _length_column(values, lengths) * log_scale
 
 
@@ -125,19 +125,18 @@ def coupled_chains_inner(
     xp = namespace(initial_a, features_a)
     (i, n, k), (j, m, _) = features_a.shape, features_b.shape
 
+    left, right = (initial_a, transition_a), (initial_b, transition_b)
+
     def psi() -> Array:
         return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
 
     if k <= _LANE_SYMBOLS and _fits_lanes(initial_a, initial_b, lengths):
         from mercer.models._chains.lanes import small_categorical_chains
 
-        values = small_categorical_chains(
-            initial_a, transition_a, features_a, initial_b, transition_b, features_b, lengths
-        )
-        return rescue(values, (initial_a, transition_a), (initial_b, transition_b), psi, lengths)
+        values = small_categorical_chains(*left, features_a, *right, features_b, lengths)
+        return rescue(values, left, right, psi, lengths)
     table = psi()
-    values = _all_pairs(initial_a, transition_a, initial_b, transition_b, table, lengths)
-    return rescue(values, (initial_a, transition_a), (initial_b, transition_b), table, lengths)
+    return rescue(_all_pairs(left, right, table, lengths), left, right, table, lengths)
 
 
 def coupled_pairs(
@@ -251,43 +250,27 @@ def _fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) ->
     return bool(n <= _LANE_STATES and n * m <= _LANE_STATES**2 and work >= _LANE_WORK)
 
 
-def _all_pairs(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    lengths: tuple[int, ...],
-) -> Array:
+def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute the log kernels of a tile without scales; NaN where a pair's sums leave the floating range."""
-    if _fits_lanes(initial_a, initial_b, lengths):
+    if _fits_lanes(left[0], right[0], lengths):
         from mercer.models._chains.lanes import small_chains
 
-        return small_chains(initial_a, transition_a, initial_b, transition_b, psi, lengths)
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
+        return small_chains(*left, *right, psi, lengths)
     block = steps_between_scalings(left, right, psi)
     if needs_gradient(*left, *right, psi):
-        table = namespace(psi).reshape(psi, (*initial_a.shape, *initial_b.shape))
+        table = namespace(psi).reshape(psi, (*left[0].shape, *right[0].shape))
         return differentiable_chains(Tile, left, right, table, lengths, block)
-    return _tile_sweep(initial_a, transition_a, initial_b, transition_b, psi, lengths, block)
+    return _tile_sweep(left, right, psi, lengths, block)
 
 
-def _tile_sweep(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    lengths: tuple[int, ...],
-    block: int,
-) -> Array:
+def _tile_sweep(a: Side, b: Side, psi: Array, lengths: tuple[int, ...], block: int) -> Array:
     """Sweep a tile held alternately as [i, a, j, b] and [j, b, i, a].
 
     Both products read a permuted view that BLAS takes as it is and write contiguously: nothing is copied.
     """
-    xp = namespace(initial_a, psi)
-    (i, n), (j, m) = initial_a.shape, initial_b.shape
-    left, right = xp.matrix_transpose(transition_a), xp.matrix_transpose(transition_b)
+    xp = namespace(a[0], psi)
+    (i, n), (j, m) = a[0].shape, b[0].shape
+    left, right = xp.matrix_transpose(a[1]), xp.matrix_transpose(b[1])
     ones = xp.ones((m,), dtype=psi.dtype, device=psi.device)
 
     def sums(phi: Array) -> Array:
@@ -304,7 +287,7 @@ def _tile_sweep(
         phi = _matmul(left, xp.permute_dims(xp.reshape(other, (j * m, i, n)), (1, 2, 0)), 1)
         return _multiply(xp.reshape(phi, (i * n, j * m)), psi)
 
-    start = xp.reshape(initial_a, (i * n, 1)) * xp.reshape(initial_b, (1, j * m))
+    start = xp.reshape(a[0], (i * n, 1)) * xp.reshape(b[0], (1, j * m))
     return sweep(_multiply(start, psi), step, sums, scale, lengths, block)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -52,6 +52,9 @@ def chain_operand(
 
 class ChainOperand:
     """Powered chains and their coupled emissions: answers tiles by the contraction PPK-4.2."""
+
+    by_length: ClassVar[bool] = True
+    """Answers have a first axis of lengths."""
 
     def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
         self.initial = initial

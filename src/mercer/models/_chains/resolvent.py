@@ -20,7 +20,7 @@ from mercer._array import Array, identity, logsumexp, namespace, safe_log, to_nu
 from mercer.models._chains.layout import Aligned, Layout, Tile
 from mercer.models._chains.rescue import LOG_ENTRIES, patch
 from mercer.models._chains.sweep import Side, without_gradient
-from mercer.models._discount import MOST_STEPS, TAIL, discounted_sum
+from mercer.models._discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
 
 # Pairs of states up to which a linear system beats any series, and up to which its matrix is formed at all.
 _SYSTEM_AT_ONCE = 16
@@ -108,7 +108,7 @@ def discounted_log(
 
     total = discounted_sum(terms(), d)
     if bool(xp.any(xp.isnan(total))):
-        raise _too_slow(d) if failure is None else failure()
+        raise too_slow(d, MOST_STEPS) if failure is None else failure()
     return total
 
 
@@ -135,7 +135,7 @@ def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: floa
     if total is None:
 
         def failure() -> Exception:
-            return diverging(left, log_psi, d) if check else _too_slow(d)
+            return diverging(left, log_psi, d) if check else too_slow(d, MOST_STEPS)
 
         if size > _LARGEST_SYSTEM:
             raise failure()
@@ -226,24 +226,14 @@ def _in_pieces(left: Side, right: Side, log_psi: Array, d: float) -> Array:
 # ------------------------------------------------------------------ where the sum is infinite
 
 
-def _too_slow(d: float) -> Exception:
-    return ArithmeticError(
-        f"the discounted kernel of a pair has not converged after {MOST_STEPS} lengths: take a smaller d than {d}, or "
-        "fewer states"
-    )
-
-
 def diverging(side: Side, log_psi: Array, d: float) -> Exception:
     """Name the first chain whose discounted kernel with itself is infinite."""
     initial, transition, leaf = (to_numpy(x) for x in (*side, log_psi))
     for i in range(len(initial)):
         radius = spectral_radius(initial[i], transition[i], leaf[i])
         if not d * radius < 1 - 1e-12:
-            return ValueError(
-                f"the discounted kernel of model {i} with itself is infinite: its kernel grows {radius:.6g} times with "
-                f"every observation, and d = {d} times that is not below 1; take d below {1 / radius:.4g}"
-            )
-    return _too_slow(d)
+            return infinite(i, radius, d)
+    return too_slow(d, MOST_STEPS)
 
 
 def spectral_radius(initial: Array, transition: Array, log_psi: Array, steps: int = 2000) -> float:

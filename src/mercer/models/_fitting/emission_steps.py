@@ -6,8 +6,6 @@ wider emission: every pair of a state and a component is a column of the weighte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,72 +13,24 @@ from sklearn.base import clone
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
 from mercer.families._estimator import Context, Estimator, segment_sum
+from mercer.families._family import ExponentialFamily
+from mercer.families._simplex import normalised
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.gaussian import Gaussian, Gaussians
+from mercer.models._fitting.data import Data
 from mercer.models._fitting.gaussian_step import fit_gaussians
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._forward.evidence import code_probabilities, row_log_prob
-from mercer.models._forward.interface import Densities, Evidence, Expectations, Runs, Symbols
-from mercer.models.mixture import Mixture, Mixtures
+from mercer.models._forward.interface import Densities, Evidence, Expectations, Symbols
+from mercer.models.mixture import Mixtures
 
-__all__ = ["Data", "DensityStep", "EmissionStep", "SymbolStep", "emission_step", "expected_log", "leaf_of", "shares_of"]
+__all__ = ["DensityStep", "EmissionStep", "SymbolStep", "emission_step", "evenly", "expected_log", "leaf_of"]
 
+COLLAPSED = 1e-30
+"""Share of the variance of all data below which a Gaussian has collapsed onto a point."""
 
-@dataclass(frozen=True)
-class Data:
-    """Observations of several models: the sequences of a model stand together, models in order.
-
-    Parameters
-    ----------
-    x : array of shape (T, ...)
-        All observations.
-    offsets : array of shape (S + 1,)
-        Sequence s has the observations ``offsets[s]:offsets[s + 1]``.
-    model : array of shape (S,)
-        Model of every sequence, ascending from 0.
-    size : int
-        Number of models.
-    """
-
-    x: Floats
-    offsets: Floats
-    model: Floats
-    size: int
-
-    @cached_property
-    def runs(self) -> Runs:
-        """The sequences, each under its model."""
-        return Runs(self.offsets[:-1], np.diff(self.offsets), self.model)
-
-    @cached_property
-    def owner(self) -> Floats:
-        """Model of every observation."""
-        return np.repeat(self.model, np.diff(self.offsets))
-
-    @cached_property
-    def sequence_offsets(self) -> Floats:
-        """Model i has the sequences ``[i]:[i + 1]`` of these."""
-        return np.searchsorted(self.model, np.arange(self.size + 1))
-
-    @cached_property
-    def point_offsets(self) -> Floats:
-        """Model i has the observations ``[i]:[i + 1]`` of these."""
-        return np.asarray(self.offsets[self.sequence_offsets])
-
-    @cached_property
-    def incomplete(self) -> Floats:
-        """Observations with a coordinate that is NaN."""
-        return np.flatnonzero(np.isnan(self.x).any(axis=1))
-
-    def some(self, which: Floats) -> Data:
-        """Keep the sequences of some models, which are ascending."""
-        keep = np.zeros(self.size, dtype=bool)
-        keep[which] = True
-        place = np.cumsum(keep) - 1
-        inside, lengths = keep[self.model], np.diff(self.offsets)
-        points = np.flatnonzero(np.repeat(inside, lengths))
-        offsets = np.concatenate([[0], np.cumsum(lengths[inside])])
-        return Data(self.x[points], offsets, place[self.model[inside]], len(which))
+LARGEST_LOG = 690.0
+"""Largest natural parameter that counts: what is certain by rounding alone is not infinitely so."""
 
 
 class EmissionStep:
@@ -111,12 +61,7 @@ class SymbolStep(EmissionStep):
 
     def evidence(self, emission: Categoricals, data: Data) -> tuple[Evidence, Any]:
         """Return the probability of every code."""
-        if len(emission.alphabet.ambiguity):
-            return Symbols(data.x, code_probabilities(emission)), None
-        p = to_numpy(emission.probability)
-        table = np.ones((*p.shape[:-1], p.shape[-1] + 1))  # the missing code is certain
-        table[..., :-1] = p
-        return Symbols(data.x, table), None
+        return Symbols(data.x, code_probabilities(emission)), None
 
     def maximise(self, emission: Categoricals, data: Data, found: Expectations, memory: Any) -> Categoricals:
         """Return frequencies; a state that nobody visits stays what it was."""
@@ -130,7 +75,7 @@ class SymbolStep(EmissionStep):
             plain = plain + p * (share @ sets)
         if self.prior is not None:
             plain = plain + self.prior
-        return Categoricals._make(probability=shares_of(plain, p), alphabet=emission.alphabet)
+        return Categoricals._make(probability=normalised(plain, p), alphabet=emission.alphabet)
 
     def log_prior(self, emission: Categoricals) -> Floats:
         """Log Dirichlet prior."""
@@ -164,6 +109,7 @@ class DensityStep(EmissionStep):
         """Return log densities; remember what the components of a mixture share."""
         leaves = _leaves(emission)
         owner = data.owner
+        self._check_collapse(leaves)
         table = row_log_prob(leaves, data.x, owner) - self._floor_cost(leaves, data)
         if not isinstance(emission, Mixtures):
             return Densities(table), None
@@ -198,7 +144,7 @@ class DensityStep(EmissionStep):
         weights = to_numpy(emission.weights)
         mass = segment_sum(shares, offsets).reshape(weights.shape)
         mass = mass if self.weights is None else mass + self.weights
-        return Mixtures._make(weights=shares_of(mass, weights), components=fitted.reshape(*weights.shape))
+        return Mixtures._make(weights=normalised(mass, weights), components=fitted.reshape(*weights.shape))
 
     def log_prior(self, emission: Any) -> Floats:
         """Log conjugate prior of weights and components."""
@@ -213,6 +159,22 @@ class DensityStep(EmissionStep):
             prior = self.prior if self.prior.ndim == 1 else self.prior[:, j]
             value -= self.strength * _divergence(prior, leaves[:, j])
         return np.asarray(np.where(np.isfinite(value), value, -1e300))
+
+    def _check_collapse(self, leaves: Any) -> None:
+        """Raise where a Gaussian without a floor has collapsed onto equal observations, long before it is singular."""
+        if not isinstance(leaves, Gaussians) or self.context.floor > 0 or self.context.scale is None:
+            return
+        variance = to_numpy(leaves.covariance)
+        if leaves.structure == "full":
+            variance = np.diagonal(variance, axis1=-2, axis2=-1)
+        elif leaves.structure == "isotropic":
+            variance = variance[..., None]
+        bad = np.argwhere((variance < COLLAPSED * self.context.scale) & (variance > 0))
+        if len(bad):
+            raise ValueError(
+                f"the variance of a Gaussian has collapsed to {variance[tuple(bad[0])]:.1g}, around observations that "
+                "are equal or alone: give it a floor, such as mc.Gaussian(floor=1e-3)"
+            )
 
     def _floor_cost(self, leaves: Any, data: Data) -> Floats | float:
         """Give every observation the floor as a variance of its own, as the fit of a Gaussian does.
@@ -259,15 +221,6 @@ def emission_step(estimator: Estimator, context: Context, prior: Any, strength: 
     return DensityStep(leaf, context, prior, strength)
 
 
-def shares_of(counts: Floats, fallback: Floats) -> Floats:
-    """Divide every row by its sum; a row of zeros becomes ``fallback``. For many short rows."""
-    total = np.einsum("...k->...", counts)[..., None]  # several times the speed of a sum over a short last axis
-    visited = total > 0
-    if visited.all():
-        return np.asarray(counts / total)
-    return np.where(visited, counts / np.where(visited, total, 1.0), fallback)
-
-
 def expected_log(counts: Floats, p: Floats) -> Floats:
     """Sum of counts times log probabilities over the last axis; what underflows to zero is not infinitely unlikely."""
     return np.asarray(np.sum(counts * np.log(np.maximum(p, 1e-300)), axis=-1))
@@ -275,7 +228,21 @@ def expected_log(counts: Floats, p: Floats) -> Floats:
 
 def leaf_of(estimator: Estimator) -> Estimator:
     """Return the family of an emission: of the components, where it is a mixture."""
-    return estimator._component() if isinstance(estimator, Mixture) else estimator
+    leaf: Estimator = estimator._component() if hasattr(estimator, "_component") else estimator
+    return leaf
+
+
+def evenly(estimator: Estimator, x: Any, context: Context) -> Estimator:
+    """Return the estimator of a pooled model, which counts one observation more in every state, spread evenly.
+
+    What no training datum ``x`` shows is then not impossible in a new one. A prior of the family itself stays.
+    """
+    leaf = leaf_of(estimator)
+    even = leaf._even(x, context) if leaf.prior is None else None
+    if even is None:
+        return estimator
+    smoothed: Estimator = clone(leaf).set_params(prior=even, prior_strength=1.0)
+    return smoothed if leaf is estimator else clone(estimator).set_params(component=smoothed)
 
 
 def _leaves(emission: Any) -> Any:
@@ -292,7 +259,12 @@ def _divergence(prior: Any, current: Any) -> Floats:
         variance, spread = _variances(current), _variances(prior)
         difference = to_numpy(current.mean) - to_numpy(prior.mean)
         return np.asarray(np.sum(np.log(variance) + (spread + difference**2) / variance, axis=-1) / 2)
-    return np.asarray(to_numpy(prior.kl(current))[0])
+    if isinstance(current, Gaussians) or not isinstance(current, ExponentialFamily):
+        return np.asarray(to_numpy(prior.kl(current))[0])
+    # A probability that has become 0 or 1 by rounding would be infinitely far from a prior that is all but there.
+    theta = np.clip(to_numpy(current.natural_parameters), -LARGEST_LOG, LARGEST_LOG)
+    value = to_numpy(current.log_partition(theta)) - theta @ to_numpy(prior.mean_parameters)[0]
+    return np.asarray(value / getattr(current, "_draws", 1))  # the prior of a multinomial counts words
 
 
 def _variances(batch: Gaussians) -> Floats:

@@ -1,4 +1,4 @@
-"""Steps of expectation maximisation for mixtures: posteriors, k-means++ seeds and the book-keeping of data."""
+"""Where mixtures start: points as vectors, their spread, seeded generators and k-means++ seeds."""
 
 from __future__ import annotations
 
@@ -7,20 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, logsumexp, safe_log
+from mercer._array import Floats
 from mercer.families._estimator import Context
-from mercer.models._forward.evidence import row_log_prob
-
-
-def expect(x: Any, owner: Floats, mixture: Any) -> tuple[Floats, Floats]:
-    """Posterior of the components ``(T, m)`` and log density ``(T,)`` of every point under its own mixture."""
-    m = mixture.weights.shape[-1]
-    joint = row_log_prob(mixture.components, x, owner) + safe_log(np.asarray(mixture.weights))[owner]
-    log_density = np.asarray(logsumexp(joint, axis=-1))
-    impossible = ~np.isfinite(log_density)
-    safe = np.where(impossible, 0.0, log_density)
-    posterior = np.where(impossible[:, None], 1.0 / m, np.exp(joint - safe[:, None]))
-    return posterior, np.where(impossible, -1e300, log_density)
 
 
 def side_by_side(columns: list[Any]) -> Any:
@@ -28,15 +16,6 @@ def side_by_side(columns: list[Any]) -> Any:
     n, m = len(columns[0]), len(columns)
     joined = type(columns[0]).concat(columns)
     return joined[np.arange(n * m).reshape(m, n).T.ravel()].reshape(n, m)
-
-
-def some_segments(x: Any, weights: Floats, offsets: Floats, which: Floats) -> tuple[Any, Floats, Floats]:
-    """Keep the points of some data."""
-    lengths = np.diff(offsets)
-    keep = np.zeros(len(lengths), dtype=bool)
-    keep[which] = True
-    points = np.flatnonzero(np.repeat(keep, lengths))
-    return x[points], weights[points], np.concatenate([[0], np.cumsum(lengths[which])])
 
 
 def numbers(x: Any, context: Context) -> Floats:
@@ -65,11 +44,10 @@ def spread(x: Floats) -> Floats:
     return np.where(varies, 2.0 ** np.round(np.log2(np.where(varies, variance, 1.0))), 1.0)
 
 
-def generator(x: Any, random_state: int | None, attempt: int) -> np.random.Generator:
-    """Seed from (random_state, the datum's bytes), so that a fit does not depend on its neighbours."""
+def generator(x: Any, seed: int, attempt: int) -> np.random.Generator:
+    """Seed from (seed, the datum's bytes), so that a fit does not depend on its neighbours."""
     content = x.dense() if hasattr(x, "indptr") else np.ascontiguousarray(x)
     digest = blake2b(content.tobytes(), digest_size=8).digest()
-    seed = 0 if random_state is None else int(random_state)
     return np.random.default_rng([seed, attempt, int.from_bytes(digest, "little")])
 
 

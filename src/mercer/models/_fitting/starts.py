@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._estimator import Context, Estimator, segment_sum
+from mercer.families._estimator import Context, segment_sum
 from mercer.families._simplex import normalised
 from mercer.families.categorical import Categorical, Categoricals
-from mercer.models._fitting.emission_steps import Data, leaf_of
+from mercer.models._fitting.data import Data
+from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares
 from mercer.models.hmm import HMMs
-from mercer.models.mixture import Mixture, Mixtures
+from mercer.models.mixture import Mixtures
 
 __all__ = ["starts"]
 
@@ -21,9 +22,7 @@ POINTS = 20_000
 """A start looks at so many observations of a model at most."""
 
 
-def starts(
-    emission: Estimator, data: Data, context: Context, mask: tuple[Floats, Floats], seed: int | None, attempt: int
-) -> HMMs:
+def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floats], seed: int, attempt: int) -> HMMs:
     """Return one start for every model; it depends on the seed, the attempt and the model's own observations.
 
     Parameters
@@ -40,7 +39,8 @@ def starts(
         Of the random numbers.
     """
     first, step = mask
-    n, columns = len(first), emission.n_components if isinstance(emission, Mixture) else 1
+    mixed = leaf_of(emission) is not emission
+    n, columns = len(first), int(emission.n_components) if mixed else 1
     ordered = bool(n > 1 and not np.tril(step, -1).any())  # nothing goes back: states are parts of the time
     rows, shares, weights, transition = [], [], [], np.empty((data.size, n, n))
     ends = data.sequence_offsets
@@ -63,7 +63,7 @@ def starts(
     made: Any
     if isinstance(emission, Categorical):
         made = _frequencies(x, table, offsets, context)
-    elif columns == 1 and not isinstance(emission, Mixture):
+    elif not mixed:
         made = leaf_of(emission).fit_weighted(x, table, offsets, context)
     else:
         wide = np.concatenate(weights) if weights else table

@@ -19,7 +19,7 @@ def check_topology(topology: Any) -> None:
     whole = isinstance(width, int | np.integer) and not isinstance(width, bool) and width >= 1
     if isinstance(name, str) and name in NAMES and whole and not (name == "ergodic" and isinstance(topology, tuple)):
         return
-    if isinstance(topology, str | tuple):
+    if topology is None or isinstance(topology, str | tuple):
         raise ValueError(
             f"topology = {topology!r}: give 'ergodic', 'left-right', 'banded', a pair such as ('left-right', 1) that "
             "says how far a step may go, or a boolean mask of shape (n, n)"

@@ -37,8 +37,12 @@ def evidence_of(emission: Any, x: Any, owner: Floats) -> Evidence:
 def code_probabilities(emission: Categoricals) -> Floats:
     """Probability of every code, ``(*B, n_codes)``: symbols, sums for ambiguity codes, 1 for the missing one."""
     p = to_numpy(emission.probability).astype(np.float64, copy=False)
-    sets = emission.alphabet.ambiguity
-    return np.concatenate([p, p @ sets.T, np.ones_like(p[..., :1])], axis=-1)
+    k, sets = p.shape[-1], emission.alphabet.ambiguity
+    table = np.ones((*p.shape[:-1], k + len(sets) + 1))
+    table[..., :k] = p
+    if len(sets):
+        table[..., k:-1] = p @ sets.T
+    return table
 
 
 def row_log_prob(emission: Any, x: Any, owner: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, to_numpy
 from mercer.models._chains.sweep import without_gradient
-from mercer.models._discount import MOST_STEPS, TAIL
+from mercer.models._discount import MOST_STEPS, TAIL, infinite, too_slow
 from mercer.models._markov.operand import PAIR_CELLS, ProductOperand
 
 _LOG_TINY = -745.0
@@ -57,15 +57,7 @@ class DiscountedProductOperand(ProductOperand):
 
     def _refuse(self, index: int | None, growth: float) -> None:
         d = self.lengths.d
-        if index is None or d * growth < 1:
-            raise ArithmeticError(
-                f"the discounted kernel of a pair has not converged after {MOST_STEPS} lengths: take a smaller d "
-                f"than {d}"
-            )
-        raise ValueError(
-            f"the discounted kernel of model {index} with itself is infinite: its kernel grows {growth:.6g} times with "
-            f"every observation, and d = {d} times that is not below 1; take d below {1 / growth:.4g}"
-        )
+        raise too_slow(d, MOST_STEPS) if index is None or d * growth < 1 else infinite(index, growth, d)
 
 
 def _all_steps(first: Array, step: Array, stop: Array, d: float, skip: bool) -> tuple[Array, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -44,6 +44,8 @@ class ProductOperand:
     """
 
     order: Floats | None = None
+    by_length: ClassVar[bool] = True
+    """Answers have a first axis of lengths."""
 
     def __init__(self, chains: Any, rho: float, lengths: tuple[int, ...]) -> None:
         self.chains = chains
@@ -66,6 +68,12 @@ class ProductOperand:
 
     def __getitem__(self, key: Any) -> Self:
         return type(self)(self.chains[key], self.rho, self.lengths)
+
+    @property
+    def _steps(self) -> Floats:
+        """Numbers of steps after the first ``order`` symbols, ascending, of the lengths that have as many."""
+        order = self.chains.order
+        return np.array(sorted({n - order for n in self.lengths if n >= order}), dtype=int)
 
     @cached_property
     def probabilities(self) -> Tables:
@@ -115,7 +123,7 @@ class ProductOperand:
         from mercer.models._markov.loops import LANES, couple_pairs
 
         a, b = self.powers, other.powers
-        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        wanted = self._steps
         padded = -(-len(other) // LANES) * LANES
         long = np.empty((len(wanted), len(self), padded))
         if len(wanted):
@@ -131,8 +139,7 @@ class ProductOperand:
 
     def alone(self) -> Array:
         """Log kernel of every chain with itself, ``(H, N)``."""
-        everyone = np.arange(len(self))
-        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        everyone, wanted = np.arange(len(self)), self._steps
         if not is_numpy_array(self.probabilities.first) or self.underflows:
             short = [logsumexp(2 * p, axis=-1) for p in self.logs.short]
             long = self._aligned_logs(self, everyone, everyone, wanted)
@@ -154,8 +161,7 @@ class ProductOperand:
 
     def _pair_in_logs(self, other: Self) -> Array:
         """Answer every pair in logarithms: slower, for any array library, and right for any probabilities."""
-        i, j = len(self), len(other)
-        wanted = np.array(sorted({n - self.chains.order for n in self.lengths if n >= self.chains.order}), dtype=int)
+        i, j, wanted = len(self), len(other), self._steps
         xp = namespace(self.logs.first, other.logs.first)
         rows, columns = np.repeat(np.arange(i), j), np.tile(np.arange(j), i)
         long = xp.reshape(self._aligned_logs(other, rows, columns, wanted), (len(wanted), i, j))

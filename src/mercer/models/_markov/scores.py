@@ -11,12 +11,12 @@ from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
 from mercer.models._markov.counts import transitions_of
 from mercer.models._markov.sparse import CELLS
+from mercer.models._scores.weighted import check_parametrization, difference
 
 
 def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: bool) -> Any:
     """Scores in the rows of ``transition``, dense ``(N, M, P)`` or CSR ``(N M, P)``; see `MarkovChains`."""
-    if parametrization not in ("logit", "weight"):
-        raise ValueError(f"parametrization = {parametrization!r}: give 'logit' or 'weight'")
+    check_parametrization(parametrization)
     k, width = len(chains.alphabet), len(chains.alphabet) + chains.end
     n_parameters = chains.n_contexts * width
     if not as_sparse and len(chains) * len(X) * n_parameters > CELLS:
@@ -47,35 +47,52 @@ def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: in
 
     some = X[which]
     members = chains.alphabet.membership > 0
+    initial, *rows = chains._lookup(i)
+    # The first symbols are given (FK-6): where the initial law excludes all their readings, these count alike.
+    initial = np.maximum(initial, 1e-100 * initial.max())
     owner, window, number = expected_windows(
-        *chains.lookup(i), chains.order, len(chains.alphabet), chains.end, some.values, some.offsets, members
+        initial, *rows, chains.order, len(chains.alphabet), chains.end, some.values, some.offsets, members
     )
+    moves = some.lengths - chains.order + chains.end > 0
+    impossible = np.setdiff1d(np.flatnonzero(moves), owner)
+    if len(impossible):
+        raise _no_score(some, impossible[0])
     return sparse.csr_array((number, (which[owner], window)), shape=(len(X), n_parameters))
+
+
+def _no_score(X: Sequences, i: int) -> ValueError:
+    return ValueError(
+        f"{X.name(i)} has probability zero under the shared model, so that it has no score: fit the model with "
+        "prior='pooled' or smoothing=1, or leave the sequence out"
+    )
 
 
 def _centred(chains: Any, i: int, counts: Any, parametrization: str, X: Sequences) -> Any:
     """Subtract what is expected from the numbers of windows, context by context."""
     width = len(chains.alphabet) + chains.end
+    counts.sum_duplicates()  # which sorts the entries by row and column
     entries = counts.tocoo()
-    context = entries.col // width
-    visits = sparse.csr_array((entries.data, (entries.row, context)), shape=(counts.shape[0], chains.n_contexts))
-    visits.sum_duplicates()
-    visits = visits.tocoo()
-    used, place = np.unique(visits.col, return_inverse=True)
+    key = entries.row.astype(np.int64) * chains.n_contexts + entries.col // width
+    begins = np.ones(len(key), dtype=bool)
+    begins[1:] = key[1:] != key[:-1]
+    visited, line = key[begins], np.cumsum(begins) - 1  # a line for every context that a sequence visits
+    row, context = np.divmod(visited, chains.n_contexts)
+    cells = np.bincount(line * width + entries.col % width, weights=entries.data, minlength=len(visited) * width)
+    number = cells.reshape(len(visited), width)
+    visits = number.sum(axis=1, keepdims=True)
+    used, place = np.unique(context, return_inverse=True)
     rows = chains.transition.rows_at(i, used) if chains.sparse else to_numpy(chains.transition[i])[used]
+    p = rows[place]
+    impossible = row[((p == 0) & (number > 0)).any(axis=1)]
+    if len(impossible):
+        raise _no_score(X, impossible[0])
+    expected = visits * p
     if parametrization == "weight":
-        p = rows[np.searchsorted(used, context), entries.col % width]
-        if np.any(p == 0):
-            name = X.name(int(entries.row[np.flatnonzero(p == 0)[0]]))
-            raise ValueError(
-                f"{name} is impossible under the model, so that it has no score in the weights: fit the model with "
-                "smoothing=1, say, or use parametrization='logit'"
-            )
-        counts = sparse.csr_array((entries.data / p, (entries.row, entries.col)), shape=counts.shape)
-        rows = np.ones_like(rows)
-    shape = (len(visits.data), width)
-    columns = visits.col[:, None] * width + np.arange(width)
-    expected = visits.data[:, None] * rows[place]
-    lines = np.broadcast_to(visits.row[:, None], shape)
-    centred = counts - sparse.csr_array((expected.ravel(), (lines.ravel(), columns.ravel())), shape=counts.shape)
-    return centred.tocsr()
+        number = np.divide(number, p, out=np.zeros_like(number), where=p > 0)
+        expected = np.broadcast_to(visits, p.shape)
+    centred = difference(number, expected, visits)
+    columns = context[:, None] * width + np.arange(width)
+    lines = np.broadcast_to(row[:, None], columns.shape)
+    scores = sparse.csr_array((centred.ravel(), (lines.ravel(), columns.ravel())), shape=counts.shape)
+    scores.eliminate_zeros()
+    return scores

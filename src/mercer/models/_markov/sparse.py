@@ -37,6 +37,13 @@ class Compressed:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def __repr__(self) -> str:
+        kept = f"{len(self.indices)} entries of their own, {len(self.shared_indices)} shared"
+        return f"{type(self).__name__}({len(self)} chains over {self.columns} places: {kept})"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
+        raise TypeError(f"{type(self).__name__} is no array, since most of it is not stored: take that of p.dense()")
+
     @property
     def dtype(self) -> Any:
         """The type of the entries."""

@@ -10,6 +10,7 @@ from mercer._array import Array, Floats, namespace, to_numpy
 from mercer.data import Sequences
 from mercer.families._segments import segment_sum
 from mercer.families.categorical import Categoricals
+from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Runs, Symbols, expectations
 from mercer.models._inference import read
@@ -18,6 +19,7 @@ from mercer.models._scores.weighted import (
     check_parametrization,
     code_counts,
     code_scores,
+    difference,
     weighted_scores,
 )
 
@@ -54,11 +56,16 @@ def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
 
 def alphabet_of(models: Any) -> Any:
     """Return the alphabet of what is emitted, by states or their components; None for numbers."""
-    while not hasattr(models, "alphabet"):
-        models = getattr(models, "emission", None) or getattr(models, "components", None)
-        if models is None:
-            return None
-    return models.alphabet
+    return getattr(models if hasattr(models, "alphabet") else _leaf(models), "alphabet", None)
+
+
+def _leaf(models: Any) -> Any:
+    """Return the family of what is emitted, by states or their components."""
+    while True:
+        inner = getattr(models, "emission", None) or getattr(models, "components", None)
+        if inner is None:
+            return models
+        models = inner
 
 
 def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit") -> Floats:
@@ -126,10 +133,10 @@ def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Float
     impossible = np.flatnonzero(found.log_prob == -np.inf)
     if len(impossible):
         name = X.name(impossible[0])
-        cure = "a prior on its probabilities (smoothing)" if symbolic else "a floor on its variances or a prior"
+        floor = "" if _leaf(models).__class__ is not Gaussians else ", or a floor on its variances"
         raise ValueError(
-            f"{name} has probability zero under the shared model{_which(models, c)}, so that it has no score: give the "
-            f"model {cure}, or leave the sequence out"
+            f"{name} has probability zero under the shared model{_which(models, c)}, so that it has no score: fit the "
+            f"model with prior='pooled'{floor}, or leave the sequence out"
         )
     ratios = _Ratios(None, None, None)
     if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
@@ -165,9 +172,11 @@ def _probability_scores(counts: Floats, p: Floats, ratios: Floats | None, parame
     """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
     total = counts.sum(axis=-1, keepdims=True)
     if parametrization == "logit":
-        return counts - p * total
+        return difference(counts, p * total, total)
     zero = total if ratios is None else ratios  # where nobody knows the ratio, the score is 0
-    return np.divide(counts, p, out=np.broadcast_to(zero, counts.shape).copy(), where=p > TINY) - total
+    return difference(
+        np.divide(counts, p, out=np.broadcast_to(zero, counts.shape).copy(), where=p > TINY), total, total
+    )
 
 
 def _ratios(initial: Floats, transition: Floats, evidence: Evidence, X: Sequences) -> _Ratios:

@@ -26,6 +26,19 @@ def check_parametrization(parametrization: Any) -> None:
         )
 
 
+NOISE = 1e-12
+"""Scores below this share of what they are a difference of are rounding."""
+
+
+def difference(found: Floats, expected: Floats, scale: Floats) -> Floats:
+    """Return what was found minus what was expected, 0 where only rounding is left of either or of ``scale``.
+
+    What was not observed is found just as often as expected, and must not get a direction from rounding.
+    """
+    out = found - expected
+    return np.where(np.abs(out) <= NOISE * np.maximum(np.abs(found), scale), 0.0, out)
+
+
 def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, parametrization: str = "logit") -> Floats:
     """Sum weight times score over the points of every datum.
 

@@ -1,0 +1,73 @@
+"""The base of estimators that iterate: their parameters, their seed, and what they tell of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mercer.families._estimator import Context, Estimator
+from mercer.families._family import check_seed, is_number, is_whole, seed_of
+from mercer.families._segments import datum_name
+from mercer.models._fitting.climb import Climbed
+
+__all__ = ["IterativeEstimator", "check_whole"]
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a whole number, 1 or more."""
+    if not is_whole(value):
+        raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
+
+
+class IterativeEstimator(Estimator):
+    """An estimator that climbs from one or several starts. A subclass writes `_climb_each`."""
+
+    n_iter: int
+    tol: float
+    n_init: int
+    random_state: Any
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_iter", "n_init"):
+            check_whole(name, getattr(self, name))
+        if not is_number(self.tol) or self.tol < 0:
+            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
+        check_seed(self.random_state)
+
+    def _seed(self) -> int:
+        """Return the seed, or draw one from a generator."""
+        return seed_of(self.random_state)
+
+    def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
+        """Fit one model to every datum.
+
+        Parameters
+        ----------
+        X : data
+            As for ``fit``.
+        context : Context, default=None
+            What the data share; by default what ``fit`` learned, or else what ``X`` shares.
+        return_info : bool, default=False
+            Whether to tell how the fits ended; they are then done anew, whatever the cache holds.
+
+        Returns
+        -------
+        Batch of shape (N,)
+            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+        FitInfo
+            With ``return_info``: a named tuple of the arrays ``n_iter``, ``converged`` and ``objective``, ``(N,)``.
+        """
+        X, context = self._accepted(X, context)
+        if not return_info:
+            return self._fit_accepted(X, context)
+        self._check_each(X, context)
+        found = self._climb_each(X, context, lambda i: datum_name(X, i))
+        return found.models, found.info
+
+    def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
+        return self._climb_each(X, context, name).models
+
+    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by."""
+        raise NotImplementedError(f"{type(self).__name__} must write _climb_each(X, context, name)")
