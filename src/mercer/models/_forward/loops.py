@@ -73,18 +73,29 @@ def _load_models(
 
 
 @njit(**_OPTIONS)
+def _place(
+    slots: Floats, start: Floats, length: Floats, model: Floats, group: int, width: int, n_codes: int, places: Floats
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Take down where the observations of every lane begin, how many there are, and where its table of codes is."""
+    for lane in range(width):
+        run = slots[group * width + lane]
+        places[0, lane] = start[run] if run >= 0 else 0
+        places[1, lane] = length[run] if run >= 0 else 0
+        places[2, lane] = model[run] * n_codes if run >= 0 else 0
+
+
+@njit(**_OPTIONS)
 def _gather(
-    values: Floats, codes: Floats, n_codes: int, slots: Floats, start: Floats, length: Floats, model: Floats,
-    group: int, time: int, width: int, stride: int, size: int, n: int, target: Floats, at: int, nothing: float,
+    values: Floats, codes: Floats, n_codes: int, places: Floats, time: int, width: int, stride: int, size: int, n: int,
+    target: Floats, at: int, nothing: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Bring the evidence of one observation of every run into the lanes."""
     for lane in range(width):
-        run = slots[group * width + lane]
         base = at + lane
-        if run >= 0 and time < length[run]:
-            row = start[run] + time
+        if time < places[1, lane]:
+            row = places[0, lane] + time
             if n_codes > 0:
-                row = model[run] * n_codes + codes[row]
+                row = places[2, lane] + codes[row]
             row *= n
             for j in range(n):
                 target[base + j * stride] = values[row + j]
@@ -140,16 +151,14 @@ def forward_pass(form: int) -> Any:
         pi, likelihood, alpha = rest[:size], rest[size : 2 * size], rest[2 * size : 4 * size]
         forth, back = rest[4 * size : (4 + n) * size], rest[(4 + n) * size : (4 + 2 * n) * size]
         work[:] = 0.0
-        known = np.full(LANES, -1)
+        known, places = np.full(LANES, -1), np.zeros((3, LANES), np.int64)
         nothing = 0.0 if n_codes > 0 else -np.inf
         for group in range(first, last):
             longest = _open(record, slots, length, group, width)
+            _place(slots, start, length, model, group, width, n_codes, places)
             _load_models(initial, transition, slots, model, group, width, stride, size, n, known, pi, forth, back)
             for time in range(longest):
-                _gather(
-                    values, codes, n_codes, slots, start, length, model,
-                    group, time, width, stride, size, n, likelihood, 0, nothing,
-                )  # fmt: skip
+                _gather(values, codes, n_codes, places, time, width, stride, size, n, likelihood, 0, nothing)
                 if n_codes == 0:
                     steps.weigh(form, likelihood, 0, record)
                 if time == 0:
@@ -186,19 +195,17 @@ def both_passes(form: int) -> Any:
         forth, back = rest[3 * size : (3 + n) * size], rest[(3 + n) * size : (3 + 2 * n) * size]
         sums = rest[(3 + 2 * n) * size : (3 + 3 * n) * size]
         work[:] = 0.0
-        known = np.full(LANES, -1)
+        known, places = np.full(LANES, -1), np.zeros((3, LANES), np.int64)
         nothing = 0.0 if n_codes > 0 else -np.inf
         for group in range(first, last):
             longest = _open(record, slots, length, group, width)
+            _place(slots, start, length, model, group, width, n_codes, places)
             _load_models(initial, transition, slots, model, group, width, stride, size, n, known, pi, forth, back)
             room = (longest + 1) * size
             alpha, likelihood, inverse = history[:room], history[room : 2 * room], history[2 * room :]
             for time in range(longest):
                 at = time * size
-                _gather(
-                    values, codes, n_codes, slots, start, length, model,
-                    group, time, width, stride, size, n, likelihood, at, nothing,
-                )  # fmt: skip
+                _gather(values, codes, n_codes, places, time, width, stride, size, n, likelihood, at, nothing)
                 if n_codes == 0:
                     steps.weigh(form, likelihood, at, record)
                 if time == 0:
@@ -220,18 +227,18 @@ def both_passes(form: int) -> Any:
                 if time % BLOCK == 0:  # all successors of this block are known
                     for i in range(n):
                         steps.outer(form, sums, i, alpha, at, likelihood, min(BLOCK, longest - 1 - time))
-                if posterior.size > 0 or symbols.size > 0:
+                if posterior.size > 0:
                     for lane in range(width):
-                        run = slots[group * width + lane]
-                        if run >= 0 and time < length[run]:
-                            row = start[run] + time
-                            if posterior.size > 0:
-                                for j in range(n):
-                                    posterior[row * n + j] = gamma[j * stride + lane]
-                            if symbols.size > 0:
-                                p = run * n * n_codes + codes[row]
-                                for j in range(n):
-                                    symbols[p + j * n_codes] += gamma[j * stride + lane]
+                        if time < places[1, lane]:
+                            row = (places[0, lane] + time) * n
+                            for j in range(n):
+                                posterior[row + j] = gamma[j * stride + lane]
+                if symbols.size > 0:
+                    for lane in range(width):
+                        if time < places[1, lane]:
+                            p = slots[group * width + lane] * n * n_codes + codes[places[0, lane] + time]
+                            for j in range(n):
+                                symbols[p + j * n_codes] += gamma[j * stride + lane]
             steps.settle(form, record)
             _close(record, slots, group, width, found)
             for lane in range(width):
