@@ -227,7 +227,12 @@ class TestCompareFile:
             ("x.fa", FASTA, (), r"x.fa needs --labels to find the class in every header line: a field number"),
             ("x.fa", FASTA, ("--labels", "9"), r"line 1: the header 's0\|a\|g0' has 3 fields"),
             ("x.fa", FASTA, ("--labels", "(s)"), "there is one class, 's': a race needs two, so look at --labels"),
-            ("x.fa", FASTA, ("--labels", "0"), "class 's0' has 1 members, too few for 5 folds with 3 inside: leave it"),
+            (
+                "x.fa",
+                FASTA,
+                ("--labels", "0"),
+                "there are 12 classes for 12 sequences, all different: is --labels the right",
+            ),
             ("x.fa", FASTA, ("--labels", "1", "--groups", "2"), "there are 3 groups, too few for 5 folds: look at"),
             ("x.fa", FASTA + ">z|a|g\nAC-T", ("--labels", "1"), "line 26: sequence 'z.a.g' has the symbol '-'"),
             ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is no label"),

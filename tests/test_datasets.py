@@ -522,7 +522,9 @@ class TestTraits:
         assert np.corrcoef(people.target, age)[0, 1] > 0.5  # 1 / sqrt(1 + 1 + 0.25) = 0.67, error 0.03
         assert np.corrcoef(change, people.signal)[0, 1] < -0.7
         assert abs(np.corrcoef(people.signal, age)[0, 1]) < 0.15  # 0, error 0.04
-        np.testing.assert_allclose(np.var(people.target - people.signal - age), 0.25, rtol=0.2)
+        noise = people.target - people.signal - age
+        np.testing.assert_allclose(np.var(noise), 0.25, rtol=0.2)
+        np.testing.assert_allclose(noise.mean(), 50, atol=0.1)  # error 0.02; far from 0, so that an intercept matters
 
     def test_families_share_the_signal(self):
         for heritability in (0.0, 1.0):

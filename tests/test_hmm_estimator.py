@@ -566,7 +566,7 @@ NEVER = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.Categoricals([[[1.0
         (HMM(lambda length: 0.5), r"n_states\(2\) = 0.5: give a whole number"),
         (HMM(emission="gaussian"), "emission = 'gaussian': give an estimator"),
         (HMM(emission=HMM()), "give an estimator of a family or a mixture"),
-        (HMM(emission=mc.Gaussian()), r"Gaussian emissions are numbers, and these are symbols: pass floats"),
+        (HMM(emission=mc.Gaussian()), r"Gaussian emissions are numbers, and these are symbols: use mc.Categorical"),
         (HMM(topology="ring"), "topology = 'ring': give 'ergodic'"),
         (HMM(topology=("left-right", 0)), "says how far a step may go"),
         (HMM(2, topology=np.ones((3, 3), dtype=bool)), r"topology is a mask of shape \(3, 3\), and the model has 2"),
@@ -648,7 +648,7 @@ def test_data_of_another_kind_than_the_training_data():
         HMM(2).fit(series(2)).fit_each(["AB"])
     with pytest.raises(ValueError, match="the data have 3 coordinates, the training data had 2"):
         HMM(2).fit(series(2)).fit_each(series(2, d=3))
-    with pytest.raises(TypeError, match="a model of sequences, not of"):
+    with pytest.raises(TypeError, match="give an estimator of a family"):
         mc.Mixture(HMM()).fit(["AB", "BA"])
 
 
@@ -866,7 +866,7 @@ def test_every_sequence_may_have_its_own_start(prior):
     # Nothing of it is remembered: the same data in another order meet other starts.
     swapped = estimator.fit_each(data[::-1], context)
     assert not same(swapped[2:], found[:1])
-    with pytest.raises(ValueError, match=r"init has shape \(3,\), and fit learns one model"):
+    with pytest.raises(ValueError, match=r"init has shape \(3,\), and one model is learned"):
         estimator.fit(data)
 
 

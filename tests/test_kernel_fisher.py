@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -842,3 +842,26 @@ def test_the_seed_is_checked():
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*again)
+
+
+def test_one_model_has_one_start():
+    strings = ["ACGTAC", "AACCGT", "TTGACG"]
+    apart = mc.HMM(2, alphabet="dna").fit_each(strings)
+    with pytest.raises(ValueError, match=r"init has shape \(3,\), and one model is learned"):
+        mc.Fisher(mc.HMM(2, alphabet="dna", init=apart, prior=None)).fit(strings)
+
+
+def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():
+    X = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(4)]
+    for _ in range(2):
+        with pytest.warns(ConvergenceWarning):
+            kernel = mc.Fisher(mc.HMM(3, n_iter=2, tol=1e-9)).fit(X)
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.context_.scale[:] = 9
+
+
+def test_switches_and_advice():
+    with pytest.raises(ValueError, match="by_class = 'x': give True or False"):
+        mc.Fisher(mc.MarkovChain(1), by_class="x").fit(["abab", "abba"])
+    with pytest.raises(TypeError, match="use information='diagonal', 'sampled' or 'empirical'"):
+        mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])

@@ -783,3 +783,18 @@ def test_in_a_classifier():
     for order in (1, 3):
         kernel = mc.ProbabilityProduct(MarkovChain(order=order, alphabet="dna"), length=6)
         assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), X, y).mean() > 0.8
+
+
+@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+def test_sequences_without_a_window_have_no_scores(parametrization):
+    chain = MarkovChain(3, alphabet="dna").fit(["ACGTACGT"]).model_
+    scores = chain.sequence_scores(["AC"], parametrization, sparse=False)
+    assert_allclose(scores, np.zeros_like(scores))
+
+
+def test_numbers_of_sequences_to_draw():
+    chain = MarkovChain(1, alphabet="dna").fit(["ACGTACGT"]).model_
+    with pytest.raises(ValueError, match=r"length = 2.5: give a whole number"):
+        chain.sample(2.5)
+    with pytest.raises(ValueError, match=r"size = -1: give a whole number"):
+        chain.sample(3, size=-1)

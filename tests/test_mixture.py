@@ -391,3 +391,31 @@ def test_what_training_lacks_is_not_impossible_under_a_pooled_mixture():
     estimator = mc.Mixture(mc.Categorical("ab"), n_components=2).fit(["aaaa", "aa"])
     assert np.isfinite(estimator.score_samples(["ab"])).all()
     assert np.isfinite(np.asarray(estimator.fit_each(["bb"]).log_prob(np.array([1])))).all()
+
+
+V = [np.random.default_rng(i).normal(size=(12, 2)) for i in range(3)]
+
+
+def test_what_is_given_must_suit_the_components():
+    two = mc.Mixture(n_components=2).fit(V).model_
+    with pytest.raises(ValueError, match="prior has 2 components, and n_components = 3"):
+        mc.Mixture(n_components=3, prior=two).fit(V)
+    with pytest.raises(ValueError, match="prior does not suit Gaussian components"):
+        mc.Mixture(mc.Gaussian("full"), prior=two).fit_each(V)
+    with pytest.raises(TypeError, match="give None, 'pooled', or Mixtures"):
+        mc.Mixture(prior=mc.Gaussian("diagonal").fit(V).model_).fit_each(V)
+    with pytest.raises(ValueError, match="prior does not suit"):
+        mc.Mixture(mc.Gaussian("diagonal")).fit(V).set_params(component=mc.Gaussian("full")).fit_each(V)
+    with pytest.raises(TypeError, match="give an estimator of a family"):
+        mc.Mixture(mc.MarkovChain(2)).fit(["ab"])
+
+
+def test_numbers_of_points_to_draw():
+    mixture = mc.Mixture().fit(V).model_
+    with pytest.raises(ValueError, match=r"size = 2.5: give a whole number"):
+        mixture.sample(2.5)
+
+
+def test_a_pooled_prior_of_the_family_makes_nothing_impossible():
+    mixture = mc.Mixture(mc.Bernoulli(prior="pooled")).fit([np.ones((4, 1))])
+    assert np.isfinite(mixture.model_.log_prob(np.zeros((1, 1)))).all()

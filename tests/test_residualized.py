@@ -455,3 +455,15 @@ def test_the_folds_do_not_see_the_test_data():
     shifted[test] += 100.0  # the test part's confounds change nothing that was learned
     again = pipeline.fit(X[train], y[train], confounds=shifted[train])
     np.testing.assert_array_equal(again[:1].transform(X[test], confounds=C[test]), rows)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_confound_said_twice_is_one(seed):
+    rng = np.random.default_rng(seed)
+    age, other = rng.uniform(20, 80, 40), rng.uniform(20, 80, 5)
+    X, T = rng.normal(size=(40, 3)) + age[:, None] / 30, rng.normal(size=(5, 3)) + other[:, None] / 30
+    once = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=age[:, None])
+    twice = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=np.c_[age, 2024.5 - age])
+    assert twice.rank_ == once.rank_ == 2
+    found = twice.transform(T, confounds=np.c_[other, 2024.5 - other])
+    np.testing.assert_allclose(found, once.transform(T, confounds=other[:, None]), atol=1e-9)

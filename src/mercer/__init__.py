@@ -4,6 +4,8 @@ Say how your data come about (a hidden Markov model, a multinomial, a Gaussian),
 positive semi-definite kernel, and the kernel into an SVM, a kernel ridge regression, a kernel PCA.
 """
 
+from typing import Any
+
 from mercer import gram, plot
 from mercer._batch import load
 from mercer._config import Settings, config, settings
@@ -117,3 +119,12 @@ __all__ = [
     "read_ucr",
     "settings",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `mercer.datasets` where it is first asked for: few programs need it."""
+    if name == "datasets":
+        import mercer.datasets as datasets
+
+        return datasets
+    raise AttributeError(f"module 'mercer' has no attribute {name!r}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,7 @@ def file_task(
     if records.y is None or records.y.dtype.kind == "f":
         raise ValueError(f"{path} has no classes, which a race needs: write @classLabel true and the classes")
     X, y, group = _some(records.X, records.y, grouping, limit, seed)
-    _check_classes(y, group, folds)
+    _check_classes(y, group, folds, records.y)
     whole = f"{len(X)} of {len(records.X)}" if len(X) < len(records.X) else str(len(X))
     kind = f"strings of {X.alphabet.describe()}" if X.alphabet is not None else f"series of dimension {X.dimension}"
     few, many = X.lengths.min(), X.lengths.max()
@@ -114,15 +116,30 @@ def _read(path: Path, labels: str | None, groups: str | None, alphabet: str | No
     suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
     if suffix in FASTA:
         return _read_fasta(path, labels, groups, alphabet)
+    known = ", ".join((*FASTA, ".ts", *TABLES))
+    if suffix != ".ts" and _begins_like_fasta(path):
+        raise ValueError(f"{path} looks like FASTA, which its name does not say: rename it to end in .fasta")
+    if suffix not in (".ts", *TABLES):
+        raise ValueError(f"{path} has the ending {suffix!r}, which does not say what it is: give it one of {known}")
     wrong = [name for name, value in (("--labels", labels), ("--groups", groups), ("--alphabet", alphabet)) if value]
     if wrong:
         raise ValueError(f"{wrong[0]} is for FASTA files, whose names end in {', '.join(FASTA)}: leave it out")
     if suffix == ".ts":
         return read_ts(path), None, f"X, y = mc.read_ts({str(path)!r})\n"
-    if suffix in TABLES:
-        return read_ucr(path), None, f"X, y = mc.read_ucr({str(path)!r})\n"
-    known = ", ".join((*FASTA, ".ts", *TABLES))
-    raise ValueError(f"{path} has the ending {suffix!r}, which does not say what it is: give it one of {known}")
+    return read_ucr(path), None, f"X, y = mc.read_ucr({str(path)!r})\n"
+
+
+def _begins_like_fasta(path: Path) -> bool:
+    """Whether the first character of a file, plain or gzipped, is that of a header line."""
+    try:
+        with path.open("rb") as plain:
+            start = plain.read(200)
+        if start.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as packed:
+                start = packed.read(200)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b">")
 
 
 def _read_fasta(path: Path, labels: str | None, groups: str | None, alphabet: str | None) -> tuple[Records, Any, str]:
@@ -131,13 +148,16 @@ def _read_fasta(path: Path, labels: str | None, groups: str | None, alphabet: st
             f"{path} needs --labels to find the class in every header line: a field number, counted from 0 where "
             "| and blanks separate fields, or a regular expression with one group"
         )
-    options: dict[str, Any] = {"labels": _rule(labels)} | ({"alphabet": alphabet} if alphabet else {})
+    options: dict[str, Any] = {"labels": _rule(labels)}
+    options |= ({} if groups is None else {"groups": _rule(groups)}) | ({"alphabet": alphabet} if alphabet else {})
     records = read_fasta(path, duplicates="number", **options)
     if len({text.split()[0] for text in records.descriptions}) < len(records.X):
         options["duplicates"] = "number"
     shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    of = None if groups is None else read_fasta(path, **options | {"labels": _rule(groups)}).y
-    return records, of, f"X, y = mc.read_fasta({str(path)!r}, {shown})\n"
+    reading = f"mc.read_fasta({str(path)!r}, {shown})\n"
+    if groups is None:
+        return records, None, f"X, y = {reading}"
+    return records, records.groups, f"read = {reading}X, y, groups = read.X, read.y, read.groups  # for GroupKFold\n"
 
 
 def _rule(text: str) -> str | int:
@@ -151,15 +171,26 @@ def _some(X: Sequences, y: Any, groups: Any, limit: int, seed: int) -> tuple[Seq
     return X[some], y[some], None if groups is None else groups[some]
 
 
-def _check_classes(y: Any, groups: Any, folds: int) -> None:
+def _too_few(members: int, folds: int) -> bool:
+    return members < folds or members - -(-members // folds) < INNER_FOLDS
+
+
+def _check_classes(y: Any, groups: Any, folds: int, whole: Any) -> None:
+    """Raise where the classes chosen from the ``whole`` file cannot be cut into folds."""
+    if len(np.unique(whole)) == len(whole) > 2:
+        raise ValueError(
+            f"there are {len(whole)} classes for {len(whole)} sequences, all different: is --labels the right field?"
+        )
     names, counts = np.unique(y, return_counts=True)
     if len(names) < 2:
-        raise ValueError(f"there is one class, {str(names[0])!r}: a race needs two, so look at --labels")
+        cure = "raise --limit" if len(np.unique(whole)) > 1 else "so look at --labels"
+        raise ValueError(f"there is one class, {str(names[0])!r}: a race needs two, {cure}")
     i = int(np.argmin(counts))
-    if counts[i] < folds or counts[i] - -(-counts[i] // folds) < INNER_FOLDS:
+    if _too_few(int(counts[i]), folds):
+        enough = not _too_few(int(np.sum(whole == names[i])), folds)
         raise ValueError(
             f"class {str(names[i])!r} has {counts[i]} members, too few for {folds} folds with {INNER_FOLDS} inside: "
-            "leave it out, or give more data (--limit, --folds)"
+            + ("raise --limit" if enough else "leave it out, give more data, or lower --folds")
         )
     if groups is not None and len(np.unique(groups)) < max(folds, INNER_FOLDS + 1):
         raise ValueError(f"there are {len(np.unique(groups))} groups, too few for {folds} folds: look at --groups")

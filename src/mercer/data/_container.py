@@ -121,9 +121,11 @@ class Container(Immutable):
         return (whole[a:b] for a, b in pairwise(self.offsets.tolist()))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        ragged = "have different lengths and " if len(set(self.lengths.tolist())) > 1 else ""
+        scale = "" if self.is_symbols else "; to scale or project them, use mc.PerStep(StandardScaler())"
         raise TypeError(
-            "Sequences have different lengths and are no matrix; put a kernel in front, such as "
-            "make_pipeline(kernel, SVC(kernel='precomputed')), or use X.values and X.offsets"
+            f"Sequences {ragged}are no matrix; put a kernel in front, such as "
+            f"make_pipeline(kernel, SVC(kernel='precomputed')), or use X.values and X.offsets{scale}"
         )
 
     def _what(self) -> str:

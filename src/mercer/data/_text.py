@@ -46,6 +46,17 @@ class Records:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y))
 
+    def __getitem__(self, i: int) -> Any:
+        return (self.X, self.y)[i]
+
+    def __repr__(self) -> str:
+        beside = [
+            f"{name}: {len(np.unique(column))} different" if column.dtype.kind != "f" else f"{name}: numbers"
+            for name, column in (("y", self.y), ("groups", self.groups))
+            if column is not None
+        ]
+        return f"Records({', '.join([repr(self.X), *beside])})"
+
 
 @dataclass(frozen=True)
 class Text:

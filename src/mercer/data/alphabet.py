@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import repeat
@@ -137,6 +138,8 @@ class Alphabet(Immutable):
         if kind == "characters":
             found = np.flatnonzero(np.bincount(values)) if values.dtype == np.uint8 else np.unique(values)
             symbols = [s for s in map(chr, found.tolist()) if s != UNREAD]
+            if values.dtype == np.uint8:
+                _warn_of_nucleotides(np.bincount(values, minlength=256))
         elif kind == "integers":
             symbols = np.unique(values).tolist()
         else:
@@ -327,7 +330,10 @@ class Alphabet(Immutable):
         text = kind == "characters" or isinstance(first, str)
         if first is not None and text != isinstance(self.symbols[0], str):
             held = "text" if text else "integers"
-            raise TypeError(f"{name} holds {held}, but the alphabet {self.describe()} does not; pass one that fits")
+            cure = "" if text else ", or mc.Sequences.from_codes(codes, alphabet) where the integers are its codes"
+            raise TypeError(
+                f"{name} holds {held}, but the alphabet {self.describe()} does not; pass one that fits{cure}"
+            )
         if kind == "integers":
             return find_integers(self._codes.by_symbol, values)
         if kind == "characters" and self._codes.points is not None:
@@ -376,6 +382,27 @@ class Alphabet(Immutable):
         symbols = repr("".join(map(str, self.symbols))) if plain else self.describe()
         more = f", ambiguous={list(dict(self.ambiguous))}" if self.ambiguous else ""
         return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
+
+
+def _warn_of_nucleotides(counts: NDArray[np.int64]) -> None:
+    """Warn where characters look like DNA or RNA, and codes or lower case would become symbols of their own."""
+    found = {chr(c): int(counts[c]) for c in np.flatnonzero(counts)}
+    upper = {s.upper() for s in found}
+    plain = upper & set("ACGTU")
+    # Words in a, b and c are no DNA: all four nucleotides occur, as nine in ten of the characters.
+    if not upper <= {*"ACGTU", *NAMED["dna"][1]} or len(plain) < 4 or {"T", "U"} <= plain:
+        return
+    if 10 * sum(n for s, n in found.items() if s.upper() in plain) < 9 * sum(found.values()):
+        return
+    odd = sorted(upper - plain) or sorted(s for s in found if s.islower() and s.upper() in found)
+    if odd:
+        name = "RNA" if "U" in plain else "DNA"
+        warnings.warn(
+            f"these look like {name}, of which {odd[0]!r} is a letter of its own now: pass alphabet={name.lower()!r}, "
+            "which knows the ambiguity codes and lower case",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 _CACHE: dict[str, Alphabet] = {}

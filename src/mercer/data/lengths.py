@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from mercer.data._wrapped import inside, wrapped_like
 from mercer.data.sequences import Sequences
 
 
@@ -45,18 +46,18 @@ class Lengths(TransformerMixin, BaseEstimator):
         """
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Any:
         """Return the lengths, ``(N, 1)``.
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences, what becomes one, or Confounded
+            The data; confounds stay beside them.
         """
-        X = Sequences(X)
+        sequences = Sequences(inside(X))
         if not self.log:
-            return X.lengths[:, None].astype(np.float64)
-        return np.log(X.require_nonempty().lengths[:, None])
+            return wrapped_like(X, sequences.lengths[:, None].astype(np.float64))
+        return wrapped_like(X, np.log(sequences.require_nonempty().lengths[:, None]))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the name of the one column.

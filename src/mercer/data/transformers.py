@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data._forms import as_floats
+from mercer.data._wrapped import inside, wrapped_like
 from mercer.data.sequences import Sequences
 
 
@@ -36,7 +37,7 @@ class _Transformer(TransformerMixin, BaseEstimator):
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the data as Sequences of vectors; unless ``reset``, of the dimension seen in fit, if there was one."""
-        X = Sequences(X)
+        X = Sequences(inside(X))
         if X.is_symbols:
             raise TypeError(
                 f"{type(self).__name__} works on vectors, but these are symbols from {X.alphabet.describe()}; "
@@ -70,17 +71,17 @@ class _Appending(_Transformer):
         """Return what is appended, every block of the shape of the values."""
         raise NotImplementedError
 
-    def transform(self, X: Any) -> Sequences:
+    def transform(self, X: Any) -> Any:
         """Return the data with what is appended to every time step.
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences, what becomes one, or Confounded
+            The data; confounds stay beside them.
         """
-        chosen, X = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
-        blocks = self._blocks(X, chosen)
-        return X.mapped(lambda values: np.concatenate([values, *blocks], axis=1))
+        chosen, vectors = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
+        blocks = self._blocks(vectors, chosen)
+        return wrapped_like(X, vectors.mapped(lambda values: np.concatenate([values, *blocks], axis=1)))
 
 
 class Derivatives(_Appending):
@@ -243,21 +244,21 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
         y : ignored
             For scikit-learn.
         """
-        X = Sequences(X)
+        X = Sequences(inside(X))
         super().fit(X)
         self.transformer_ = clone(self.transformer).fit(X.values)
         return self
 
-    def transform(self, X: Any) -> Sequences:
+    def transform(self, X: Any) -> Any:
         """Return the data with every time step transformed.
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences, what becomes one, or Confounded
+            The data; confounds stay beside them.
         """
         check_is_fitted(self, "transformer_")
-        return self._vectors(X).mapped(self._steps)
+        return wrapped_like(X, self._vectors(X).mapped(self._steps))
 
     def _steps(self, values: NDArray[Any]) -> NDArray[Any]:
         out = self.transformer_.transform(values)

@@ -128,8 +128,9 @@ def make_traits(
 
     The task of the tutorial "Predict a trait". A recording alternates between two hidden states. How long the states
     last goes with a latent signal of the person, which the family shares in part; the level of the second channel
-    goes with age. The trait is signal plus age plus noise. So age predicts the trait from the level, which is no
-    finding (residualise it), and relatives predict one another (keep families in one fold).
+    goes with age. The trait is 50 plus signal, age and noise. So age predicts the trait from the level, which is no
+    finding (residualise it), relatives predict one another (keep families in one fold), and a regression without an
+    intercept fails (centre the trait).
 
     Parameters
     ----------
@@ -180,7 +181,8 @@ def make_traits(
     shared, own = rng.standard_normal(n_families)[groups], rng.standard_normal(n)
     signal = np.sqrt(heritability) * shared + np.sqrt(1 - heritability) * own
     age = rng.standard_normal(n)
-    trait = signal + confounding * age + noise * rng.standard_normal(n)
+    # Far from 0, as real traits are: a regression that lacks an intercept must not look good here.
+    trait = 50.0 + signal + confounding * age + noise * rng.standard_normal(n)
     lengths = rng.integers(low, high, size=n, endpoint=True)
     # The state changes with a probability between 0 and 1/2, the smaller the larger the signal.
     change = 0.5 / (1 + np.exp(1.0 + signal))
@@ -211,5 +213,5 @@ _TRAITS = """\
 People with a recording and a trait, made at random
 
 The first channel alternates between two states, which last the longer the larger the signal of the person; the level
-of the second goes with age. The trait is signal plus age plus noise; families share a part of the signal.
+of the second goes with age. The trait is 50 plus signal, age and noise; families share a part of the signal.
 """

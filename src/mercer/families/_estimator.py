@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -72,6 +73,11 @@ class Context:
     scale: Floats | None = None
     floor: float = 0.0
     pooled: Any = None
+
+    def __post_init__(self) -> None:
+        for values in (self.center, self.scale):  # contexts are cached, and shared by whoever learns the same
+            if values is not None:
+                values.setflags(write=False)
 
 
 class Estimator(BaseEstimator):
@@ -292,10 +298,15 @@ class Estimator(BaseEstimator):
             return compute()
         found = fits.get(key)
         if found is None:
-            found = compute()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                found = compute()
             size = sum(getattr(part, "nbytes", 0) for part in (found, getattr(found, "pooled", None))) + 1000
+            found = found, [(warning.message, warning.category) for warning in said]
             fits.put(key, found, size=size, budget=budget)
-        return found
+        for message, category in found[1]:  # of what is found in the cache, too
+            warnings.warn(message, category, stacklevel=3)
+        return found[0]
 
     def _cacheable(self) -> bool:
         state = getattr(self, "random_state", 0)

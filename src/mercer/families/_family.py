@@ -211,7 +211,11 @@ def check_gamma(gamma: float) -> None:
     """Raise unless ``gamma`` is a nonnegative finite number."""
     _check_constant("gamma", gamma)
     if not is_number(gamma) or float(gamma) < 0:
-        raise ValueError(f"gamma = {gamma!r}: the base kernel exp(-gamma |x - y|^2) needs gamma >= 0")
+        such = ", a number such as 1 / (number of channels) after mc.PerStep(StandardScaler())"
+        raise ValueError(
+            f"gamma = {gamma!r}: the base kernel exp(-gamma |x - y|^2) needs gamma >= 0"
+            f"{such if isinstance(gamma, str) else ''}"
+        )
 
 
 def _check_constant(name: str, value: Any) -> None:

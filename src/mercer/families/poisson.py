@@ -310,7 +310,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     """
     xp = namespace(a, b)
     if gamma == 0:
-        return xp.zeros_like(a[..., :, None] + b[..., None, :])
+        return 0 * (a[..., :, None] + b[..., None, :])  # in sight of a gradient
     widest = max(float(to_numpy(xp.max(side))) if 0 not in side.shape else 0.0 for side in (a, b))
     size = int(widest) + _steps(widest, 0.5).stop
     if size > MOST_COUNTS:

@@ -29,6 +29,10 @@ DOMINATED = 1e-3
 """A Gram matrix is diagonally dominant where the median of its normalised off-diagonal is below this (KK-5)."""
 
 
+ALIKE, ONE = 0.99, 1.05
+"""All objects look alike where that median is above the first, and the normalised matrix's rank below the second."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """What `diagnose` found.
@@ -126,7 +130,7 @@ EmpiricalMap(kernel), Tempered(kernel).
         alignment=None if y is None else alignment(K, y),
         smallest=found.smallest,
         largest=found.largest,
-        advice=_advice(quantiles, found),
+        advice=_advice(quantiles, float(n**2 / np.sum(normalised * normalised)), found),
     )
 
 
@@ -137,7 +141,7 @@ DOMINANCE = (
 )
 
 
-def _advice(quantiles: dict[float, float], found: psd.Check) -> str:
+def _advice(quantiles: dict[float, float], normalised_rank: float, found: psd.Check) -> str:
     if not found:
         return (
             f"The matrix is not positive semi-definite (smallest eigenvalue {found.smallest:.3g}): wrap the kernel in "
@@ -145,10 +149,10 @@ def _advice(quantiles: dict[float, float], found: psd.Check) -> str:
         )
     if abs(quantiles[0.5]) < DOMINATED:
         return DOMINANCE
-    if quantiles[0.25] > 0.999:
+    if quantiles[0.5] > ALIKE and normalised_rank < ONE:  # the median alone is 1 for two tight clusters, 80 to 20
         return (
-            "Nearly all objects look the same to this kernel: try a larger length or gamma, a smaller "
-            "prior_strength, or Centered(kernel)."
+            "All objects look alike to this kernel: try another gamma or length, a smaller prior_strength, or "
+            "Centered(kernel)."
         )
     return "Nothing stands out: the matrix is positive semi-definite, and objects resemble each other in part."
 

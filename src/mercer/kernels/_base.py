@@ -16,6 +16,7 @@ from mercer import _config
 from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
 from mercer._cache import parameter_key
 from mercer._verdict import Verdict
+from mercer.data._wrapped import is_wrapped
 from mercer.families._estimator import data_digests
 from mercer.families._family import is_number
 from mercer.gram._engine import fill
@@ -64,6 +65,8 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     domain: str = "log"
     """What ``_tile`` and ``_self`` return: "log", or "linear" for kernels that can be negative."""
+    nonnegative: bool = False
+    """Whether a "linear" kernel is never negative all the same, so that it has a logarithm, of zero -inf."""
     infinitely_divisible: bool = False
     """Whether every positive power of the normalised kernel is a positive semi-definite kernel too."""
     normalize: bool = False
@@ -118,6 +121,11 @@ class Kernel(TransformerMixin, BaseEstimator):
     def _needs_fit(self) -> str:
         """Why the kernel cannot answer before ``fit``; empty if it can."""
         return ""
+
+    @property
+    def _takes_confounds(self) -> bool:
+        """Whether the kernel takes objects beside their confounds (`Confounded`)."""
+        return False
 
     def _learned(self) -> Any:
         """Return what was learned and changes kernel values, as something that can be hashed."""
@@ -268,6 +276,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         self._check_parameters()
         symmetric = Y is None or Y is X
         X, Y = arrived(X), None if symmetric else arrived(Y)
+        self._check_confounds(X, Y)
         kernel = self._ready(X) if symmetric else self._ready(X, Y)
         left = kernel._source(kernel._admit(X, reset=False))
         if symmetric:
@@ -400,10 +409,19 @@ class Kernel(TransformerMixin, BaseEstimator):
         shape = getattr(X, "shape", None)
         if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
             raise ValueError(f"{type(self).__name__} got no data (0 objects): pass at least one")
+        self._check_confounds(X)
         if reset:  # set again by what has columns
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
         return self._accept(X, reset=reset)
+
+    def _check_confounds(self, *data: Any) -> None:
+        """Raise where objects come beside confounds, and the kernel knows nothing of these."""
+        if any(is_wrapped(X) for X in data) and not self._takes_confounds:
+            raise TypeError(
+                f"{type(self).__name__} got objects beside their confounds, of which it knows nothing: wrap the kernel "
+                "in mc.Residualized"
+            )
 
     def _ready(self, *data: Any) -> Self:
         """Return this kernel if it can answer, else a copy that has seen what the data share. Nothing is kept."""

@@ -67,6 +67,10 @@ class Compound(Kernel):
                 raise TypeError(f"{type(self).__name__}({name}={part!r}): give a kernel, such as mc.RBF()")
             part._check_parameters()
 
+    @property
+    def _takes_confounds(self) -> bool:
+        return all(part._takes_confounds for part in self._parts())
+
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if reset:
             self.kernels_ = tuple(clone(getattr(self, name)) for name in self._names())

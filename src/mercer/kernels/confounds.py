@@ -64,6 +64,27 @@ class Confounded:
         some.names = self.names
         return some
 
+    def with_objects(self, objects: Any) -> Confounded:
+        """Return other objects, as many, beside the same confounds: what a transformer made of these.
+
+        Parameters
+        ----------
+        objects : data
+            N objects of any kind, in the same order.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> X = mc.Confounded([[0.0, 1.0, 4.0], [5.0, 5.0]], [20.0, 35.0])
+        >>> mc.Derivatives().fit_transform(X).objects
+        Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 3)
+        """
+        if len_of(objects) != len(self):
+            raise ValueError(f"{len_of(objects)} objects for the confounds of {len(self)}: give as many")
+        other = object.__new__(Confounded)
+        other.objects, other.confounds, other.names = objects, self.confounds, self.names
+        return other
+
 
 def _names(confounds: Any) -> list[Any] | None:
     """Return the names of the columns; None where they have none."""

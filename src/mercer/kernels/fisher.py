@@ -171,6 +171,9 @@ class Fisher(InnerProducts, SharedModelKernel):
         else:
             super()._check_parameters()
         check_parametrization(self.parametrization)
+        for name in ("normalize", "by_class"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} = {getattr(self, name)!r}: give True or False")
         if self.information not in INFORMATION:
             raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
         if self.per not in ("sequence", "step"):
@@ -260,8 +263,9 @@ class Fisher(InnerProducts, SharedModelKernel):
             return information_.complete(models, lengths_of(X), self.parametrization)
         if self.information == "exact":
             if not hasattr(models, "fisher_information"):
+                other = "'diagonal'" if is_sequential(models) and not isinstance(models, HMMs) else "'complete'"
                 raise TypeError(
-                    f"{type(models).__name__} has no closed form of its information: use information='complete', "
+                    f"{type(models).__name__} has no closed form of its information: use information={other}, "
                     "'sampled' or 'empirical'"
                 )
             metric, values = information_.exact(models, self.parametrization)

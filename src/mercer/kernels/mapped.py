@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Array, namespace, to_numpy
+from mercer._array import Array, namespace, safe_log, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import data_digests
 from mercer.families._family import check_gamma, is_number
@@ -127,7 +127,7 @@ class EmpiricalMap(_Featured):
     Parameters
     ----------
     kernel : Kernel
-        A kernel with positive values.
+        A kernel that is never negative.
     gamma : float or None, default=None
         None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the
         number of training objects.
@@ -177,7 +177,7 @@ class EmpiricalMap(_Featured):
         super()._check_parameters()
         if self.gamma is not None:
             check_gamma(self.gamma)
-        if self.kernel.domain != "log":
+        if self.kernel.domain != "log" and not self.kernel.nonnegative:
             raise ValueError(
                 f"{type(self.kernel).__name__} can be negative, and has no logarithm: map a kernel with positive values"
             )
@@ -200,7 +200,10 @@ class EmpiricalMap(_Featured):
             logs = to_numpy(inner._matrix(self._train, None, log=True))
         else:
             logs = to_numpy(self._columns(operand, log=True))
-        own, theirs = (to_numpy(finite(inner._diagonal(side))) for side in (operand.parts[0], self._train))
+        diagonals = [to_numpy(inner._diagonal(side)) for side in (operand.parts[0], self._train)]
+        if inner.domain == "linear":
+            logs, diagonals = safe_log(logs), [safe_log(diagonal) for diagonal in diagonals]
+        own, theirs = (finite(diagonal) for diagonal in diagonals)
         return np.asarray(logs - (own[:, None] + theirs) / 2)
 
     def _map(self, operand: Together) -> Floats:

@@ -162,6 +162,10 @@ class Residualized(_Trained):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), "intercept")
 
+    @property
+    def _takes_confounds(self) -> bool:
+        return True
+
     def _accept(self, X: Any, *, reset: bool) -> Together:
         if not isinstance(X, Confounded):
             raise TypeError(
@@ -212,7 +216,10 @@ class Residualized(_Trained):
         varies = size > 1e-12 * np.linalg.norm(values, axis=0)
         scale = np.where(varies, 1 / np.where(varies, size, 1.0), 0.0)
         left, singular, right = np.linalg.svd(columns * scale, full_matrices=False)
-        keep = singular > max(columns.shape) * np.finfo(float).eps * singular.max(initial=0.0)
+        # Centring leaves a column with the rounding errors of its values: more of them where little of it is left.
+        left_over = np.linalg.norm(values, axis=0)[varies] / size[varies]
+        noise = max(columns.shape) * np.finfo(float).eps * max(1.0, left_over.max(initial=1.0))
+        keep = singular > noise * singular.max(initial=0.0)
         self._axes = scale[:, None] * right[keep].T / singular[keep]
         self._basis = left[:, keep]
         if self.intercept:

@@ -64,6 +64,7 @@ class Spectrum(InnerProducts, Kernel):
            [0., 3., 9.]])
     """
 
+    nonnegative = True
     alphabet_: Alphabet
 
     def __init__(

@@ -1,6 +1,7 @@
 """Structured models made of families."""
 
 from mercer.models._discount import Discounted
+from mercer.models._fitting.climb import FitInfo
 from mercer.models._posterior import Posterior
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
@@ -9,4 +10,4 @@ from mercer.models.markov_estimator import MarkovChain
 from mercer.models.mixture import Mixtures
 from mercer.models.mixture_estimator import Mixture
 
-__all__ = ["HMM", "Discounted", "HMMs", "MarkovChain", "MarkovChains", "Mixture", "Mixtures", "Posterior"]
+__all__ = ["HMM", "Discounted", "FitInfo", "HMMs", "MarkovChain", "MarkovChains", "Mixture", "Mixtures", "Posterior"]

@@ -22,23 +22,36 @@ from mercer.models._forward.interface import (
     paths,
 )
 
-__all__ = ["best_paths", "crossed_log_prob", "own_expectations", "read"]
+__all__ = ["ONE_SERIES", "best_paths", "crossed_log_prob", "own_expectations", "read"]
+
+ONE_SERIES = "a 2-D array is N univariate series: one series of shape (T, d) goes in as [x]"
 
 
 def read(emission: Any, X: Any) -> Sequences:
     """Turn ``X`` into sequences of what the emission emits."""
-    alphabet = getattr(getattr(emission, "components", emission), "alphabet", None)
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    alphabet: Any = getattr(getattr(emission, "components", emission), "alphabet", None)
     try:
         X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
     except ValueError as error:
         # What is asked here has no such parameter: sequences are read before.
         cure = "mc.Sequences(X, alphabet=..., unknown='missing')"
         raise ValueError(str(error).replace("unknown='missing'", cure)) from None
+    except TypeError as error:
+        if "have no alphabet" not in str(error):
+            raise
+        raise TypeError(
+            f"the model emits symbols of {alphabet.describe()}, and these are vectors: pass strings, or use a model of "
+            "vectors"
+        ) from None
     if alphabet is None:
-        if X.is_symbols:
-            raise TypeError("the model emits numbers, and these are symbols: pass floats, such as X.astype(float)")
+        if X.alphabet is not None:
+            text = isinstance(X.alphabet.symbols[0], str)
+            cure = "use a model of symbols, as HMM fits it to text" if text else "pass floats, such as X.astype(float)"
+            raise TypeError(f"the model emits numbers, and these are symbols: {cure}")
         if X.dimension != emission.dimension:
-            raise ValueError(f"the data have {X.dimension} coordinates, the model has {emission.dimension}")
+            cure = f": {ONE_SERIES}" if len(shape) == 2 and shape[1] == emission.dimension else ""
+            raise ValueError(f"the data have {X.dimension} coordinates, the model has {emission.dimension}{cure}")
     return X
 
 

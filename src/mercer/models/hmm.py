@@ -314,6 +314,9 @@ class HMMs(Batch):
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` sequences of ``length`` observations from every model, ``(N, size, length, ...)``.
 
+        Symbols come as codes, which ``mc.Sequences.from_codes(codes, alphabet)`` turns into sequences that every
+        model and kernel takes.
+
         Examples
         --------
         >>> import mercer as mc
@@ -322,6 +325,8 @@ class HMMs(Batch):
         >>> codes = model.sample(length=8, size=2, random_state=0)
         >>> codes.shape, model.alphabet.decode(codes[0, 0])
         ((1, 2, 8), 'baaaaaaa')
+        >>> mc.Sequences.from_codes(codes[0], model.alphabet)
+        Sequences(2 sequences of symbols from ab, lengths 8)
         """
         self._require_axis()
         if not is_whole(length):

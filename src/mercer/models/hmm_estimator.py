@@ -29,6 +29,7 @@ from mercer.models._fitting.checks import (
     check_spread,
     check_suited,
     impossible,
+    warn_of_one_series,
     warn_of_short,
     warn_of_unconverged,
     warn_of_unvisited,
@@ -108,6 +109,11 @@ class HMM(IterativeEstimator):
 
     With ``prior="pooled"`` and sizes that depend on the sequence, a new one gets the nearest size that was learned.
 
+    See Also
+    --------
+    HMMs : What is learned, with ``log_prob``, ``posterior``, ``viterbi``, ``sample`` and ``bic``.
+    Posterior : The probabilities of the states, as ``posterior`` returns them.
+
     Examples
     --------
     >>> import mercer as mc
@@ -117,6 +123,12 @@ class HMM(IterativeEstimator):
     HMMs(shape=(3,), emission=Categoricals)
     >>> models.log_prob(strings).argmax(axis=0).tolist()
     [0, 1, 2]
+
+    One model of all, and the most probable states of every sequence under it:
+
+    >>> paths, log_prob = mc.HMM(n_states=2, alphabet="dna").fit(strings).model_.viterbi(strings)
+    >>> len(paths), paths[0].shape, log_prob.shape
+    (3, (10,), (3,))
 
     How the fit of every single model ended:
 
@@ -184,6 +196,8 @@ class HMM(IterativeEstimator):
             raise ValueError("there are no data: the list is empty")
         if sparse.issparse(X):
             raise TypeError("an HMM takes sequences, not a sparse matrix: pass X.toarray(), whose rows are N series")
+        if context is None:
+            warn_of_one_series(X)
         X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
         if len(X) == 0:
             raise ValueError("there are no data: there is no sequence")
@@ -321,10 +335,7 @@ class HMM(IterativeEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
-        if self._starts_apart():
-            raise ValueError(
-                f"init has shape {self.init.shape}, and fit learns one model: give HMMs of shape (1,), or call fit_each"
-            )
+        self._check_one_start()
         X = self.accept(X, reset=True)
         context = self._bare_context(X)
         if isinstance(self.prior, str):
@@ -336,7 +347,14 @@ class HMM(IterativeEstimator):
         self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
         return self
 
+    def _check_one_start(self) -> None:
+        if self._starts_apart():
+            raise ValueError(
+                f"init has shape {self.init.shape}, and one model is learned: give HMMs of shape (1,), or call fit_each"
+            )
+
     def _fit_shared(self, X: Any, context: Context) -> HMMs:
+        self._check_one_start()
         size = self._shared_size(X)
         if not isinstance(self.prior, str):
             return self._fit_together(X, size, context).models

@@ -13,7 +13,7 @@ from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer.data import Alphabet, Sequences
 from mercer.families._coupling import Coupling, Operand, Product
-from mercer.families._family import check_rho, random_generator
+from mercer.families._family import check_rho, is_whole, random_generator
 from mercer.families._simplex import check_sums, checked_probability, drawn
 from mercer.models._discount import Discounted, check_lengths
 from mercer.models._markov.counts import counted, heads_of, n_heads
@@ -308,8 +308,10 @@ class MarkovChains(Batch):
         ['abab', 'abab']
         """
         self._require_axis()
-        if length < 1:
-            raise ValueError(f"length = {length}: a sequence has at least one symbol")
+        if not is_whole(length):
+            raise ValueError(f"length = {length!r}: give a whole number; a sequence has at least one symbol")
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):

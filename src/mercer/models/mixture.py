@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
 from mercer.families._coupling import Coupling, Operand
-from mercer.families._family import random_generator
+from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ class Mixtures(Batch):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.weights), axis=-1)
         chosen = drawn(upper[..., None, :], rng.random((*self.shape, size)))

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer.data import Sequences
 from mercer.families._estimator import Context, Estimator, segment_sum, segments
 from mercer.families._simplex import normalised
 from mercer.families.gaussian import Gaussian
-from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged
+from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep, evenly
@@ -111,7 +112,7 @@ class Mixture(IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self._component(), Estimator):
+        if not isinstance(self._component(), Estimator) or self._component().of_sequences:
             raise TypeError(
                 f"component = {self.component!r}: give an estimator of a family, such as mc.Gaussian('full')"
             )
@@ -122,18 +123,20 @@ class Mixture(IterativeEstimator):
             )
         self._component()._check_parameters()
         check_whole("n_components", self.n_components)
-        self._check_init()
+        self._check_given("init", self.init, "None for k-means++ starts")
+        if not isinstance(self.prior, str):
+            self._check_given("prior", self.prior, "None, 'pooled'")
 
-    def _check_init(self) -> None:
-        if self.init is None:
+    def _check_given(self, name: str, given: Any, other: str) -> None:
+        if given is None:
             return
-        if not isinstance(self.init, Mixtures):
-            raise TypeError(f"init = {self.init!r}: give None for k-means++ starts, or Mixtures of shape (1,)")
-        if self.init.shape != (1,):
-            raise ValueError(f"init has shape {self.init.shape}: give Mixtures of shape (1,), such as p[3:4]")
-        found = int(self.init.weights.shape[-1])
+        if not isinstance(given, Mixtures):
+            raise TypeError(f"{name} = {given!r}: give {other}, or Mixtures of shape (1,)")
+        if given.shape != (1,):
+            raise ValueError(f"{name} has shape {given.shape}: give Mixtures of shape (1,), such as p[3:4]")
+        found = int(given.weights.shape[-1])
         if found != self.n_components:
-            raise ValueError(f"init has {found} components, and n_components = {self.n_components}: make them equal")
+            raise ValueError(f"{name} has {found} components, and n_components = {self.n_components}: make them equal")
 
     # -- the border: a mixture takes what its components take ---------------------------------------------
 
@@ -159,6 +162,8 @@ class Mixture(IterativeEstimator):
         return replace(bare, pooled=self._fit_pooled(X, bare).models) if isinstance(self.prior, str) else bare
 
     def _bare_context(self, X: Any) -> Context:
+        if isinstance(X, Sequences):
+            check_spread(X)
         bare = self._component().context(X)
         x, _ = segments(X)
         return replace(bare, scale=spread(x)) if self.takes == "vectors" else bare
@@ -229,7 +234,7 @@ class Mixture(IterativeEstimator):
         """Fit one mixture to every datum, from a start, the prior, or the best of several starts."""
         n = len(offsets) - 1
         data = Data(x, offsets, np.arange(n), n, weights)
-        prior = None if self.prior is None else self._prior_batch(context)
+        prior = None if self.prior is None else self._suited_to("prior", self._prior_batch(context), x, context)
         strength = float(self.prior_strength)
         step = DensityStep(self._component(), context, None if prior is None else prior.reshape(1, 1), strength)
 
@@ -238,7 +243,7 @@ class Mixture(IterativeEstimator):
 
         everybody = np.zeros(n, dtype=int)
         if start is None and self.init is not None:
-            start = self._suited_init(x, weights, context)[everybody]
+            start = self._suited_to("init", self.init, x, context)[everybody]
         if start is None and prior is not None:
             start = prior[everybody]
         if start is not None:
@@ -249,15 +254,17 @@ class Mixture(IterativeEstimator):
             best = better_of(best, climbed(self._start(x, weights, offsets, context, attempt, seed)))
         return best
 
-    def _suited_init(self, x: Any, weights: Floats, context: Context) -> Mixtures:
-        """Return ``init``, or raise where its components are of another kind than those that are fitted."""
-        like = self._component().fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
-        try:
-            like._check_alike(self.init.components)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"init does not suit {type(self._component()).__name__} components: {error}") from None
-        init: Mixtures = self.init
-        return init
+    def _suited_to(self, name: str, given: Mixtures, x: Any, context: Context) -> Mixtures:
+        """Return what was given as prior or start, or raise where its components are not those that are fitted."""
+        alone = clone(self._component()).set_params(prior=None)
+        if x.shape[0]:
+            point = x[:1] if hasattr(x, "indptr") else np.nan_to_num(x[:1])
+            like = alone.fit_weighted(point, np.ones((1, 1)), np.array([0, 1]), context)
+            try:
+                like._check_alike(given.components)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{name} does not suit {type(alone).__name__} components: {error}") from None
+        return given
 
     def _start(self, x: Any, weights: Floats, offsets: Floats, context: Context, attempt: int, seed: int) -> Mixtures:
         """Start from k-means++ seeds: one soft assignment to seeds far from each other."""

@@ -18,6 +18,7 @@ from mercer.families._segments import datum_name, point_name, segment_sum, segme
 from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed
+from mercer.models._inference import ONE_SERIES
 from mercer.models.hmm import HMMs
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "check_spread",
     "check_suited",
     "impossible",
+    "warn_of_one_series",
     "warn_of_short",
     "warn_of_unconverged",
     "warn_of_unvisited",
@@ -43,11 +45,10 @@ Found = list[tuple[Climbed, Callable[[int], str]]]
 
 def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> None:
     """Raise where symbols meet a model of numbers, or the reverse."""
-    if X.is_symbols and emission.takes != "symbols":
-        raise TypeError(
-            f"{type(leaf_of(emission)).__name__} emissions are numbers, and these are symbols: pass floats, as in "
-            "X.astype(float), or use mc.Categorical()"
-        )
+    if X.alphabet is not None and emission.takes != "symbols":
+        text = isinstance(X.alphabet.symbols[0], str)
+        cure = "use mc.Categorical()" if text else "pass floats, as in X.astype(float), or use mc.Categorical()"
+        raise TypeError(f"{type(leaf_of(emission)).__name__} emissions are numbers, and these are symbols: {cure}")
     if not X.is_symbols and emission.takes == "symbols":
         raise TypeError(
             f"{type(leaf_of(emission)).__name__} emissions are symbols, and these are vectors: use mc.Gaussian(), or "
@@ -56,6 +57,18 @@ def check_kind(X: Sequences, emission: Estimator, context: Context | None) -> No
     if context is not None and (context.alphabet is not None) != X.is_symbols:
         kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
         raise TypeError(f"these are {kinds[0]}, and the training data were {kinds[1]}: pass data of one kind")
+
+
+def warn_of_one_series(X: Any) -> None:
+    """Warn where what came looks like one series of a few channels, and would be read as many short ones."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind == "f" and len(shape) == 2 and shape[1] < 10 and shape[0] > 10 * shape[1]:
+        warnings.warn(
+            f"these are {shape[0]} series of {shape[1]} values: {ONE_SERIES}",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def check_range(X: Sequences) -> None:

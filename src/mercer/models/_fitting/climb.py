@@ -46,7 +46,15 @@ class Goal(Protocol):
 
 
 class FitInfo(NamedTuple):
-    """How the fits of several models ended."""
+    """How the fits of several models ended, from ``fit_each(X, return_info=True)``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> models, info = mc.HMM(n_states=2).fit_each(["abab", "aabb"], return_info=True)
+    >>> info.n_iter.shape, info.converged.shape, info.objective.shape
+    ((2,), (2,), (2,))
+    """
 
     n_iter: Floats
     """Iterations of every model, ``(N,)``."""

@@ -235,10 +235,10 @@ def leaf_of(estimator: Estimator) -> Estimator:
 def evenly(estimator: Estimator, x: Any, context: Context) -> Estimator:
     """Return the estimator of a pooled model, which counts one observation more in every state, spread evenly.
 
-    What no training datum ``x`` shows is then not impossible in a new one. A prior of the family itself stays.
+    What no training datum ``x`` shows is then not impossible in a new one. A prior that was given to the family stays.
     """
     leaf = leaf_of(estimator)
-    even = leaf._even(x, context) if leaf.prior is None else None
+    even = leaf._even(x, context) if leaf.prior is None or isinstance(leaf.prior, str) else None
     if even is None:
         return estimator
     smoothed: Estimator = clone(leaf).set_params(prior=even, prior_strength=1.0)

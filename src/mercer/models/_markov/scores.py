@@ -78,7 +78,7 @@ def _centred(chains: Any, i: int, counts: Any, parametrization: str, X: Sequence
     visited, line = key[begins], np.cumsum(begins) - 1  # a line for every context that a sequence visits
     row, context = np.divmod(visited, chains.n_contexts)
     cells = np.bincount(line * width + entries.col % width, weights=entries.data, minlength=len(visited) * width)
-    number = cells.reshape(len(visited), width)
+    number = cells.astype(float).reshape(len(visited), width)  # of nothing, whole numbers are counted
     visits = number.sum(axis=1, keepdims=True)
     used, place = np.unique(context, return_inverse=True)
     rows = chains.transition.rows_at(i, used) if chains.sparse else to_numpy(chains.transition[i])[used]

@@ -1,0 +1,237 @@
+"""What a newcomer does wrong first, and the sentence that says so."""
+
+import io
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+import mercer as mc
+from mercer.cli import _files
+from mercer.cli._app import app
+
+DNA = "ACGTTGCAACGTACGTAGCT"
+SERIES = [np.cumsum(np.ones((n, 2)), axis=0) * s for n, s in ((5, 1.0), (6, -1.0), (7, 2.0), (5, 0.5))]
+
+
+class TestPlainStringsOfDNA:
+    @pytest.mark.parametrize(
+        ("strings", "letter", "name"),
+        [
+            ([DNA, DNA + "N"], "N", "dna"),
+            ([DNA.lower(), "acgtr"], "R", "dna"),
+            ([DNA, DNA.lower()], "a", "dna"),
+            ([DNA.replace("T", "U") + "N"], "N", "rna"),
+        ],
+    )
+    def test_codes_and_case_are_told(self, strings, letter, name):
+        for read in (mc.Sequences, mc.Alphabet.find):
+            with pytest.warns(
+                UserWarning, match=f"look like {name.upper()}, of which '{letter}' .*alphabet='{name}'"
+            ) as w:
+                read(strings)
+            assert len(w) == 1
+
+    @pytest.mark.parametrize(
+        "strings",
+        [[DNA], [DNA.lower()], ["aaaaccccccccaaaaaaab"], [DNA + "NNNNNNNNNN"], [DNA + "E"], [DNA + "-"], [DNA + "U"]],
+    )
+    def test_all_else_is_not(self, strings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mc.Sequences(strings)
+
+    def test_nor_with_an_alphabet(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mc.Sequences([DNA + "n"], alphabet="dna")
+
+
+class TestDiagnosis:
+    def test_all_alike(self):
+        K = np.full((30, 30), 0.997)
+        np.fill_diagonal(K, 1.0)
+        scale = np.linspace(1, 9, 30)
+        for matrix in (K, K * scale * scale[:, None]):
+            assert mc.gram.diagnose(matrix).advice.startswith("All objects look alike")
+
+    def test_two_tight_clusters_are_not(self):
+        one = (np.arange(30) < 25).astype(float)
+        K = 0.999 * (np.outer(one, one) + np.outer(1 - one, 1 - one)) + 0.001 * np.eye(30)
+        assert mc.gram.diagnose(K).off_diagonal[0.5] > 0.99
+        assert mc.gram.diagnose(K).advice.startswith("Nothing stands out")
+
+
+def test_gamma_is_a_number():
+    with pytest.raises(ValueError, match=r"gamma = 'scale': .*1 / \(number of channels\) after mc.PerStep"):
+        mc.MeanMap(mc.Gaussian("diagonal"), gamma="scale")(SERIES)
+
+
+class TestConfoundedThroughTransformers:
+    X = mc.Confounded(SERIES, [20.0, 30.0, 50.0, 70.0])
+
+    @pytest.mark.parametrize("step", [mc.PerStep(StandardScaler()), mc.Derivatives(), mc.Delays(2), mc.Lengths()])
+    def test_confounds_stay_beside(self, step):
+        out = step.fit_transform(self.X)
+        np.testing.assert_array_equal(out.confounds, self.X.confounds)
+        bare = step.fit_transform(SERIES)
+        if isinstance(bare, np.ndarray):
+            np.testing.assert_array_equal(out.objects, bare)
+        else:
+            np.testing.assert_array_equal(out.objects.values, bare.values)
+
+    def test_a_pipeline_to_residualized(self):
+        kernel = mc.EmpiricalMeanMap(gamma=0.1)
+        K = make_pipeline(mc.PerStep(StandardScaler()), mc.Residualized(kernel)).fit_transform(self.X)
+        scaled = mc.PerStep(StandardScaler()).fit_transform(SERIES)
+        np.testing.assert_allclose(K, mc.Residualized(kernel).fit_transform(scaled, confounds=self.X.confounds))
+
+    def test_as_many_objects(self):
+        with pytest.raises(ValueError, match="1 objects for the confounds of 4"):
+            self.X.with_objects(SERIES[:1])
+
+    def test_plain_kernels_name_the_cure(self):
+        plain = mc.EmpiricalMeanMap(gamma=0.1)
+        for kernel in (plain, mc.Centered(plain), plain + mc.Residualized(plain)):
+            with pytest.raises(TypeError, match=r"beside their confounds.*wrap the kernel in mc.Residualized"):
+                kernel.fit(self.X)
+        for other in (None, self.X[:2]):
+            with pytest.raises(TypeError, match=r"wrap the kernel in mc.Residualized"):
+                plain(self.X, other)
+        assert mc.Normalized(mc.Residualized(plain)).fit_transform(self.X).shape == (4, 4)
+
+
+class TestOneSeries:
+    x = np.random.default_rng(0).normal(size=(200, 2))
+
+    def test_a_matrix_that_looks_like_one_series(self):
+        with pytest.warns(UserWarning, match=r"200 series of 2 values: .* goes in as \[x\]"):
+            mc.HMM(2, n_iter=2, tol=0, n_init=1).fit(self.x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            mc.HMM(2).accept([self.x])
+            mc.HMM(2).accept(self.x.T)
+
+    def test_the_width_is_the_dimension(self):
+        model = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0, 0.0]]], [[[1.0, 1.0]]]))
+        with pytest.raises(ValueError, match=r"have 1 coordinates, the model has 2: .* goes in as \[x\]"):
+            model.viterbi(self.x)
+        with pytest.raises(ValueError, match=r"have 1 coordinates, the model has 2$"):
+            model.viterbi(self.x[:, :1])
+        with pytest.raises(ValueError, match=r"have 1 coordinates, the model has 2: .* goes in as \[x\]"):
+            mc.Fisher(model).fit(self.x)
+
+
+class TestKinds:
+    symbols = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[0.25] * 4]], "dna"))
+    numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+
+    def test_codes_that_were_drawn(self):
+        codes = self.symbols.sample(5, 3, random_state=0)[0]
+        with pytest.raises(TypeError, match=r"holds integers.*mc.Sequences.from_codes\(codes, alphabet\)"):
+            self.symbols.log_prob(codes)
+        assert self.symbols.log_prob(mc.Sequences.from_codes(codes, "dna")).shape == (1, 3)
+
+    def test_vectors_for_a_model_of_symbols(self):
+        for X in (SERIES, mc.Sequences(SERIES)):
+            with pytest.raises(TypeError, match=r"emits symbols of ACGT \(dna\), and these are vectors"):
+                self.symbols.log_prob(X)
+
+    def test_text_for_a_model_of_numbers(self):
+        for ask in (self.numbers.log_prob, mc.HMM(2, emission=mc.Gaussian()).fit):
+            with pytest.raises(TypeError, match="these are symbols") as text:
+                ask(["ab"])
+            assert "astype" not in str(text.value)
+            with pytest.raises(TypeError, match="astype"):
+                ask([[0, 1]])
+
+
+def test_empirical_map_of_a_spectrum():
+    strings = ["abab", "aabb", "bbbb", "abba", "cccc"]
+    plain = mc.Spectrum(2)(strings)
+    logs = np.log(np.where(plain > 0, plain, 1.0)) + np.where(plain > 0, 0.0, -700.0)
+    features = (logs - logs.mean(axis=0)) / logs.std(axis=0)
+    norm = np.linalg.norm(features, axis=1)
+    for normalize in (True, False):
+        K = mc.EmpiricalMap(mc.Spectrum(2, normalize=normalize)).fit_transform(strings)
+        np.testing.assert_allclose(K, features @ features.T / norm / norm[:, None], atol=1e-12)
+
+
+class TestCompare:
+    FASTA = "".join(f">s{i}|{'abcd'[i % 4]}|g{i // 4}\nACGTAC{'ACGT'[i % 4]}\n" for i in range(60))
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "sentence"),
+        [
+            ("x.txt", ("--labels", "1"), r"x.txt looks like FASTA.*: rename it to end in .fasta"),
+            ("x.txt", (), "rename it to end in .fasta"),
+            ("x.seq", ("--labels", "1"), "rename it to end in .fasta"),
+            ("x.fa", ("--labels", "0"), "60 classes for 60 sequences, all different: is --labels the right field"),
+            ("x.fa", ("--labels", "1", "--limit", "10"), r"too few for 5 folds with 3 inside: raise --limit"),
+        ],
+    )
+    def test_cures(self, tmp_path, name, arguments, sentence):
+        path = tmp_path / name
+        path.write_text(self.FASTA)
+        result = CliRunner().invoke(app, ["compare", str(path), *arguments])
+        assert result.exit_code == 1
+        assert re.search(sentence, re.sub(r"\s+", " ", result.output))
+
+    def test_an_unknown_ending_comes_before_its_options(self, tmp_path):
+        path = tmp_path / "x.doc"
+        path.write_text("1\t2\n")
+        with pytest.raises(ValueError, match=r"has the ending '.doc'"):
+            _files.file_task(path, labels="1")
+
+    def test_the_program_reads_groups(self, tmp_path):
+        path = tmp_path / "x.fa"
+        path.write_text(self.FASTA)
+        task = _files.file_task(path, labels="1", groups="2")
+        names: dict = {"mc": mc}
+        exec(task.reading, names)
+        assert "groups=2" in task.reading
+        np.testing.assert_array_equal(names["groups"], task.groups)
+        np.testing.assert_array_equal(names["y"], task.y)
+
+
+class TestScalersBeforeKernels:
+    def test_vectors_of_one_length(self):
+        with pytest.raises(TypeError, match=r"^Sequences are no matrix; .*mc.PerStep\(StandardScaler\(\)\)"):
+            StandardScaler().fit(mc.Sequences(np.zeros((3, 4, 2))))
+
+    def test_strings(self):
+        with pytest.raises(TypeError, match="different lengths") as error:
+            np.asarray(mc.Sequences(["ab", "a"]))
+        assert "PerStep" not in str(error.value)
+
+
+class TestRecords:
+    def test_a_pair_in_one_line(self):
+        read = mc.read_fasta(io.StringIO(">s1|a\nACGT\n>s2|b\nACG\n"), labels=1, groups=0)
+        assert read[0] is read.X
+        assert read[1] is read.y
+        assert repr(read) == (
+            "Records(Sequences(2 sequences of symbols from ACGT (dna), lengths 3 to 4), y: 2 different, "
+            "groups: 2 different)"
+        )
+        with pytest.raises(IndexError):
+            read[2]
+
+
+def test_datasets_come_when_asked_for():
+    program = (
+        "import sys, mercer as mc; assert 'mercer.datasets' not in sys.modules; assert mc.datasets.make_dna; "
+        "assert not hasattr(mc, 'nothing')"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_help_of_hmm_points_to_decoding():
+    assert "HMMs :" in (mc.HMM.__doc__ or "")
+    assert ".model_.viterbi(" in (mc.HMM.__doc__ or "")
