@@ -209,3 +209,8 @@ def test_the_real_glhmm(kind):
     found = mc.HMMs.from_glhmm(model)
     np.testing.assert_allclose(found.emission.mean[0], model.get_means().T)
     assert np.isfinite(found.log_prob([x])).all()
+
+
+def test_what_is_no_model_of_glhmm():
+    with pytest.raises(TypeError, match="cannot read a int: give a trained model of glhmm"):
+        mc.HMMs.from_glhmm(3)

@@ -153,7 +153,7 @@ FAMILIES = [
 def test_sampled_information_is_near_the_exact_one(model):
     X = model.sample(12, random_state=1)[0]
     exact = mc.Fisher(model, information="exact", normalize=False)(X)
-    sampled = mc.Fisher(model, information="sampled", n_samples=40_000, ridge=0.0, normalize=False)(X)
+    sampled = mc.Fisher(model, information="sampled", n_samples=400_000, ridge=0.0, normalize=False)(X)
     np.testing.assert_allclose(sampled, exact, atol=0.05 * np.abs(exact).max())
     k = mc.Fisher(model, information="exact", normalize=False)
     scores, information = mc.Fisher(model, normalize=False).features(X), np.asarray(model.fisher_information())[0]
@@ -865,3 +865,16 @@ def test_switches_and_advice():
         mc.Fisher(mc.MarkovChain(1), by_class="x").fit(["abab", "abba"])
     with pytest.raises(TypeError, match="use information='diagonal', 'sampled' or 'empirical'"):
         mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])
+
+
+@pytest.mark.parametrize("per", ["sequence", "step"])
+def test_complete_information_is_that_of_draws_where_states_are_seen(per):
+    far = mc.Gaussians([[[0.0], [500.0]]], [[[1.0], [4.0]]])
+    model = mc.HMMs([[0.3, 0.7]], [[[0.8, 0.2], [0.4, 0.6]]], far)
+    X = [x for n in (3, 5, 8, 8, 1) for x in model.sample(n, 2, random_state=n)[0]]
+    grams = [
+        mc.Fisher(model, kind, per=per, n_samples=400_000, ridge=0.0, normalize=False).fit_transform(X)
+        for kind in ("complete", "sampled")
+    ]
+    scale = np.sqrt(np.outer(np.diag(grams[0]), np.diag(grams[0])))
+    assert np.abs((grams[0] - grams[1]) / scale).max() < 0.02  # the error of a covariance from 400,000 draws

@@ -160,18 +160,19 @@ def exact(models: Any, parametrization: str) -> tuple[Blocks, Floats]:
     return Blocks(tuple(part for part, _ in found)), np.concatenate([values for _, values in found])
 
 
-def complete(models: Any, lengths: Floats, parametrization: str) -> Blocks:
+def complete(models: Any, lengths: Floats, parametrization: str, per: str) -> Blocks:
     """Root of the information if hidden components and states were seen: FK-5's Fisher vector.
 
     It is the information itself where components are well separated. Hidden Markov models: for sequences as long as
-    those of the training data.
+    those of the training data, whose scores are divided by their lengths where they are means per step.
     """
+    share = np.where(lengths > 0, 1.0 / np.maximum(lengths, 1) ** (2 if per == "step" else 0), 0.0)
     parts: list[Floats] = []
     for c in range(len(models)):
         if hasattr(models, "emission"):
             initial, transition = to_numpy(models.initial)[c], to_numpy(models.transition)[c]
-            left, visits = _expected_visits(initial, transition, lengths)
-            parts.append(_simplex_root(initial, parametrization, float(np.mean(lengths > 0))))
+            left, visits = _expected_visits(initial, transition, lengths, share)
+            parts.append(_simplex_root(initial, parametrization, float(np.mean(share))))
             parts += [_simplex_root(*row) for row in zip(transition, [parametrization] * len(left), left, strict=True)]
             parts += _scaled(_members(models.emission[c], parametrization), visits)
         else:
@@ -179,9 +180,9 @@ def complete(models: Any, lengths: Floats, parametrization: str) -> Blocks:
     return Blocks(tuple(parts))
 
 
-def _expected_visits(initial: Floats, transition: Floats, lengths: Floats) -> tuple[Floats, Floats]:
-    """Return how often every state is expected to be left, and to be visited, averaged over the lengths."""
-    longer = np.bincount(lengths)[::-1].cumsum()[::-1]  # longer[t]: how many have t observations or more
+def _expected_visits(initial: Floats, transition: Floats, lengths: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Return how often every state is expected to be left, and to be visited; ``share`` weighs the lengths."""
+    longer = np.bincount(lengths, weights=share)[::-1].cumsum()[::-1]  # longer[t]: those of t observations or more
     state, left, visits = initial, np.zeros(len(initial)), np.zeros(len(initial))
     for t in range(1, len(longer)):
         visits += longer[t] / len(lengths) * state

@@ -45,7 +45,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         that of data drawn from the model, that of data whose hidden components and states are seen (of mixtures, the
         Fisher vector), or the model's own information where it has a closed form.
     per : {"sequence", "step"}, default="sequence"
-        Scores are sums over the observations of a datum, or means.
+        Scores are sums over the observations of a datum, or means. A normalised kernel with "identity" or "complete"
+        does not depend on it.
     parametrization : {"logit", "weight"}, default="logit"
         Parameters of probabilities: logits, or unnormalised weights at the normalised point (FK-0).
     power : float, default=1.0
@@ -260,7 +261,7 @@ class Fisher(InnerProducts, SharedModelKernel):
                     f"information='complete' is for mixtures and hidden Markov models: for {type(models).__name__} use "
                     "'sampled', 'diagonal' or 'empirical'"
                 )
-            return information_.complete(models, lengths_of(X), self.parametrization)
+            return information_.complete(models, lengths_of(X), self.parametrization, self.per)
         if self.information == "exact":
             if not hasattr(models, "fisher_information"):
                 other = "'diagonal'" if is_sequential(models) and not isinstance(models, HMMs) else "'complete'"

@@ -88,8 +88,10 @@ class Tempered(Wrapper):
         if not is_number(self.beta) or not 0 < self.beta <= 1:
             raise ValueError(f"beta = {self.beta!r}: give a power above 0 and at most 1")
         if self.kernel.domain != "log":
+            why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
             raise ValueError(
-                f"{type(self.kernel).__name__} can be negative, and has no powers: temper a kernel with positive values"
+                f"{type(self.kernel).__name__} {why}, and has no powers: temper a kernel with positive values, such as "
+                "ProbabilityProduct or RBF"
             )
 
     def _prepare(self, source: Any) -> Any:

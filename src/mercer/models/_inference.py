@@ -37,8 +37,8 @@ def read(emission: Any, X: Any) -> Sequences:
         # What is asked here has no such parameter: sequences are read before.
         cure = "mc.Sequences(X, alphabet=..., unknown='missing')"
         raise ValueError(str(error).replace("unknown='missing'", cure)) from None
-    except TypeError as error:
-        if "have no alphabet" not in str(error):
+    except TypeError:
+        if Sequences(X).is_symbols:
             raise
         raise TypeError(
             f"the model emits symbols of {alphabet.describe()}, and these are vectors: pass strings, or use a model of "

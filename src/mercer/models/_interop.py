@@ -116,7 +116,9 @@ def _covariance_type(batch: Gaussians) -> str:
 
 def from_glhmm(model: Any) -> Tables:
     """Read a glhmm model: expected parameters of its variational posterior, in the space that it was fitted in."""
-    settings = model.hyperparameters
+    settings = getattr(model, "hyperparameters", None)
+    if not isinstance(settings, dict) or "covtype" not in settings:
+        raise TypeError(f"cannot read a {type(model).__name__}: give a trained model of glhmm, glhmm.glhmm.glhmm(...)")
     if getattr(model, "beta", None) is not None:
         raise ValueError(
             "this glhmm model regresses its data on others (model_beta is not 'no'), which no HMM here does: fit it "
