@@ -204,8 +204,16 @@ def test_the_real_glhmm(kind):
     glhmm = pytest.importorskip("glhmm.glhmm")
     rng = np.random.default_rng(5)
     x = rng.normal(rng.choice([-3.0, 3.0], (60, 1)), 1.0, (60, 2))
-    model = glhmm.glhmm(K=2, covtype=kind, model_mean="state", model_beta="no")
-    model.train(X=None, Y=x, indices=np.array([[0, 60]]), options={"cyc": 5, "verbose": False})
+    for _ in range(20):  # from some of its random starts glhmm gives up
+        model = glhmm.glhmm(K=2, covtype=kind, model_mean="state", model_beta="no")
+        try:
+            model.train(X=None, Y=x, indices=np.array([[0, 60]]), options={"cyc": 5, "verbose": False})
+            break
+        except Exception as error:
+            if "NaN were generated" not in str(error):
+                raise
+    else:
+        pytest.fail("glhmm gave up from all of its starts")
     found = mc.HMMs.from_glhmm(model)
     np.testing.assert_allclose(found.emission.mean[0], model.get_means().T)
     assert np.isfinite(found.log_prob([x])).all()

@@ -5,7 +5,8 @@ from mercer.families._estimator import Context, Estimator, FamilyEstimator
 from mercer.families._family import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.categorical import Categorical, Categoricals
-from mercer.families.gaussian import Gaussian, Gaussians
+from mercer.families.gaussian import Gaussians
+from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.poisson import Poisson, Poissons
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -21,16 +21,17 @@ from mercer.families._covariance import (
     structure_of,
     upper,
 )
-from mercer.families._estimator import Context, FamilyEstimator, moments, segments
 from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
     check_rho,
-    is_number,
     observed_scores,
     random_generator,
 )
 from mercer.families._planes import log_det_and_quadratic
+
+if TYPE_CHECKING:
+    from mercer.families.gaussian_estimator import Gaussian
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _LANE_WORK = 1e5  # coordinates of pairs below which loading compiled code costs more than it saves
@@ -186,6 +187,8 @@ class Gaussians(ExponentialFamily):
 
     def estimator(self) -> Gaussian:
         """Return the estimator of Gaussians with this structure."""
+        from mercer.families.gaussian_estimator import Gaussian
+
         return Gaussian(covariance=self.structure)
 
     # -- capabilities -----------------------------------------------------------------------------------
@@ -496,171 +499,3 @@ class Gaussians(ExponentialFamily):
             return self.dimension * xp.log(variance), squared / variance
         log_det = sum(xp.log(row[0]) for row in planes)
         return log_det, sum(v * v / row[0] for row, v in zip(planes, difference, strict=True))
-
-
-class Gaussian(FamilyEstimator):
-    """Fit Gaussians: one to every datum (a point or a set of points), or one to all.
-
-    Parameters
-    ----------
-    covariance : {"full", "diagonal", "isotropic"}, default="full"
-        Structure of the covariance.
-    floor : float, default=1e-3
-        Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
-        every variance (EST-1), so that one point has a Gaussian too.
-    prior : None, "pooled" or Gaussians of shape (1,), default=None
-        What estimates are shrunk to, in mean parameters (DJS-6).
-    prior_strength : float, default=1.0
-        Weight of the prior, in observations.
-
-    Attributes
-    ----------
-    model_ : Gaussians of shape (1,)
-        What ``fit`` learned.
-    context_ : Context
-        What ``fit`` learned of the data as a whole.
-
-    Examples
-    --------
-    >>> import numpy as np, mercer as mc
-    >>> sets = [np.random.default_rng(i).normal(i, 1.0, size=(20 + i, 2)) for i in range(3)]
-    >>> mc.Gaussian(prior="pooled").fit_each(sets)
-    Gaussians(shape=(3,), structure='full')
-    """
-
-    def __init__(
-        self, covariance: str = "full", floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
-    ) -> None:
-        self.covariance = covariance
-        self.floor = floor
-        self.prior = prior
-        self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.covariance not in ("full", "diagonal", "isotropic"):
-            raise ValueError(f"covariance = {self.covariance!r}: give 'full', 'diagonal' or 'isotropic'")
-        if not is_number(self.floor) or self.floor < 0:
-            raise ValueError(f"floor = {self.floor!r}: give a fraction of the pooled variance, 0 or more")
-
-    def _missing_allowed(self) -> bool:
-        return self.covariance == "diagonal"
-
-    def context(self, X: Any) -> Context:
-        """Learn the dimension, where the data lie and how they spread, and the pooled model where it is the prior.
-
-        Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
-        same context and share their fits: the variance to a power of two, the centre to a coarse grid.
-        """
-        x, _ = segments(X)
-        if len(x) == 0:
-            raise ValueError("there is nothing to learn from: every datum is empty")
-        if np.isnan(x).any():
-            seen = ~np.isnan(x)  # a coordinate that nobody saw has the centre and the spread 0
-            count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)
-            center = np.where(seen, x, 0.0).sum(axis=0) / count
-            scale = (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
-        else:
-            center, scale = x.mean(axis=0), x.var(axis=0)
-        floor = self.floor * _power_of_two(_varying(float(np.mean(scale)), center, scale.dtype))
-        grid = 8 * np.sqrt(
-            [_power_of_two(_varying(float(v), c, scale.dtype)) for v, c in zip(scale, center, strict=True)]
-        )
-        near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
-        bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        return self._with_pooled(x, bare)
-
-    def _check_data(self, X: Any, offsets: Floats) -> None:
-        super()._check_data(X, offsets)
-        x, _ = segments(X)
-        if self.covariance != "diagonal":
-            self._check_observed(X, x)
-
-    def _missing_cure(self) -> str:
-        return "only covariance='diagonal' can be fitted to such data"
-
-    def template(self, context: Context) -> Gaussians:
-        """Return a Gaussian with the estimator's structure."""
-        covariance = {"full": (context.dimension,) * 2, "diagonal": (context.dimension,), "isotropic": ()}
-        return Gaussians._make(
-            mean=np.zeros(context.dimension),
-            covariance=np.zeros(covariance[self.covariance]),
-            structure=self.covariance,
-        )
-
-    def statistics(self, x: Any, context: Context) -> Floats:
-        """Statistics of points, each with the floor as a variance of its own.
-
-        A point that varies by itself brings the floor into every estimate once: with a prior too, which has it already.
-        """
-        found = super().statistics(x, context)
-        d = context.dimension
-        if self.covariance == "full":
-            found[..., d :: d + 1] += context.floor
-        else:
-            found[..., d:] += context.floor * (d if self.covariance == "isotropic" else 1)
-        return found
-
-    def from_mean(self, mu: Floats, context: Context) -> Gaussians:
-        """Turn moments into Gaussians."""
-        found = self.template(context).with_mean_parameters(mu)
-        covariance = found.covariance if self.covariance == "full" else np.maximum(found.covariance, 0.0)
-        return replace_covariance(found, covariance)
-
-    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
-        """Fit to weighted points by moments, each model about its own mean.
-
-        First the means, then the moments about them: a covariance is then no difference of large numbers, however far
-        the data (or the components of a mixture) lie apart.
-        """
-        columns, lengths = [], np.diff(offsets)
-        prior = None
-        if self.prior is not None:
-            prior = self._suited(self._prior_batch(context), self.template(context))
-        for j in range(weights.shape[1]):
-            begin = None if start is None else start[:, j]
-            means = self._means(x, weights[:, j : j + 1], offsets, context, prior, begin)
-            points = x - np.repeat(means, lengths, axis=0)
-            total, mass = moments(self.statistics(points, context), weights[:, j : j + 1], offsets)
-            about = [None if batch is None else _about(batch, means) for batch in (prior, begin)]
-            batch = self.from_mean(self._shrink(total, mass, *about), context)
-            columns.append(replace_mean(batch, batch.mean + means))
-        return Gaussians._make(
-            mean=np.stack([c.mean for c in columns], axis=1),
-            covariance=np.stack([c.covariance for c in columns], axis=1),
-            structure=self.covariance,
-        )
-
-    def _means(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any) -> Floats:
-        """Posterior means ``(N, d)``, summed about the centre of all data, which keeps digits."""
-        total, mass = moments(x - context.center, weights, offsets)
-        mu0 = None if prior is None else np.asarray(prior.mean) - context.center
-        begin = None if start is None else np.asarray(start.mean) - context.center
-        return np.asarray(self._shrink(total, mass, mu0, begin) + context.center)
-
-
-def _varying(variance: float, center: Any, dtype: Any) -> float:
-    """Return a variance; 1 where the data do not vary, or by rounding alone."""
-    size = float(np.mean(np.square(center)))
-    return variance if variance > (8 * float(np.finfo(dtype).eps)) ** 2 * size else 1.0
-
-
-def _power_of_two(x: float) -> float:
-    return float(2.0 ** np.round(np.log2(x)))
-
-
-def _about(batch: Gaussians, center: Floats) -> Floats:
-    """Moments of a batch of shape (1,) or (N,) about every one of N centres."""
-    which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
-    batch = batch[which]
-    return np.asarray(replace_mean(batch, np.asarray(batch.mean) - center).mean_parameters)
-
-
-def replace_covariance(batch: Gaussians, covariance: Array) -> Gaussians:
-    """Return the same means with other covariances."""
-    return Gaussians._make(mean=batch.mean, covariance=covariance, structure=batch.structure)
-
-
-def replace_mean(batch: Gaussians, mean: Array) -> Gaussians:
-    """Return the same covariances about other means."""
-    return Gaussians._make(mean=mean, covariance=batch.covariance, structure=batch.structure)

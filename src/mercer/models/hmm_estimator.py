@@ -16,7 +16,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer.data import Sequences
 from mercer.families._estimator import Context, Estimator
 from mercer.families.categorical import Categorical
-from mercer.families.gaussian import Gaussian
+from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (
     Found,

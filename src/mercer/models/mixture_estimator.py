@@ -13,7 +13,7 @@ from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.families._estimator import Context, Estimator, segment_sum, segments
 from mercer.families._simplex import normalised
-from mercer.families.gaussian import Gaussian
+from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data

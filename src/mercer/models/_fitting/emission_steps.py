@@ -16,7 +16,8 @@ from mercer.families._estimator import Context, Estimator, segment_sum
 from mercer.families._family import ExponentialFamily
 from mercer.families._simplex import normalised
 from mercer.families.categorical import Categorical, Categoricals
-from mercer.families.gaussian import Gaussian, Gaussians
+from mercer.families.gaussian import Gaussians
+from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.gaussian_step import fit_gaussians
 from mercer.models._fitting.mixture_steps import side_by_side
