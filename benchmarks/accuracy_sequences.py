@@ -10,14 +10,12 @@ stand plain baselines, and for sequences of different lengths one that sees noth
 from __future__ import annotations
 
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from _accuracy import C, Method, Task, length_only, main, on_symbols, ten_folds
+from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -25,25 +23,6 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer import datasets
-
-Method = tuple[Any, dict[str, list[Any]]]
-"""A pipeline and the grid that is searched inside the training folds."""
-
-C = [1, 10, 100]
-
-
-@dataclass
-class Task:
-    """Data, outer folds and methods."""
-
-    X: mc.Sequences
-    y: np.ndarray
-    folds: list[tuple[np.ndarray, np.ndarray]]
-    methods: dict[str, Method]
-    groups: np.ndarray | None = None
-    inner: int = 5
-    notes: str = ""
-    published: dict[str, float] = field(default_factory=dict)
 
 
 def summaries(X: Any) -> np.ndarray:
@@ -66,24 +45,12 @@ def nearest() -> Method:
     return make_pipeline(FunctionTransformer(stacked), KNeighborsClassifier(1)), {}
 
 
-def length_only() -> Method:
-    """Baseline: an RBF machine on the length alone."""
-    return make_pipeline(mc.Lengths(), StandardScaler(), SVC()), {"svc__C": C}
-
-
 def on_vectors(kernel: Any, derivatives: bool, **grid: list[Any]) -> Method:
     """Standardise every channel, perhaps with derivatives, then a kernel and a support vector machine."""
     steps = [mc.Derivatives(1)] if derivatives else []
     name = type(kernel).__name__.lower()
     searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
     return make_pipeline(*steps, mc.PerStep(StandardScaler()), kernel, SVC(kernel="precomputed")), searched
-
-
-def on_symbols(kernel: Any, C: list[float] = C, **grid: list[Any]) -> Method:
-    """Put a kernel on strings before a support vector machine."""
-    name = type(kernel).__name__.lower()
-    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
-    return make_pipeline(kernel, SVC(kernel="precomputed")), searched
 
 
 def series(name: str, *, balanced: int | None = None) -> Task:
@@ -95,7 +62,7 @@ def series(name: str, *, balanced: int | None = None) -> Task:
         rows = [rng.permutation(np.flatnonzero(y == label))[: balanced // 2] for label in np.unique(y)]
         keep = np.sort(np.concatenate(rows))
         X, y = X[keep], y[keep]
-    folds = list(StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+    folds = ten_folds(y)
     hmm = mc.HMM(n_states=4, random_state=0)
     methods = {"nearest neighbour": nearest(), "mean + sd, SVM": moments_svm()}
     for derivatives in (False, True):
@@ -246,43 +213,5 @@ TASKS: dict[str, Callable[[], Task]] = {
 }
 
 
-def errors(task: Task, method: Method) -> Iterator[float]:
-    """Error of every outer fold, with parameters chosen inside its training part."""
-    pipeline, grid = method
-    for train, test in task.folds:
-        y = task.y[train]
-        groups = None if task.groups is None else task.groups[train]
-        if groups is None:
-            inner = StratifiedKFold(task.inner, shuffle=True, random_state=1)
-        else:
-            inner = GroupKFold(task.inner)
-        search = GridSearchCV(pipeline, grid, cv=inner) if grid else pipeline
-        if grid:
-            search.fit(task.X[train], y, groups=groups)
-        else:
-            search.fit(task.X[train], y)
-        yield float(np.mean(search.predict(task.X[test]) != task.y[test]))
-
-
-def main(names: list[str]) -> None:
-    """Print a table for every set that is asked for."""
-    warnings.filterwarnings("ignore", category=UserWarning)
-    unknown = sorted(set(names) - set(TASKS))
-    if unknown:
-        raise SystemExit(f"there is no set {unknown[0]!r}: give some of {', '.join(TASKS)}")
-    for name in names or list(TASKS):
-        task = TASKS[name]()
-        lengths, classes = task.X.lengths, len(set(task.y.tolist()))
-        print(f"\n{name}: {task.y.size} sequences of {lengths.min()} to {lengths.max()} steps,", end=" ")
-        print(f"{classes} classes, {len(task.folds)} outer folds")
-        print(f"\n| {name} | error | sd over folds | seconds |\n|---|---|---|---|", flush=True)
-        for label, method in task.methods.items():
-            begin = time.perf_counter()
-            found = list(errors(task, method))
-            seconds = time.perf_counter() - begin
-            spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "one split"
-            print(f"| {label} | {np.mean(found):.3f} | {spread} | {seconds:.0f} |", flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(TASKS, sys.argv[1:])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from bench_gaussian import make as make_gaussians
+from bench_history import LENGTH, chain, tree
 from bench_hmm import categorical, gaussian
 
 import mercer as mc
@@ -30,11 +31,13 @@ def seconds(work: Callable[[], Any], device: str, repeat: int = 3) -> float:
     return min(runs[1:])
 
 
-def compare(name: str, kernel: Any, host: Any, guest: Any, device: str) -> None:
+def compare(name: str, kernel: Any, host: Any, guest: Any, device: str, other: Any = None) -> None:
+    """Time a kernel on both sides; where the data are the same and the model moves, ``other`` is the kernel there."""
+    other = kernel if other is None else other
     with mc.config(n_jobs=1):
         ours = seconds(lambda: kernel(host), "cpu")
-    theirs = seconds(lambda: kernel(guest), device)
-    difference = np.abs(kernel(guest).cpu().numpy() - kernel(host)).max()
+    theirs = seconds(lambda: other(guest), device)
+    difference = np.abs(other(guest).cpu().numpy() - kernel(host)).max()
     print(
         f"{name:45s} NumPy {ours:7.3f} s, torch on {device} {theirs:7.3f} s ({ours / theirs:6.1f}x), "
         f"difference {difference:.1e}"
@@ -66,7 +69,23 @@ def main() -> None:
     g = mc.HMMs(move(h.initial), move(h.transition), mc.Gaussians(move(h.emission.mean), move(h.emission.covariance)))
     compare("ProbabilityProduct, Gaussian HMMs, n = 8, d = 3", mc.ProbabilityProduct(rho=0.5, length=10), h, g, device)
     compare("MeanMap, the same, Discounted(0.9)", mc.MeanMap(gamma=0.1, length=mc.Discounted(0.9)), h, g, device)
+    histories(scale, device, move)
     gradients(int(100 * scale), device, move)
+
+
+def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) -> None:
+    """Compare data under one hidden chain or tree: the model lies on the device, the evidence is made there."""
+    p = tree()
+    q = mc.HiddenTrees(p.parent, move(p.root), move(p.transition), p.leaf_parent, move(p.leaf))
+    X = p.sample(int(5000 * scale), random_state=3)[0]
+    a, b = mc.Marginalization(p), mc.Marginalization(q)
+    compare("Marginalization, tree of 100 leaves", a, X, X, device, b)
+    for n, count in ((4, 2000), (16, 1000)):
+        h = chain(n)
+        g = mc.HMMs(move(h.initial), move(h.transition), mc.Categoricals(move(h.emission.probability), alphabet="dna"))
+        Y = mc.Sequences.from_codes(h.sample(LENGTH, int(count * scale), random_state=4)[0], "dna")
+        a, b = mc.Marginalization(h), mc.Marginalization(g)
+        compare(f"Marginalization, HMM, n = {n}, length {LENGTH}", a, Y, Y, device, b)
 
 
 def gradients(count: int, device: str, move: Callable[[Any], torch.Tensor]) -> None:

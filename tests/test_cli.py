@@ -24,7 +24,7 @@ pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from mercer.cli import _compare, _files, _race
+from mercer.cli import _compare, _contenders, _files, _race
 from mercer.cli._app import app
 
 
@@ -213,6 +213,54 @@ class TestCompareFile:
         task = _files.file_task(path, labels="1", folds=2)
         (fisher,) = (c for c in task.contenders if c.name == "Fisher, Markov chain")
         assert 0 <= _race.race("toy", task, fisher, folds=2, seed=0).accuracy <= 1
+
+    def test_proteins_are_aligned_by_a_substitution_matrix(self, tmp_path):
+        pytest.importorskip("Bio")
+        path = tmp_path / "toy.fasta"
+        path.write_text("".join(f">s{i} {'ab'[i % 2]}\n{'MKWVTF' * (2 + i % 3)}\n" for i in range(12)))
+        (pairs,) = (c for c in self._task(path).contenders if c.name == "Marginalization, pair HMM")
+        assert pairs.kernel.get_params()["kernel__model__substitution"] == "BLOSUM62"
+        assert pairs.grid["empiricalmap__kernel__model__gap_open"] == (8, 11)
+
+    @staticmethod
+    def _task(path):
+        return _files.file_task(path, labels="1", folds=2, alphabet="protein" if path.suffix == ".fasta" else None)
+
+    @pytest.mark.parametrize("letters", ["ACGT", "ab", "MKWVTF"], ids=["dna", "two letters", "no Biopython"])
+    def test_other_strings_are_aligned_by_equal_or_not(self, tmp_path, monkeypatch, letters):
+        monkeypatch.setattr(_contenders, "find_spec", lambda name: None)
+        path = tmp_path / f"toy.{'fasta' if len(letters) == 6 else 'fa'}"
+        rng = np.random.default_rng(0)
+        ancestors = ["".join(rng.choice(list(letters), 30)) for _ in range(2)]
+        strings = [ancestors[i % 2][: 24 + i // 2] + letters[i % len(letters)] for i in range(12)]
+        path.write_text("".join(f">s{i} {'ab'[i % 2]}\n{string}\n" for i, string in enumerate(strings)))
+        task = self._task(path)
+        assert "Marginalization, HMM" not in [c.name for c in task.contenders]  # lengths differ
+        (pairs,) = (c for c in task.contenders if c.name == "Marginalization, pair HMM")
+        assert pairs.kernel.get_params()["kernel__model__substitution"] == (1, -1)
+        assert _race.race("toy", task, pairs, folds=2, seed=0).accuracy == 1
+        found: dict[str, object] = {}
+        exec(_race.snippet(pairs, task.reading), found)
+        assert found["classifier"].score(found["X"], found["y"]) == 1
+
+    def test_strings_of_one_length_share_a_path(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        lines = [f">s{i} {'ab'[i % 2]}\n{('AACC', 'CCAA')[i % 2] * 3 + 'GT'[i // 2 % 2]}\n" for i in range(12)]
+        path.write_text("".join(lines))
+        task = self._task(path)
+        (same,) = (c for c in task.contenders if c.name == "Marginalization, HMM")
+        assert _race.race("toy", task, same, folds=2, seed=0).accuracy == 1
+
+    def test_what_is_too_long_is_not_aligned(self, tmp_path, monkeypatch):
+        path = tmp_path / "toy.fa"
+        path.write_text(self.FASTA)
+        assert "too long" not in self._task(path).about
+        monkeypatch.setattr(_files, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
+        task = self._task(path)
+        assert task.about.endswith(
+            "too long for kernels that align every pair: lower --limit, or use mc.PairHMM.affine in code"
+        )
+        assert "Marginalization, pair HMM" not in [c.name for c in task.contenders]
 
     def test_groups_are_never_cut(self):
         y, groups = np.arange(60) % 2, np.arange(60) // 5

@@ -62,8 +62,12 @@ class TestGolden:
 
     @pytest.mark.parametrize("name", list(BATCHES))
     def test_can_be_used(self, name):
-        kernel = mc.ProbabilityProduct(length=3 if name.startswith(("hmm", "markov")) else None)
         batch = mc.load(V1 / f"{name}.npz")
+        if name in ("pairhmms", "affinepairhmms", "hiddentrees"):  # models that data share
+            data = [[0, 1, 3], [2, 2, np.nan]] if name == "hiddentrees" else batch.alphabet.symbols[:3]
+            np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
+            return
+        kernel = mc.ProbabilityProduct(length=3 if name.startswith(("hmm", "markov")) else None)
         np.testing.assert_allclose(
             kernel(batch), kernel(BATCHES[name]), rtol=1e-5 if name.endswith("float32") else 1e-12
         )

@@ -112,6 +112,17 @@ class TestSearch:
         cross_val_score(pipeline, X, y, cv=cv, error_score="raise")
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
+    @pytest.mark.parametrize("wrap", [mc.EmpiricalMap, mc.Repaired])
+    def test_wrappers_about_the_training_data_share_the_pairs_of_their_kernel(self, counted, wrap):
+        """What a description is made of does not depend on the fold, though the description does."""
+        X, y = strings()
+        kernel = wrap(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")))
+        search = GridSearchCV(
+            make_pipeline(kernel, SVC(kernel="precomputed")), {"svc__C": [0.1, 1.0, 10.0]}, cv=5, error_score="raise"
+        )
+        cross_val_score(search, X, y, cv=5, error_score="raise")
+        assert counted.pairs <= 1.6 * 100 * 101 / 2
+
     def test_the_same_scores_without(self, counted):
         X, y = strings(40)
         pipeline = make_pipeline(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")), SVC(kernel="precomputed"))

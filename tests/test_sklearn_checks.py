@@ -19,6 +19,7 @@ MATRIX_ESTIMATORS = [
     mc.JensenShannon(mc.Gaussian("diagonal")),
     mc.JensenShannon(mc.Multinomial(prior="pooled"), form="inverse"),
     mc.Fisher(mc.Gaussian("diagonal")),
+    mc.Marginalization(mc.Mixture(mc.Gaussian("diagonal"))),
     mc.Linear(zero="zero"),
     mc.RBF(),
     mc.RBF() + mc.Linear(zero="zero"),

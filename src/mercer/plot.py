@@ -12,7 +12,7 @@ from mercer._array import to_numpy
 from mercer.gram import psd
 from mercer.gram._diagnose import DOMINATED
 
-__all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "spectrum"]
+__all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "matches", "spectrum"]
 
 Floats = np.ndarray[Any, Any]
 
@@ -20,6 +20,8 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C
 """Okabe and Ito's colours, which people with any colour vision tell apart."""
 MARKERS = "os^DvPX*"
 """A marker beside every colour, for grey printers and more than eight classes."""
+LETTERS = 60
+"""Symbols of a sequence up to which each is written on its axis."""
 
 
 def gram(K: Any, y: Any = None, ax: Any = None, *, log: bool = False, cmap: str = "viridis") -> Any:
@@ -239,6 +241,52 @@ def spectrum(K: Any, ax: Any = None) -> Any:
         )
         ax.legend(frameon=False)
     ax.set(xlabel="eigenvalue", ylabel="fraction of the largest", yscale="log")
+    return ax
+
+
+def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
+    """Draw the probabilities that symbols of two sequences were matched, and the alignment of their largest sum.
+
+    Parameters
+    ----------
+    matches : Matches
+        What ``model.matches(first, second)`` of a pair HMM returns.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure.
+    cmap : str, default="Blues"
+        A colour map of matplotlib, for probabilities from 0 to 1.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first sequence from top to bottom, the second from left to right. Symbols stand at an axis of 60 at most,
+        else every tick is a position, counted from 0. A line joins the matches of ``matches.pairs()``.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> model = mc.PairHMM.affine((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
+    >>> ax = mc.plot.matches(model.matches("ACGTT", "ACGT"))
+    >>> [text.get_text() for text in ax.get_xticklabels()]
+    ['A', 'C', 'G', 'T']
+    """
+    if not hasattr(matches, "probability") or not hasattr(matches, "pairs"):
+        raise TypeError(
+            f"matches = {matches!r}: give what model.matches(first, second) of a pair hidden Markov model returns"
+        )
+    if 0 in matches.probability.shape:
+        raise ValueError("one of the sequences is empty, and has no matches: there is nothing to draw")
+    ax = _axes(ax)
+    image = ax.imshow(matches.probability, cmap=cmap, vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto")
+    ax.figure.colorbar(image, ax=ax, label="probability of a match", fraction=0.046, pad=0.04)
+    path = np.array([pair[:2] for pair in matches.pairs()], dtype=float).reshape(-1, 2)
+    ax.plot(path[:, 1], path[:, 0], color=COLORS[5], linewidth=1, marker="o", markersize=3, alpha=0.8)
+    for axis, symbols in ((ax.yaxis, matches.first), (ax.xaxis, matches.second)):
+        if len(symbols) <= LETTERS:
+            axis.set_ticks(np.arange(len(symbols)), [str(symbol) for symbol in symbols])
+    ax.set(xlabel="second", ylabel="first", title=f"{matches.expected:.1f} matches expected")
+    ax.set(xlim=(-0.5, len(matches.second) - 0.5), ylim=(len(matches.first) - 0.5, -0.5))
+    ax.tick_params(length=0)
     return ax
 
 

@@ -73,6 +73,32 @@ def batches() -> dict[str, Any]:
         ),
         "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
         "markov-sparse": mc.MarkovChain(3, alphabet="dna", prior=None).fit_each(["ACGTACGT", "GGATTACA"]),
+        "pairhmms": mc.PairHMMs(
+            initial=[[0.6, 0.3], [0.0, 1.0]],
+            transition=[[[0.5, 0.3], [0.1, 0.4]], [[0.2, 0.2], [0.0, 0.9]]],
+            stop=[[0.2, 0.5], [0.6, 0.1]],
+            emission=mc.Categoricals(simplex(rng, 2, 2, 4), alphabet="dna"),
+            silent=[[0.1, 0.0], [0.5, 0.25]],
+            empty=[0.1, 0.0],
+        ),
+        "affinepairhmms": mc.AffinePairHMMs(
+            joint=[[[0.3, 0.1, 0.0], [0.1, 0.2, 0.05], [0.0, 0.05, 0.2]]],
+            insertion=simplex(rng, 1, 3),
+            open=[0.02],
+            extend=[0.5],
+            continuation=[0.99],
+            alphabet=letters,
+        ),
+        "hiddentrees": mc.HiddenTrees(
+            parent=[[-1, 0], [-1, -2]],
+            root=simplex(rng, 2, 2),
+            transition=simplex(rng, 2, 2, 2, 2),
+            leaf_parent=[[0, 1, 1], [0, 0, 0]],
+            leaf=simplex(rng, 2, 3, 2, 4),
+            pruning=[0.0, 0.25],
+            leaves=["mouse", "human", "chimp"],
+            alphabet="dna",
+        ),
     }
 
 

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
 from mercer.cli._contenders import (
+    aligned,
     linear_svm,
     logistic,
     majority,
@@ -126,6 +127,7 @@ def dna(seed: int) -> Task:
                 mc.JensenShannon(mc.Multinomial(), form="inverse"),
                 t=(0.1, 1.0, 10.0),
             ),
+            aligned("dna"),
         ],
     )
 

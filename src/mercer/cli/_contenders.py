@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from mercer.cli._race import Contender
+from mercer.data.alphabet import Alphabet
 from mercer.data.lengths import Lengths
 from mercer.data.sequences import Sequences
+from mercer.kernels.mapped import EmpiricalMap
+from mercer.kernels.marginalization import Marginalization
+from mercer.models.hmm_estimator import HMM
+from mercer.models.pairhmm_estimator import PairHMM
 
 Floats = np.ndarray[Any, Any]
 COSTS = (1.0, 10.0, 100.0)
@@ -36,6 +42,30 @@ def with_svm(name: str, *steps: Any, **grid: Any) -> Contender:
     kernel, others = pipeline.steps[-2][0], {step for step, _ in pipeline.steps}
     named = {key if key.split("__")[0] in others else f"{kernel}__{key}": values for key, values in grid.items()}
     return Contender(name, pipeline, {"svc__C": COSTS, **named})
+
+
+def aligned(alphabet: Alphabet | str) -> Contender:
+    """Return the kernel of strings that share hidden matches, inside an empirical map: alone it is nearly the identity.
+
+    Parameters
+    ----------
+    alphabet : Alphabet or str
+        Proteins are compared by BLOSUM62, where Biopython is installed; all else by equal or not.
+    """
+    # With the probability of one more match given, all folds share one model, and every pair is evaluated once.
+    if Alphabet.of(alphabet) == Alphabet.of("protein") and find_spec("Bio") is not None:
+        pairs = PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1, continuation=0.99)
+        grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
+    else:
+        pairs = PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.99)
+        pairs.set_params(scale=0.5, alphabet=alphabet if isinstance(alphabet, str) else None)
+        grid = {"kernel__model__scale": (0.2, 0.5)}
+    return with_svm("Marginalization, pair HMM", EmpiricalMap(Marginalization(pairs)), **grid)
+
+
+def same_path(hmm: HMM) -> Contender:
+    """Return the kernel of strings of one length that share a path of hidden states, inside an empirical map."""
+    return with_svm("Marginalization, HMM", EmpiricalMap(Marginalization(hmm)))
 
 
 def majority() -> Contender:

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from mercer.cli._contenders import logistic, majority, means, only_length, rbf_svm, shares, with_svm
+from mercer.cli._contenders import (
+    aligned,
+    logistic,
+    majority,
+    means,
+    only_length,
+    rbf_svm,
+    same_path,
+    shares,
+    with_svm,
+)
 from mercer.cli._race import INNER_FOLDS, Contender, Task
 from mercer.data._text import Records
 from mercer.data.fasta import read_fasta
@@ -28,6 +38,8 @@ from mercer.models.markov_estimator import MarkovChain
 
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas")
 TABLES = (".tsv", ".csv", ".txt")
+CELLS = 5e9
+"""Pairs of symbols up to which alignments race: some ten seconds on a core for each of their two settings."""
 
 
 def file_task(
@@ -68,17 +80,27 @@ def file_task(
     about = f"{whole} {kind}, length {few if few == many else f'{few} to {many}'}, {len(np.unique(y))} classes"
     if group is not None:
         about += f", {len(np.unique(group))} groups that stay in one fold"
+    if X.is_symbols and not _can_be_aligned(X):
+        about += "; too long for kernels that align every pair: lower --limit, or use mc.PairHMM.affine in code"
     return Task(about, X, y, contenders(X, seed), group, reading)
 
 
 def contenders(X: Sequences, seed: int = 0) -> list[Contender]:
     """Return who races on these sequences: what knows little, plain features, kernels."""
     blind = [majority()] + ([only_length("length alone")] if len(set(X.lengths)) > 1 else [])
-    return blind + (_on_symbols(seed) if X.is_symbols else _on_vectors(X, seed))
+    return blind + (_on_symbols(X, seed) if X.is_symbols else _on_vectors(X, seed))
 
 
-def _on_symbols(seed: int) -> list[Contender]:
+def _can_be_aligned(X: Sequences) -> bool:
+    return float(X.lengths.sum()) ** 2 / 2 <= CELLS
+
+
+def _on_symbols(X: Sequences, seed: int) -> list[Contender]:
+    assert X.alphabet is not None
     hmm = _hmm(seed)
+    of_pairs = [aligned(X.alphabet)] if _can_be_aligned(X) else []
+    if len(set(X.lengths)) == 1:
+        of_pairs.append(same_path(hmm))
     return [
         logistic("logistic regression on shares", shares(), StandardScaler()),
         with_svm("Spectrum", Spectrum(3, zero="zero"), k=(2, 3, 4, 5)),
@@ -86,6 +108,7 @@ def _on_symbols(seed: int) -> list[Contender]:
         with_svm("Fisher, HMM", Fisher(hmm)),
         with_svm("ProbabilityProduct, Markov chain", ProbabilityProduct(MarkovChain(1), length=10), length=(5, 20)),
         with_svm("ProbabilityProduct, HMM", ProbabilityProduct(hmm, length=10), length=(5, 20)),
+        *of_pairs,
     ]
 
 

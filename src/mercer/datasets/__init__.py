@@ -1,11 +1,13 @@
 """Generators of synthetic data, and loaders of the real sets that the papers use.
 
-A generator ``make_*`` returns ``(X, y)`` in the form that the kernels take; a loader ``fetch_*`` returns a
+A generator ``make_*`` returns ``(X, y)`` in the form that the kernels take, or a Bunch where there is more to tell; a
+loader ``fetch_*`` returns a
 `sklearn.utils.Bunch`.
 """
 
 from mercer.datasets._fetch import data_path
 from mercer.datasets._make import make_dna, make_documents, make_point_sets
+from mercer.datasets._make_profiles import make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
 from mercer.datasets._series import (
     fetch_basic_motions,
@@ -43,5 +45,6 @@ __all__ = [
     "make_documents",
     "make_hmm_sequences",
     "make_point_sets",
+    "make_profiles",
     "make_traits",
 ]

@@ -90,6 +90,8 @@ class Estimator(BaseEstimator):
     takes: ClassVar[str] = "vectors"
     of_sequences: ClassVar[bool] = False
     """Whether it is a model of whole sequences, rather than of the points in them."""
+    uses_classes: ClassVar[bool] = False
+    """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
     prior: Any
     prior_strength: float

@@ -8,6 +8,7 @@ from mercer.kernels.fisher import Fisher
 from mercer.kernels.jensenshannon import JensenShannon
 from mercer.kernels.likelihood import LikelihoodRatio
 from mercer.kernels.mapped import Centered, EmpiricalMap, Repaired
+from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.product import ProbabilityProduct
 from mercer.kernels.residualized import Residualized
@@ -27,6 +28,7 @@ __all__ = [
     "Kernel",
     "LikelihoodRatio",
     "Linear",
+    "Marginalization",
     "MeanMap",
     "Multiplied",
     "Normalized",

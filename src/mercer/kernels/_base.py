@@ -247,14 +247,12 @@ class Kernel(TransformerMixin, BaseEstimator):
         """Return explicit features whose inner products are the kernel, where the kernel has them."""
         kernel, a, _ = self.operands(X)
         values = kernel._features(a.operand)
-        if not kernel.normalize:
-            return values
         if kernel.domain == "log":
-            raise TypeError(f"{type(self).__name__} has no normalised features: set normalize=False")
-        xp = namespace(values)
-        return values / xp.sqrt(a.norm)[:, None]
+            return kernel._exp(values - a.norm[:, None] / 2 if kernel.normalize else values)  # type: ignore[index]
+        return values / namespace(values).sqrt(a.norm)[:, None] if kernel.normalize else values
 
     def _features(self, a: Any) -> Array:
+        """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""
         raise TypeError(
             f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or "
             f"EmpiricalMap({type(self).__name__}(...))"
@@ -384,21 +382,25 @@ class Kernel(TransformerMixin, BaseEstimator):
                 diagonal = self._exp(diagonal)
         return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
 
-    def _remembered(self, a: Any, b: Any) -> Array:
-        """Return the matrix of two sources through the memo of pairs."""
-        setting = self._setting()
-        if setting is None or not hashable(a) or not (b is None or hashable(b)):
-            return self._matrix(self._prepared(a), None if b is None else self._prepared(b), log=False)
+    def _remembered(self, a: Any, b: Any, *, log: bool = False, last: Prepared | None = None) -> Array:
+        """Return the matrix of two sources through the memo of pairs; ``last`` is the last side, if it is prepared."""
 
         @cache
         def whole(side: int) -> Prepared:  # all of it, so that messages name an object by its place in the data
-            return self._prepared(a if side == 0 or b is None else b)
+            if last is not None and (side == 1 or b is None):
+                return last
+            return self._prepared(a if side == 0 else b)
+
+        setting = self._setting()
+        if setting is None or not hashable(a) or not (b is None or hashable(b)):
+            return self._matrix(whole(0), None if b is None else whole(1), log=log)
 
         def rectangle(rows: Floats, columns: Floats | None) -> Floats:
             right = None if columns is None else some(whole(0 if b is None else 1), columns)
-            return self._matrix(some(whole(0), rows), right, log=False)
+            return self._matrix(some(whole(0), rows), right, log=log)
 
-        return gather(setting, data_digests(a), None if b is None else data_digests(b), rectangle)
+        digests = None if b is None else data_digests(b)
+        return gather((setting, "log") if log else setting, data_digests(a), digests, rectangle)
 
     def _setting(self) -> Hashable | None:
         """Return a key of everything but the objects that kernel values depend on; None where there is none."""

@@ -16,6 +16,9 @@ from mercer.models._scores.scores import alphabet_of
 CHUNK = 2_000_000
 """Observations of drawn sequences that are alive at once."""
 
+WHOLE = 1000
+"""Whole sequences, of unknown lengths, that are drawn at once."""
+
 LONGER = 10
 """Chains that end by themselves may draw sequences so many times as long as the longest of the training data."""
 
@@ -120,6 +123,14 @@ def sampled(models: Any, draws: Iterator[tuple[Any, Any]], scorer: Scorer, ridge
 def draw_points(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
     """Points of every model."""
     yield from enumerate(models.sample(n_samples, random_state=random_state))
+
+
+def draw_whole(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
+    """Sequences of every model that ends by itself, of the lengths that it gives them."""
+    rng = np.random.default_rng(random_state)
+    for c in range(len(models)):
+        for begin in range(0, n_samples, WHOLE):
+            yield c, models[c : c + 1].sample(min(WHOLE, n_samples - begin), random_state=rng)[0]
 
 
 def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:

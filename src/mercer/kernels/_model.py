@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -97,6 +98,11 @@ class CoupledKernel(ModelKernel):
         return self.length if self.length is None or isinstance(self.length, Discounted) else (int(self.length),)
 
     def _prepare(self, source: Any) -> Any:
+        if not hasattr(source, "couple"):
+            raise TypeError(
+                f"{type(self).__name__} compares models, one a datum, and {type(source).__name__} is a model that data "
+                "share: use mc.Marginalization or mc.Fisher"
+            )
         operand = source.couple(self._coupling(), self._lengths())
         if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
             operand.alone()  # raises where the kernel of a model with itself is infinite; normalising asks anyway
@@ -242,7 +248,9 @@ class SharedModelKernel(Kernel):
         fitted = clone(self.model)
         fitted._check_parameters()
         self.context_ = context = fitted.shared_context(X)
-        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context), context)
+        target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
+        told = tuple(str(values.tolist()) for values in target)
+        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
 
     @property
     def _needs_fit(self) -> str:

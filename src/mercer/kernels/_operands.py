@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, namespace
+from mercer._array import Array, Floats, logsumexp, namespace, safe_log
 from mercer.families import _csr
 from mercer.families._csr import CSRRows
 
@@ -147,6 +147,8 @@ CANCELLED = 1e-7
 """Squared distances below this fraction of |x|^2 + |y|^2 have lost half of their digits to cancellation."""
 CHUNK = 1 << 18
 """Numbers of the differences that are alive at once."""
+UNDERFLOWN = 1e-280
+"""Inner products of features with the largest entry 1 that have lost terms below the smallest number."""
 
 
 def squared_distances(x: Floats, y: Floats, negligible: float = 0.0) -> Floats:
@@ -175,6 +177,40 @@ def _refined(squared: Floats, total: Floats, differences: Any, width: int = 256)
         i, j = rows[at : at + step], columns[at : at + step]
         squared[i, j] = np.asarray(differences(i, j)).ravel()
     return np.maximum(squared, 0.0, out=squared)
+
+
+class LogFeatures:
+    """Logarithms of features that are not negative, ``(N, M)``: log inner products, exact where these underflow."""
+
+    order: np.ndarray[Any, Any] | None = None
+    tile_hint = 512
+
+    def __init__(self, values: Floats) -> None:
+        self.values = values
+        largest = values.max(axis=1, initial=-np.inf)
+        self.log_scale = np.where(largest > -np.inf, largest, 0.0)
+        self.scaled = np.exp(values - self.log_scale[:, None])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, key: Any) -> LogFeatures:
+        return LogFeatures(self.values[key])
+
+    def pair(self, other: LogFeatures) -> Floats:
+        """Return the log inner products of every pair of rows."""
+        products = self.scaled @ other.scaled.T
+        logs = safe_log(products) + self.log_scale[:, None] + other.log_scale
+        rows, columns = np.nonzero(products < UNDERFLOWN)
+        step = max(1, CHUNK // max(self.values.shape[1], 1))
+        for at in range(0, len(rows), step):
+            i, j = rows[at : at + step], columns[at : at + step]
+            logs[i, j] = logsumexp(self.values[i] + other.values[j], axis=1)
+        return np.asarray(logs)
+
+    def alone(self) -> Floats:
+        """Return the log squared norms of the rows."""
+        return np.asarray(safe_log(np.sum(self.scaled**2, axis=1)) + 2 * self.log_scale)
 
 
 class InnerProducts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.families._estimator import segments
+from mercer.families._simplex import Simplex
 from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import family_scores, posterior_scores
 from mercer.models.hmm import HMMs
@@ -28,6 +30,11 @@ def is_sequential(models: Any) -> bool:
     return hasattr(models, "sequence_scores")
 
 
+def ends_by_itself(models: Any) -> bool:
+    """Whether models of sequences draw whole ones, whose length nobody has to give."""
+    return is_sequential(models) and "length" not in inspect.signature(models.sample).parameters
+
+
 def has_scores(models: Any) -> bool:
     """Whether the models, or what they are made of, have scores."""
     if isinstance(models, HMMs):
@@ -35,6 +42,15 @@ def has_scores(models: Any) -> bool:
     if hasattr(models, "components"):
         return has_scores(models.components)
     return hasattr(models, "sequence_scores") or hasattr(models, "fisher_scores")
+
+
+def has_complete(models: Any) -> bool:
+    """Whether all that is hidden are components and states, of leaves that know their information."""
+    if isinstance(models, HMMs):
+        return has_complete(models.emission)
+    if hasattr(models, "components"):
+        return has_complete(models.components)
+    return isinstance(models, Simplex) or hasattr(models, "fisher_information")
 
 
 def lengths_of(X: Any) -> Floats:

@@ -21,7 +21,16 @@ from mercer.kernels._base import Kernel
 from mercer.kernels._classes import classes_of, shared_alphabet
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.kernels._score_rows import dense, has_scores, is_posterior, is_sequential, lengths_of, score_rows
+from mercer.kernels._score_rows import (
+    dense,
+    ends_by_itself,
+    has_complete,
+    has_scores,
+    is_posterior,
+    is_sequential,
+    lengths_of,
+    score_rows,
+)
 from mercer.models._inference import read
 from mercer.models._posterior import Posterior
 from mercer.models._scores.names import score_names
@@ -54,7 +63,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     ridge : float, default=1e-3
         Added to an estimated information, as a fraction of its mean diagonal; 0 takes the pseudo-inverse.
     n_samples : int, default=10000
-        Points, or sequences as long as the training data's, drawn from every model for ``information="sampled"``.
+        Points, or sequences, drawn from every model for ``information="sampled"``: as long as the training data's, or
+        whole where the model has an end (pair HMMs).
     random_state : int, Generator, RandomState or None, default=0
         Seed of these draws; None is 0.
     normalize : bool, default=True
@@ -78,8 +88,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
 
     (FK-1). A datum of several points has the sum of their scores. Parameters are logits, means, log standard deviations
-    (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov chains: FK-6; hidden
-    Markov models: FK-8 and FK-9.
+    (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov chains: FK-6; pair HMMs:
+    FK-7; hidden Markov models: FK-8 and FK-9.
 
     Examples
     --------
@@ -196,7 +206,9 @@ class Fisher(InnerProducts, SharedModelKernel):
     def _needs_fit(self) -> str:
         if self.information in ("diagonal", "empirical"):
             return f"information={self.information!r} is estimated from the training data"
-        if self.information in ("sampled", "complete") and isinstance(self.model, Batch) and is_sequential(self.model):
+        if self.information not in ("sampled", "complete") or not isinstance(self.model, Batch):
+            return super()._needs_fit
+        if is_sequential(self.model) and not (self.information == "sampled" and ends_by_itself(self.model)):
             return f"information={self.information!r} is that of sequences as long as the training data"
         return super()._needs_fit
 
@@ -256,7 +268,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         if self.information == "identity":
             return None
         if self.information == "complete":
-            if is_sequential(models) and not isinstance(models, HMMs):
+            if not has_complete(models):
                 raise TypeError(
                     f"information='complete' is for mixtures and hidden Markov models: for {type(models).__name__} use "
                     "'sampled', 'diagonal' or 'empirical'"
@@ -264,7 +276,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             return information_.complete(models, lengths_of(X), self.parametrization, self.per)
         if self.information == "exact":
             if not hasattr(models, "fisher_information"):
-                other = "'diagonal'" if is_sequential(models) and not isinstance(models, HMMs) else "'complete'"
+                other = "'complete'" if has_complete(models) else "'diagonal'"
                 raise TypeError(
                     f"{type(models).__name__} has no closed form of its information: use information={other}, "
                     "'sampled' or 'empirical'"
@@ -272,7 +284,9 @@ class Fisher(InnerProducts, SharedModelKernel):
             metric, values = information_.exact(models, self.parametrization)
         elif self.information == "sampled":
             size, seed = int(self.n_samples), seed_of(self.random_state)
-            if is_sequential(models):
+            if ends_by_itself(models):
+                draws = information_.draw_whole(models, size, seed)
+            elif is_sequential(models):
                 draws = information_.draw_sequences(models, lengths_of(X), size, seed)
             else:
                 draws = information_.draw_points(models, size, seed)

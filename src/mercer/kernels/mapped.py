@@ -29,18 +29,26 @@ class _Trained(Wrapper):
         source = super()._training(X)
         inner = self._inner
         self._train = inner._prepared(inner.train_)
-        self._learn_gram(inner)
+        self._learn_gram()
         return source
 
-    def _learn_gram(self, inner: Any) -> None:
+    def _learn_gram(self) -> None:
         raise NotImplementedError
 
     def _prepare(self, source: Any) -> Any:
-        return super()._prepare(self._match(source, Together((self._inner.train_,))))
+        return super()._prepare(self._matched(source))
 
-    def _columns(self, operand: Together, *, log: bool = False) -> Array:
+    def _matched(self, source: Together) -> Together:
+        """Return objects as the training objects are stored."""
+        return self._match(source, Together((self._inner.train_,)))
+
+    def _gram(self, *, log: bool = False) -> Array:
+        """Kernel of the training objects, ``(n_train, n_train)``, remembered: a search fits them again and again."""
+        return self._inner._remembered(self._inner.train_, None, log=log, last=self._train)
+
+    def _columns(self, matched: Together, *, log: bool = False) -> Array:
         """Kernel of every object with the training objects, ``(N, n_train)``."""
-        return self._inner._matrix(operand.parts[0], self._train, log=log)
+        return self._inner._remembered(matched.parts[0], self._inner.train_, log=log, last=self._train)
 
     def _learned(self) -> Any:
         return super()._learned(), data_digests(self._inner.train_)
@@ -85,13 +93,13 @@ class Centered(_Trained):
         self.normalize = normalize
         self.zero = zero
 
-    def _learn_gram(self, inner: Any) -> None:
-        matrix = inner._matrix(self._train, None, log=False)
+    def _learn_gram(self) -> None:
+        matrix = self._gram()
         self._mean = namespace(matrix).mean(matrix)
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)
-        columns = self._columns(operand)
+        columns = self._columns(self._matched(source))
         return WithNumbers(operand, namespace(columns).mean(columns, axis=-1))
 
     def _tile(self, a: Any, b: Any) -> Array:
@@ -114,11 +122,11 @@ class Centered(_Trained):
 class _Featured(InnerProducts, _Trained):
     """A wrapper with explicit features, computed from the columns of the training data."""
 
-    def _map(self, operand: Together) -> Floats:
+    def _map(self, matched: Together) -> Floats:
         raise NotImplementedError
 
     def _prepare(self, source: Any) -> Rows:
-        return Rows(self._map(super()._prepare(source)))
+        return Rows(self._map(self._matched(source)))
 
 
 class EmpiricalMap(_Featured):
@@ -184,8 +192,8 @@ class EmpiricalMap(_Featured):
         if not is_number(self.floor):
             raise ValueError(f"floor = {self.floor!r}: give the finite number that a log kernel of -inf counts as")
 
-    def _learn_gram(self, inner: Any) -> None:
-        logs = self._description(Together((self._train,)), symmetric=True)
+    def _learn_gram(self) -> None:
+        logs = self._description(None)
         finite = logs > -np.inf
         self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
         logs = np.where(finite, logs, self._floor)
@@ -193,21 +201,23 @@ class EmpiricalMap(_Featured):
         spread = logs.std(axis=0)
         self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
 
-    def _description(self, operand: Together, *, symmetric: bool = False) -> Floats:
-        """Log kernels with the training objects, normalised."""
+    def _description(self, matched: Together | None) -> Floats:
+        """Log kernels with the training objects, normalised; None: of these themselves."""
         inner = self._inner
-        if symmetric:
-            logs = to_numpy(inner._matrix(self._train, None, log=True))
-        else:
-            logs = to_numpy(self._columns(operand, log=True))
-        diagonals = [to_numpy(inner._diagonal(side)) for side in (operand.parts[0], self._train)]
+        logs = to_numpy(self._gram(log=True) if matched is None else self._columns(matched, log=True))
         if inner.domain == "linear":
-            logs, diagonals = safe_log(logs), [safe_log(diagonal) for diagonal in diagonals]
+            logs = safe_log(logs)
+        if inner.normalize:
+            return logs
+        sides = (self._train if matched is None else inner._prepared(matched.parts[0]), self._train)
+        diagonals = [to_numpy(inner._diagonal(side)) for side in sides]
+        if inner.domain == "linear":
+            diagonals = [safe_log(diagonal) for diagonal in diagonals]
         own, theirs = (finite(diagonal) for diagonal in diagonals)
         return np.asarray(logs - (own[:, None] + theirs) / 2)
 
-    def _map(self, operand: Together) -> Floats:
-        logs = self._description(operand)
+    def _map(self, matched: Together) -> Floats:
+        logs = self._description(matched)
         return (np.where(logs > -np.inf, logs, self._floor) - self._center) / self._scale
 
     def _tile(self, a: Rows, b: Rows) -> Array:
@@ -278,14 +288,14 @@ class Repaired(_Featured):
         if not is_number(self.tolerance) or self.tolerance < 0:
             raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, 0 or more")
 
-    def _learn_gram(self, inner: Any) -> None:
-        values, vectors = np.linalg.eigh(to_numpy(inner._matrix(self._train, None, log=False)))
+    def _learn_gram(self) -> None:
+        values, vectors = np.linalg.eigh(to_numpy(self._gram()))
         keep = values > self.tolerance * np.abs(values).max()
         self.clipped_ = float(np.abs(values[values < 0]).sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
         self._projection = vectors[:, keep] / np.sqrt(values[keep])
 
-    def _map(self, operand: Together) -> Floats:
-        return np.asarray(to_numpy(self._columns(operand)) @ self._projection)
+    def _map(self, matched: Together) -> Floats:
+        return np.asarray(to_numpy(self._columns(matched)) @ self._projection)
 
     @property
     def psd(self) -> Verdict:

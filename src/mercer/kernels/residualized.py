@@ -237,14 +237,15 @@ class Residualized(_Trained):
         found = (np.ldexp(values, -self._exponents) - self._middle_of_confounds) @ self._axes
         return np.column_stack([np.full(len(found), len(self._basis) ** -0.5), found]) if self.intercept else found
 
-    def _learn_gram(self, inner: Any) -> None:
-        matrix = inner._matrix(self._train, None, log=False)
+    def _learn_gram(self) -> None:
+        matrix = self._gram()
         basis = beside(matrix, self._basis, matrix.dtype)
         self._half = namespace(matrix).matrix_transpose(basis) @ matrix @ basis / 2
 
     def _prepare(self, source: Together) -> Explained:
-        operand = super()._prepare(Together(source.parts[:1]))
-        columns = self._columns(operand)
+        objects = Together(source.parts[:1])
+        operand = super()._prepare(objects)
+        columns = self._columns(super()._matched(objects))
         q = beside(columns, self._coordinates(source.parts[1]), columns.dtype)
         # k(x, y) - w(x) k(Z, y) - k(x, Z) w(y)' + w(x) K w(y)' = k(x, y) - q(x) u(y)' - u(x) q(y)'
         u = columns @ beside(columns, self._basis, columns.dtype) - q @ self._half

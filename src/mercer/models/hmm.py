@@ -374,3 +374,34 @@ class HMMs(Batch):
         check_lengths(lengths)
         leaf = self.emission.couple(coupling, lengths)
         return chain_operand(self.initial, self.transition, leaf, self.n_states, coupling.power, lengths)
+
+    # -- one history behind two sequences -----------------------------------------------------------------
+
+    def shared_history(self, X: Any) -> Operand:
+        r"""Prepare sequences for `Marginalization`: how probably one path of hidden states makes two of them (MK-4).
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            Sequences of one length, for a batch of shape ``(1,)``. Ambiguity codes and NaN are marginalised where the
+            emission can, in each sequence by itself.
+
+        Returns
+        -------
+        operand
+            Its ``pair(other)`` gives :math:`\log \sum_h P(h) P(s \mid h) P(t \mid h)` of every pair.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="ab")
+        >>> model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission)
+        >>> operand = model.shared_history(["aab", "abb", "bba"])
+        >>> operand.pair(operand).round(2)
+        array([[-3.61, -5.13, -7.22],
+               [-5.13, -3.61, -5.71],
+               [-7.22, -5.71, -3.61]])
+        """
+        from mercer.models._history.emitted import shared_chain
+
+        return shared_chain(self, X)

@@ -151,6 +151,34 @@ class Mixtures(Batch):
         """Prepare for a coupling: powered weights and coupled components."""
         return MixtureOperand(coupling.power * safe_log(self.weights), self.components.couple(coupling, lengths))
 
+    def shared_history(self, X: Any) -> Operand:
+        """Prepare data for `Marginalization`: how probably the same hidden components make two of them (MK-3).
+
+        Parameters
+        ----------
+        X : matrix, Sequences or what makes them
+            Rows are points. Sequences have one length, and every position has a hidden component of its own. Where the
+            components are models with hidden histories themselves, the whole datum has one component.
+
+        Returns
+        -------
+        operand
+            Its ``pair(other)`` gives logarithms, of every pair.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> coins = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], alphabet="HT"))
+        >>> operand = coins.shared_history(["HHT", "HTT"])  # .41 for two equal letters, .09 for two different ones
+        >>> np.exp(operand.pair(operand)).round(4)
+        array([[0.0689, 0.0151],
+               [0.0151, 0.0689]])
+        """
+        from mercer.models._history.emitted import independent_history, one_of_several
+
+        several = hasattr(self.components, "shared_history") and not isinstance(self.components, Mixtures)
+        return one_of_several(self, X) if several else independent_history(self, X)
+
 
 class MixtureOperand:
     """Log weights, times the coupling's power, and coupled components: answers tiles by PPK-4.1."""

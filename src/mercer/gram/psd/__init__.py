@@ -1,6 +1,7 @@
-"""Positive semi-definite matrices: is a matrix one, and is it a probability of pairs, a P-kernel?"""
+"""Whether a matrix is positive semi-definite, and whether it is a probability of pairs, a P-kernel."""
 
-from mercer.gram.psd._check import Check, check, square
+from mercer.gram.psd._check import Check, check
+from mercer.gram.psd._check import square as square
 from mercer.gram.psd._p_kernels import PKernelCheck, is_p_kernel, p_kernel, p_mixture, p_product
 
-__all__ = ["Check", "PKernelCheck", "check", "is_p_kernel", "p_kernel", "p_mixture", "p_product", "square"]
+__all__ = ["Check", "PKernelCheck", "check", "is_p_kernel", "p_kernel", "p_mixture", "p_product"]

@@ -27,6 +27,13 @@ class Check:
         Relative tolerance.
     method : str
         "dense" or "lanczos".
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> found = mc.psd.check([[1.0, 2.0], [2.0, 1.0]])
+    >>> bool(found), round(found.smallest, 6), round(found.largest, 6)
+    (False, -1.0, 3.0)
     """
 
     ok: bool

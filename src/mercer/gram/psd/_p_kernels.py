@@ -29,6 +29,13 @@ class PKernelCheck:
         The sum of all entries.
     psd : Check
         Whether the matrix is positive semi-definite.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> found = mc.psd.is_p_kernel([[0.4, 0.2], [0.2, 0.4]])
+    >>> bool(found), found.reason
+    (False, 'its entries sum to 1.2, not to one: divide by the sum, as psd.p_kernel does')
     """
 
     ok: bool

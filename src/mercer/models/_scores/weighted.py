@@ -76,6 +76,8 @@ def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, para
 
 def point_scores(members: Any, x: Any, parametrization: str = "logit") -> Floats:
     """Scores of every point, ``(n, T, P)``; for "weight" the logits of multinomials are left for weights (FK-7)."""
+    if hasattr(members, "point_scores"):  # a structured family knows its own weights
+        return np.asarray(members.point_scores(x, parametrization))
     scores = to_numpy(members.fisher_scores(x))
     if parametrization == "logit" or not isinstance(members, Multinomials):
         return scores

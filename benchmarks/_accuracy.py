@@ -1,0 +1,90 @@
+"""What the accuracy studies share: tasks, methods with their grids, nested folds, and how a table is printed."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import mercer as mc
+
+Method = tuple[Any, dict[str, list[Any]]]
+"""A pipeline and the grid that is searched inside the training folds."""
+
+C = [1, 10, 100]
+
+
+@dataclass
+class Task:
+    """Data, outer folds and methods."""
+
+    X: mc.Sequences
+    y: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    methods: dict[str, Method]
+    groups: np.ndarray | None = None
+    inner: int = 5
+
+
+def ten_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut into ten stratified folds."""
+    return list(StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+
+
+def length_only(**grid: list[Any]) -> Method:
+    """Baseline: an RBF machine on the length alone."""
+    searched = {f"svc__{key}": values for key, values in ({"C": C} | grid).items()}
+    return make_pipeline(mc.Lengths(), StandardScaler(), SVC()), searched
+
+
+def on_symbols(kernel: Any, C: list[float] = C, **grid: list[Any]) -> Method:
+    """Put a kernel on strings before a support vector machine."""
+    name = type(kernel).__name__.lower()
+    searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
+    return make_pipeline(kernel, SVC(kernel="precomputed")), searched
+
+
+def errors(task: Task, method: Method) -> Iterator[float]:
+    """Error of every outer fold, with parameters chosen inside its training part."""
+    pipeline, grid = method
+    for train, test in task.folds:
+        y = task.y[train]
+        groups = None if task.groups is None else task.groups[train]
+        if groups is None:
+            inner = StratifiedKFold(task.inner, shuffle=True, random_state=1)
+        else:
+            inner = GroupKFold(task.inner)
+        search = GridSearchCV(pipeline, grid, cv=inner) if grid else pipeline
+        if grid:
+            search.fit(task.X[train], y, groups=groups)
+        else:
+            search.fit(task.X[train], y)
+        yield float(np.mean(search.predict(task.X[test]) != task.y[test]))
+
+
+def main(tasks: dict[str, Callable[[], Task]], names: list[str]) -> None:
+    """Print a table for every set that is asked for."""
+    warnings.filterwarnings("ignore", category=UserWarning)
+    unknown = sorted(set(names) - set(tasks))
+    if unknown:
+        raise SystemExit(f"there is no set {unknown[0]!r}: give some of {', '.join(tasks)}")
+    for name in names or list(tasks):
+        task = tasks[name]()
+        lengths, classes = task.X.lengths, len(set(task.y.tolist()))
+        print(f"\n{name}: {task.y.size} sequences of {lengths.min()} to {lengths.max()} steps,", end=" ")
+        print(f"{classes} classes, {len(task.folds)} outer folds")
+        print(f"\n| {name} | error | sd over folds | seconds |\n|---|---|---|---|", flush=True)
+        for label, method in task.methods.items():
+            begin = time.perf_counter()
+            found = list(errors(task, method))
+            seconds = time.perf_counter() - begin
+            spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "one split"
+            print(f"| {label} | {np.mean(found):.3f} | {spread} | {seconds:.0f} |", flush=True)

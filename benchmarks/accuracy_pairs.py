@@ -1,0 +1,121 @@
+"""How marginalization kernels do on real proteins and DNA: the second table of docs/real_data.md.
+
+    MERCER_DATA=... python benchmarks/accuracy_pairs.py            # all sets, a quarter of an hour on two cores
+    MERCER_DATA=... python benchmarks/accuracy_pairs.py promoters  # one of them
+
+Every parameter is chosen inside the training part of every outer fold, by a grid search there. Substitution matrices
+by name need Biopython.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _accuracy import Method, Task, length_only, main, on_symbols, ten_folds
+
+import mercer as mc
+from mercer import datasets
+
+FAMILIES = ("LuxC", "Patched", "Pkinase", "RRM_1", "SMC_N", "fn3")
+"""Those with 10 members or more; the globins are of another source."""
+GAPS = {"gap_open": [8, 11, 14], "gap_extend": [1, 2]}
+
+
+def pairs_of_proteins(**parameters: Any) -> mc.Marginalization:
+    """Compare by alignments under BLOSUM62.
+
+    The probability of one more match is given, not learned from the lengths of a fold: so the folds have one model, and
+    every pair is evaluated once.
+    """
+    return mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, continuation=0.99, **parameters))
+
+
+def inside(wrapper: str, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Name parameters of the model in a kernel, or in a kernel in a wrapper."""
+    return {f"{wrapper}model__{name}": values for name, values in grid.items()}
+
+
+def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
+    """Baselines, the kernel as it is, its two cures, and scores of single proteins under the same model."""
+    searched = inside("kernel__", GAPS)
+    learning = mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, n_iter=5, tol=0.0, learn="gaps", n_pairs=200))
+    return {
+        "length only": length_only(gamma=["scale", 10.0, 100.0]),
+        "Spectrum": on_symbols(mc.Spectrum(3), k=[1, 2, 3]),
+        "Marginalization(PairHMM.affine)": on_symbols(kernel, **inside("", {"gap_open": [8, 11, 14]})),
+        "EmpiricalMap(Marginalization(PairHMM.affine))": on_symbols(mc.EmpiricalMap(kernel), **searched),
+        "the same, gap costs by EM": on_symbols(mc.EmpiricalMap(learning)),
+        "Tempered(Marginalization(PairHMM.affine))": on_symbols(
+            mc.Tempered(kernel, beta=0.01), beta=[0.0005, 0.001, 0.005, 0.02], kernel__model__gap_open=[8, 11]
+        ),
+        "Fisher(PairHMM.affine)": on_symbols(mc.Fisher(kernel.model, information="diagonal")),
+    }
+
+
+def six_families() -> tuple[mc.Sequences, np.ndarray]:
+    """Proteins of six families, and the names of these."""
+    found = datasets.fetch_pfam_seeds()
+    y = np.asarray(found.target_names)[found.target]
+    keep = np.isin(y, FAMILIES)
+    return found.data[keep], y[keep]
+
+
+def families() -> Task:
+    """Six families of Pfam, 267 proteins: whole domains, whose lengths tell much."""
+    X, y = six_families()
+    return Task(X, y, ten_folds(y), protein_methods(pairs_of_proteins()), inner=3)
+
+
+def starts() -> Task:
+    """Take the first 60 residues of the same proteins, so that lengths tell nothing."""
+    X, y = six_families()
+    X = mc.Sequences([x[:60] for x in X], alphabet="protein", ids=X.ids)
+    methods = protein_methods(pairs_of_proteins())
+    del methods["length only"]
+    hmm = mc.HMM(n_states=10, n_init=1, random_state=0)
+    states = {"n_states": [5, 10, 20]}
+    methods |= {
+        "EmpiricalMap(Marginalization(HMM))": on_symbols(
+            mc.EmpiricalMap(mc.Marginalization(hmm)), **inside("kernel__", states)
+        ),
+        "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal"), **inside("", states)),
+    }
+    return Task(X, y, ten_folds(y), methods, inner=3)
+
+
+def promoters() -> Task:
+    """E. coli promoters, 106 strings of 57 letters."""
+    found = datasets.fetch_promoters()
+    pairs = mc.PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.98, alphabet="dna")
+    kernel = mc.Marginalization(pairs)
+    laws = {"scale": [0.2, 0.5, 1.0], "open_probability": [0.005, 0.02]}
+    hmm = mc.HMM(n_states=8, n_init=1, random_state=0)
+    states = {"n_states": [4, 8, 16]}
+    methods = {
+        "Spectrum": on_symbols(mc.Spectrum(3), k=[2, 3, 4, 5]),
+        "Marginalization(PairHMM.affine)": on_symbols(kernel, **inside("", laws)),
+        "EmpiricalMap(Marginalization(PairHMM.affine))": on_symbols(
+            mc.EmpiricalMap(kernel), **inside("kernel__", laws)
+        ),
+        "Tempered(Marginalization(PairHMM.affine))": on_symbols(
+            mc.Tempered(kernel, beta=0.05), beta=[0.02, 0.05, 0.1], **inside("kernel__", laws)
+        ),
+        "Fisher(PairHMM.affine)": on_symbols(mc.Fisher(pairs, information="diagonal"), **inside("", laws)),
+        "Marginalization(HMM)": on_symbols(mc.Marginalization(hmm), **inside("", states)),
+        "EmpiricalMap(Marginalization(HMM))": on_symbols(
+            mc.EmpiricalMap(mc.Marginalization(hmm)), **inside("kernel__", states)
+        ),
+        "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal"), **inside("", states)),
+    }
+    y = np.asarray(found.target)
+    return Task(found.data, y, ten_folds(y), methods)
+
+
+TASKS: dict[str, Callable[[], Task]] = {"families": families, "starts": starts, "promoters": promoters}
+
+
+if __name__ == "__main__":
+    main(TASKS, sys.argv[1:])

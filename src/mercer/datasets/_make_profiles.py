@@ -1,0 +1,146 @@
+"""Random phylogenetic profiles: what the leaves of a tree show, where a class is one ancestral history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from mercer.datasets._make import _check_integers, _is_real, _labels
+from mercer.families._family import random_generator
+from mercer.models._tree.newick import Tree, parse_newick
+
+Floats = np.ndarray[Any, Any]
+
+_DESCRIPTION = """Phylogenetic profiles simulated along a tree: the presence (1) or absence (0) of genes in the genomes
+at its leaves, NaN where a genome was not looked at. Genes of one class share an ancestral history."""
+
+
+def make_profiles(
+    n_samples: int = 60,
+    n_leaves: int = 48,
+    *,
+    tree: str | None = None,
+    n_classes: int = 6,
+    rate: Any = 2.0,
+    fidelity: float = 0.95,
+    missing: float = 0.5,
+    random_state: Any = None,
+) -> Bunch:
+    """Make profiles of genes that are gained and lost along a tree, with one ancestral history per class.
+
+    The history of a class is drawn first: presence or absence at every internal node, changing along the branches. A
+    gene follows the history of its class from the root down; at every internal node it may leave it, and then changes
+    by itself. What a leaf shows always changes by itself. So classes gain and lose in different clades, and two genes
+    of a class agree about ancestors rather than about leaves.
+
+    Parameters
+    ----------
+    n_samples : int, default=60
+        Number of genes.
+    n_leaves : int, default=48
+        Number of genomes in a random tree of height 1 (a Yule tree: a random lineage splits, again and again).
+    tree : str or None, default=None
+        A tree in Newick notation, with branch lengths, instead of a random one; then ``n_leaves`` does not matter.
+    n_classes : int, default=6
+        Number of classes.
+    rate : float or sequence of n_classes floats, default=2.0
+        Expected changes per unit of branch length, of all classes or of each.
+    fidelity : float, default=0.95
+        Probability that a gene goes on to follow its class at an internal node.
+    missing : float, default=0.5
+        Share of the entries that are not observed.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``data`` : array of shape (n_samples, n_leaves) of 0, 1 and NaN.
+        ``target`` : array of shape (n_samples,), the classes, going round: 0, 1, ..., 0, 1, ...
+        ``tree`` : str, the tree in Newick notation; its leaves, in their order, are the columns.
+        ``leaves`` : list of str, their names.
+        ``DESCR`` : what the data are.
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_profiles
+    >>> profiles = make_profiles(4, tree="((human:1,chimp:1):1,mouse:2);", n_classes=2, missing=0.0, random_state=0)
+    >>> profiles.data.shape, profiles.leaves, profiles.target.tolist()
+    ((4, 3), ['human', 'chimp', 'mouse'], [0, 1, 0, 1])
+    """
+    _check_integers(n_samples=n_samples, n_classes=n_classes)
+    _check_integers(at_least=2, n_leaves=n_leaves)
+    for name, value in (("fidelity", fidelity), ("missing", missing)):
+        if not _is_real(value) or not 0 <= value <= 1:
+            raise ValueError(f"{name}={value!r} is not a probability: give a number from 0 to 1")
+    rates = np.broadcast_to(np.asarray(rate, dtype=float), n_classes) if np.ndim(rate) == 0 else np.asarray(rate)
+    if rates.shape != (n_classes,) or not np.all((rates > 0) & np.isfinite(rates)):
+        raise ValueError(
+            f"rate={rate!r} is not possible: give a number above 0, or one for each of {n_classes} classes"
+        )
+    rng = random_generator(random_state)
+    shape = _yule(n_leaves, rng) if tree is None else parse_newick(tree)
+    if np.isnan(shape.lengths[1:]).any():
+        raise ValueError("the tree has branches without a length: give one to every branch, as in '(A:0.1,B:0.2);'")
+    y = _labels(n_samples, n_classes)
+    data = _shown(shape, rates, y, fidelity, rng)
+    data[rng.random(data.shape) < missing] = np.nan
+    return Bunch(data=data, target=y, tree=shape.newick(), leaves=list(shape.leaves), DESCR=_DESCRIPTION)
+
+
+def _shown(tree: Tree, rates: Floats, y: Floats, fidelity: float, rng: np.random.Generator) -> Floats:
+    """Draw histories of classes and genes, and return the leaves of the genes, ``(N, L)``."""
+    n_classes, n, leaf = len(rates), len(y), tree.is_leaf
+    length = np.where(np.isnan(tree.lengths), 0.0, tree.lengths)
+    change = 0.5 * (1 - np.exp(-2 * rates[:, None] * length))  # (classes, nodes)
+    history = np.empty((n_classes, len(leaf)), dtype=bool)
+    states, follows = np.empty((n, len(leaf)), dtype=bool), np.ones((n, len(leaf)), dtype=bool)
+    history[:, 0] = rng.random(n_classes) < 0.5
+    states[:, 0] = history[y, 0]
+    for v in range(1, len(leaf)):
+        above = tree.parent[v]
+        history[:, v] = history[:, above] ^ (rng.random(n_classes) < change[:, v])
+        alone = states[:, above] ^ (rng.random(n) < change[y, v])
+        follows[:, v] = follows[:, above] & (rng.random(n) < fidelity)
+        states[:, v] = alone if leaf[v] else np.where(follows[:, v], history[y, v], alone)
+    return states[:, leaf].astype(float)
+
+
+def _yule(n_leaves: int, rng: np.random.Generator) -> Tree:
+    """Draw a tree of height 1: a random lineage splits until there are enough."""
+    parent, birth, end, living, now = [-1], [0.0], [0.0], [0], 0.0
+    while len(living) < n_leaves:
+        now += rng.exponential(1 / len(living))
+        split = living.pop(int(rng.integers(len(living))))
+        end[split] = now
+        for _ in range(2):
+            living.append(len(parent))
+            parent.append(split)
+            birth.append(now)
+            end.append(0.0)
+    now += rng.exponential(1 / len(living))
+    for v in living:
+        end[v] = now
+    return _in_preorder(np.array(parent), (np.array(end) - np.array(birth)) / (now - end[0]))
+
+
+def _in_preorder(parent: Floats, lengths: Floats) -> Tree:
+    """Sort the nodes, and name the leaves from left to right."""
+    children: list[list[int]] = [[] for _ in parent]
+    for v, above in enumerate(parent[1:].tolist(), start=1):
+        children[above].append(v)
+    order, waiting = [], [0]
+    while waiting:
+        v = waiting.pop()
+        order.append(v)
+        waiting += reversed(children[v])
+    place = np.argsort(order)
+    above = np.where(parent[order] < 0, -1, place[parent[order]])
+    ends = [not children[v] for v in order]
+    number = np.cumsum(ends)
+    names = tuple(f"genome{k}" if end else "" for k, end in zip(number.tolist(), ends, strict=True))
+    lengths = lengths[order]
+    lengths[0] = np.nan
+    return Tree(above, names, lengths)

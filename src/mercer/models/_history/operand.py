@@ -1,0 +1,236 @@
+"""Data under one hidden chain or tree as an operand of the Gram engine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import device, is_numpy_array
+
+from mercer._array import Array, Floats, beside, logsumexp, namespace
+from mercer.families._coupling import Operand
+from mercer.models._chains.sweep import without_gradient
+from mercer.models._history.forest import Forest, Range
+from mercer.models._history.planes import Evidence, History, aligned, crossed, plane_sums
+from mercer.models._history.rescue import below, redone
+
+__all__ = ["LANE_STATES", "MixedOperand", "PlaneOperand", "check_alike", "history_operand"]
+
+
+LANE_STATES = 16
+"""Models of more states go by matrix products, in NumPy too."""
+
+
+def history_operand(
+    parent: Any, transition: Any, root: Any, evidence: Any, pruning: float = 0.0, example: str | None = None
+) -> Operand:
+    r"""Prepare data that one hidden chain or tree has made: log kernels of pairs that share the hidden states.
+
+    Parameters
+    ----------
+    parent : array of int of shape (V,)
+        Parent of every node, before its children; -1 for a root. Several roots are independent trees.
+    transition : array of shape (V, S, S) or (S, S)
+        ``transition[v, a, b]`` is the probability of state b in node v whose parent is in state a; one matrix for
+        all edges, or one for every node (that of a root does not count).
+    root : array of shape (S,)
+        Probabilities of the states of a root.
+    evidence : array of shape (N, V, S)
+        Log probability of what datum n shows at node v given its state; -inf where it is impossible.
+    pruning : float, default=0.0
+        Probability that two data part below a node with children, each with hidden states of its own from there on.
+    example : str, optional
+        What one of the data is like, for the message where two operands have different numbers of nodes.
+
+    Returns
+    -------
+    operand
+        Answers `pair` and `alone` with logarithms, -inf where impossible.
+
+    Notes
+    -----
+    MK-3 (all nodes are roots), MK-4 (a chain) and MK-6 (a tree) are one recursion, from the leaves on:
+
+    .. math:: m_v(a) = e_s[v,a]\, e_t[v,a] \prod_{c \text{ below } v} \sum_b T_c[a,b]\, m_c(b), \qquad
+              \kappa(s, t) = \prod_{\text{roots } r} \sum_a \pi(a)\, m_r(a)
+
+    With prunings :math:`m_v(a)` becomes :math:`p L_s[v,a] L_t[v,a] + (1-p) m_v(a)`, L the likelihood of one datum
+    below v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.models._history.operand import history_operand
+    >>> shows = np.log([[[0.9, 0.2], [0.9, 0.2]], [[0.1, 0.8], [0.9, 0.2]]])  # two data, two nodes, two states
+    >>> data = history_operand([-1, 0], [[0.7, 0.3], [0.3, 0.7]], [0.5, 0.5], shows)
+    >>> np.exp(data.pair(data)).round(4)
+    array([[0.2399, 0.0477],
+           [0.0477, 0.0896]])
+    """
+    forest = Forest.of(parent)
+    root, transition, evidence = _together(root, transition, evidence)
+    xp = namespace(evidence)
+    nodes, states = len(forest), int(root.shape[0])
+    if tuple(transition.shape) not in ((states, states), (nodes, states, states)):
+        raise ValueError(
+            f"transition has shape {tuple(transition.shape)}: give {(states, states)} or {(nodes, states, states)}"
+        )
+    if tuple(evidence.shape[1:]) != (nodes, states):
+        raise ValueError(f"evidence has shape {tuple(evidence.shape)}: give (N, {nodes}, {states})")
+    if not 0 <= pruning <= 1:
+        raise ValueError(f"pruning = {pruning}: give a probability")
+    history = History(forest, transition, root, float(pruning), Range.of(forest, transition, root))
+    tops = without_gradient(xp.max(evidence, axis=2))
+    if bool(xp.any(xp.isnan(tops))):
+        raise ValueError("the evidence holds NaN: a density of the model is not a number there")
+    shift = xp.sum(xp.astype(tops, xp.float64), axis=1)
+    # What no state can show makes its datum impossible, and its other numbers do not matter.
+    logs = evidence - xp.where(xp.isfinite(tops), tops, xp.zeros_like(tops))[:, :, None]
+    logs = xp.where(xp.isfinite(tops)[:, :, None], logs, xp.zeros_like(logs))
+    if is_numpy_array(logs) and pruning == 0 and states <= LANE_STATES:
+        from mercer.models._history.compiled import LaneOperand
+
+        return LaneOperand.of(history, logs, shift, example)
+    logs = xp.permute_dims(logs, (1, 2, 0))
+    logs = np.ascontiguousarray(logs) if is_numpy_array(logs) else logs
+    prepared = Evidence(xp.exp(logs), logs)
+    if pruning > 0:
+        lower, lower_tops = below(forest, history.edge, logs)
+        prepared = Evidence(prepared.values, logs, xp.astype(xp.exp(lower), logs.dtype), lower, lower_tops)
+    return PlaneOperand(history, prepared, shift, example)
+
+
+def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, Array]:
+    """Bring all arrays to the library, device and type of the probabilities of the root."""
+    arrays = [x if hasattr(x, "dtype") else np.asarray(x, dtype=float) for x in (root, transition, evidence)]
+    foreign = next((x for x in arrays if not is_numpy_array(x)), None)
+    if foreign is None:
+        first, step, shown = (np.asarray(x, dtype=np.float64) for x in arrays)
+        return first, step, shown
+    xp = namespace(foreign)
+    first, step, shown = (
+        beside(foreign, x, foreign.dtype) if is_numpy_array(x) else xp.astype(x, foreign.dtype) for x in arrays
+    )
+    return first, step, shown
+
+
+class PlaneOperand:
+    """Data with the evidence of a shared hidden tree: answers tiles by summing over its states."""
+
+    order: Floats | None = None
+
+    def __init__(self, history: History, evidence: Evidence, shift: Array, example: str | None) -> None:
+        self.history = history
+        self.evidence = evidence
+        self.shift = shift
+        self.example = example
+
+    @property
+    def nodes(self) -> int:
+        """Number of hidden nodes."""
+        return len(self.history.forest)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (int(self.shift.shape[0]),)
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile whose planes stay in the cache; more on an accelerator, where starting costs."""
+        numbers = 1 << 15 if _on_host(self.shift) else 1 << 19
+        return max(16, 8 * round(math.sqrt(numbers / int(self.history.root.shape[0])) / 8))
+
+    def __len__(self) -> int:
+        return int(self.shift.shape[0])
+
+    def __getitem__(self, key: Any) -> Self:
+        index = beside(self.shift, np.arange(len(self))[key])
+        evidence = self.evidence.take(lambda x: namespace(x).take(x, index, axis=-1))
+        shift = namespace(self.shift).take(self.shift, index, axis=0)
+        return type(self)(self.history, evidence, shift, self.example)
+
+    def pair(self, other: Self) -> Array:
+        """Log kernels of every pair, ``(I, J)``."""
+        check_alike(self, other)
+        xp = namespace(self.shift)
+        values, sound = plane_sums(self.history, self.evidence, other.evidence, crossed)
+        size, shape = len(other), values.shape
+        values = redone(
+            xp.reshape(values, (-1,)),
+            xp.reshape(sound, (-1,)),
+            self.history,
+            self.evidence,
+            other.evidence,
+            lambda which: (which // size, which % size),
+        )
+        return xp.reshape(values, shape) + (self.shift[:, None] + other.shift[None, :])
+
+    def alone(self) -> Array:
+        """Log kernel of every datum with itself, ``(N,)``."""
+        values, sound = plane_sums(self.history, self.evidence, self.evidence, aligned)
+        values = redone(values, sound, self.history, self.evidence, self.evidence, lambda which: (which, which))
+        return values + 2 * self.shift
+
+
+def _on_host(x: Array) -> bool:
+    return is_numpy_array(x) or "cpu" in str(device(x)).lower()
+
+
+def check_alike(left: Any, right: Any) -> None:
+    """Raise where two operands have different hidden nodes: sequences of different lengths."""
+    if left.nodes != right.nodes:
+        what = " and ".join(x.example for x in (left, right) if x.example is not None)
+        raise ValueError(
+            f"a hidden history of {left.nodes} nodes and one of {right.nodes} cannot be shared"
+            + (f" ({what}): mc.PairHMM and mc.PairHMM.affine compare sequences of any lengths" if what else "")
+        )
+
+
+class MixedOperand:
+    """Data under one of several models, the whole datum under the same one: log sum over k of w_k kappa_k.
+
+    Parameters
+    ----------
+    log_weights : array of shape (m,)
+        Logarithms of the probabilities of the models.
+    parts : list of m operands
+        The data under every model.
+    """
+
+    order: Floats | None = None
+
+    def __init__(self, log_weights: Array, parts: list[Operand]) -> None:
+        self.log_weights = log_weights
+        self.parts = parts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return tuple(self.parts[0].shape)
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that suit the caches of the parts."""
+        return min(int(part.tile_hint) for part in self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.log_weights, [part[key] for part in self.parts])
+
+    def pair(self, other: Self) -> Array:
+        """Log kernels of every pair, ``(I, J)``."""
+        return self._mixed([a.pair(b) for a, b in zip(self.parts, other.parts, strict=True)])
+
+    def alone(self) -> Array:
+        """Log kernel of every datum with itself, ``(N,)``."""
+        return self._mixed([part.alone() for part in self.parts])
+
+    def _mixed(self, values: list[Array]) -> Array:
+        xp = namespace(self.log_weights, *values)
+        table = xp.stack(values)
+        weights = xp.reshape(self.log_weights, (-1, *(1 for _ in table.shape[1:])))
+        return logsumexp(table + weights, axis=0)

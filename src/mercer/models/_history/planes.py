@@ -1,0 +1,172 @@
+"""Shared histories by array operations: planes of pairs, one per state, from the leaves to the roots.
+
+For torch (on any device, gradients flow), for any other array library, and for models of many states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from mercer._array import Array, namespace, safe_log
+from mercer.models._chains.sweep import without_gradient
+from mercer.models._history.forest import Forest, Range
+
+__all__ = ["Evidence", "History", "aligned", "crossed", "plane_sums"]
+
+_NEVER = -1e300
+"""Logarithm of the scale of a message that is zero: below all others, and no infinity."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A hidden chain or tree, and how its states follow each other."""
+
+    forest: Forest
+    transition: Array
+    """``(V, S, S)``, or ``(S, S)`` for all edges: [a, b] is the probability of b in the child of a parent in a."""
+    root: Array
+    """``(S,)``."""
+    pruning: float
+    """Probability that a node's own children are two, one for each datum, and so is all below them."""
+    range: Range
+
+    def edge(self, v: int) -> Array:
+        """Return the transitions from the parent of node ``v``."""
+        return self.transition if len(self.transition.shape) == 2 else self.transition[v, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the states of every node think of every datum, as planes; relative to the best state of the node.
+
+    ``below`` is the same for the likelihood of all that a datum shows in the tree below a node; only for prunings.
+    """
+
+    values: Array
+    """``(V, S, N)``."""
+    logs: Array
+    below: Array | None = None
+    below_logs: Array | None = None
+    below_tops: Array | None = None
+    """``(V, N)``, logarithms of what ``below`` was divided by."""
+
+    def take(self, take: Any) -> Self:
+        """Take some data."""
+        return type(self)(*(None if x is None else take(x) for x in self._fields()))
+
+    def _fields(self) -> tuple[Array | None, ...]:
+        return self.values, self.logs, self.below, self.below_logs, self.below_tops
+
+
+def crossed(a: Array, b: Array) -> tuple[Array, Array]:
+    """Bring every datum beside every other."""
+    return a[..., :, None], b[..., None, :]
+
+
+def aligned(a: Array, b: Array) -> tuple[Array, Array]:
+    """Bring every datum beside its partner."""
+    return a, b
+
+
+def plane_sums(history: History, left: Evidence, right: Evidence, beside: Any) -> tuple[Array, Array]:
+    """Sum over all histories: logarithms in float64, and whether they are sound.
+
+    Parameters
+    ----------
+    history : History
+        The hidden tree.
+    left, right : Evidence
+        Of I and J data.
+    beside : callable
+        `crossed` for all pairs, `aligned` for I = J pairs.
+
+    Returns
+    -------
+    values, sound : arrays of shape (I, J) or (I,)
+        Relative to the evidence's own scales; an unsound value means nothing.
+    """
+    xp = namespace(left.values, history.root)
+    forest, limits = history.forest, history.range
+    total, sound = None, None
+    waiting: list[Message] = []
+    for j, v in enumerate(forest.order.tolist()):
+        a, b = beside(left.values[v, ...], right.values[v, ...])
+        found = Message(a * b, 0.0, None)
+        if not limits.plain:
+            a, b = beside(left.logs[v, ...] > -xp.inf, right.logs[v, ...] > -xp.inf)
+            found = Message(found.values, 0.0, a & b)
+        for _ in range(int(forest.children[j])):
+            found = found.times(waiting.pop())
+        found, fine = found.scaled(limits)
+        if history.pruning > 0 and forest.children[j] > 0:
+            found, also = _pruned(history.pruning, left, right, beside, v, found).scaled(limits)
+            fine = fine & also
+        flat = xp.reshape(found.values, (found.values.shape[0], -1))
+        if forest.roots[j]:
+            sums = xp.reshape(history.root[None, :] @ flat, fine.shape)
+            more = xp.astype(safe_log(sums), xp.float64) + found.log_scale
+            total = more if total is None else total + more
+            fine = fine & (without_gradient(sums) >= limits.least) if limits.plain else fine
+        else:
+            waiting.append(found.passed(history.edge(v), flat))
+        sound = fine if sound is None else sound & fine
+    return total, sound
+
+
+class Message(NamedTuple):
+    """What a node knows of all below it: numbers of every state, the logarithm of their scale, what is possible."""
+
+    values: Array
+    """``(S, ...)`` of every pair."""
+    log_scale: Array
+    possible: Array | None
+    """Where entries are not zero but for rounding; None where nobody has to know."""
+
+    def times(self, other: Message) -> Message:
+        """Multiply by the message of a child."""
+        both = self.possible & other.possible if self.possible is not None else None
+        return Message(self.values * other.values, self.log_scale + other.log_scale, both)
+
+    def scaled(self, limits: Range) -> tuple[Message, Array]:
+        """Divide by the largest entry of every pair; tell whether nothing of importance was lost."""
+        xp = namespace(self.values)
+        top = without_gradient(xp.max(self.values, axis=0))
+        fine = top >= limits.least
+        scale = xp.where(top > 0, top, xp.ones_like(top))
+        values = self.values / scale
+        log_scale = self.log_scale + xp.astype(xp.log(scale), xp.float64)
+        if self.possible is not None:
+            lost = xp.any(self.possible & (without_gradient(values) < limits.floor), axis=0)
+            # Where nothing is possible the sum is zero, and no rounding has made it so.
+            fine = ~lost & (fine | ~xp.any(self.possible, axis=0))
+        return Message(values, log_scale, self.possible), fine
+
+    def passed(self, edge: Array, flat: Array) -> Message:
+        """Pass to the parent: sum over the states by one matrix product."""
+        xp, shape, possible = namespace(flat), self.values.shape, None
+        if self.possible is not None:
+            marks = xp.reshape(xp.astype(self.possible, flat.dtype), flat.shape)
+            possible = xp.reshape(xp.astype(edge > 0, flat.dtype) @ marks > 0, shape)
+        return Message(xp.reshape(edge @ flat, shape), self.log_scale, possible)
+
+
+def _pruned(pruning: float, left: Evidence, right: Evidence, beside: Any, v: int, shared: Message) -> Message:
+    """Let two data part below node ``v`` with the probability of a pruning, each with its own likelihood."""
+    xp = namespace(shared.values)
+    a, b = beside(_node(left.below, v), _node(right.below, v))
+    c, d = beside(_node(left.below_tops, v), _node(right.below_tops, v))
+    never = xp.full_like(shared.log_scale, _NEVER)  # a message of zeros has no scale, and must not set one
+    log_scale = xp.where(xp.max(shared.values, axis=0) > 0, shared.log_scale, never)
+    top = xp.maximum(log_scale, c + d)
+    apart, together = (xp.astype(xp.exp(x - top), a.dtype) for x in (c + d, log_scale))
+    possible = shared.possible
+    if possible is not None:
+        e, f = beside(_node(left.below_logs, v) > -xp.inf, _node(right.below_logs, v) > -xp.inf)
+        possible = possible | (e & f)
+    return Message(pruning * apart * (a * b) + (1 - pruning) * together * shared.values, top, possible)
+
+
+def _node(x: Array | None, v: int) -> Array:
+    assert x is not None, "likelihoods below nodes are prepared for prunings"
+    return x[v, ...]

@@ -1,0 +1,195 @@
+"""EM of pair HMMs with affine gaps, on pairs of sequences that are thought to share a history (MK-5b)."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer._parallel import n_threads, progress_bar, thread_map
+from mercer.data import Sequences
+from mercer.models._pairs.affine_expectations import Laws
+
+__all__ = ["Climb", "climb_pairs"]
+
+LEARNED = ("gaps", "letters", "substitution")
+"""What EM can learn."""
+PAIRS_OF_A_TASK = 8
+"""Pairs that one thread takes at a time."""
+SHORT_OF_THE_BORDER = 0.9
+"""Where a full step leaves the positive semi-definite matrices, this part of the way to their border is gone."""
+
+
+class Climb(NamedTuple):
+    """How EM ended."""
+
+    laws: Laws
+    objective: Floats
+    """Sum of log kappa over the pairs plus the log prior (up to a constant), before every iteration."""
+    converged: bool
+
+
+class _Expected(NamedTuple):
+    """Expected numbers of events, over all pairs."""
+
+    log_kernel: float
+    matched: Floats
+    """``(k, k)``."""
+    letters: Floats
+    """``(k,)``, of insertions."""
+    opened: float
+    extended: float
+    n_pairs: int
+
+
+def climb_pairs(
+    start: Laws,
+    X: Sequences,
+    pairs: tuple[Floats, Floats],
+    learn: tuple[str, ...],
+    strength: float,
+    n_iter: int,
+    tol: float,
+) -> Climb:
+    """Maximise the sum of log kappa over pairs plus a log prior whose mode is the start.
+
+    Every law has the start's outcomes ``strength`` times beside what is expected, so that nothing that the start allows
+    becomes impossible. The objective never falls. It stops where it grows by ``tol`` per symbol at most.
+    """
+    laws, objective, mass = start, [], _symbols(X, pairs)
+    numbers = list(range(n_iter))
+    in_main = threading.current_thread() is threading.main_thread()
+    with closing(progress_bar(numbers, "EM, iteration")) if in_main else nullcontext(iter(numbers)) as iterations:
+        for _ in iterations:
+            found = _expect(laws, X, pairs)
+            objective.append(found.log_kernel + _log_prior(laws, start, learn, strength))
+            laws = _maximise(laws, start, found, learn, strength)
+            if len(objective) > 1 and tol > 0 and objective[-1] - objective[-2] <= tol * mass:
+                return Climb(laws, np.array(objective), True)
+    return Climb(laws, np.array(objective), False)
+
+
+def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
+    return float(max(1, sum(int(X.lengths[side].sum()) for side in pairs)))
+
+
+def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
+    """Sum expected numbers over all pairs, in their order whatever the number of threads."""
+    from mercer.models._pairs.affine_posterior_loops import pairs_expected
+
+    first, second = pairs
+    n, codes = len(first), len(laws.membership)
+    joint, insertion = laws.joint_of_codes, laws.insertion_of_codes
+    starts = list(range(0, n, PAIRS_OF_A_TASK))
+    sums: list[Any] = [None] * len(starts)
+    log_kernel = np.empty(n)
+
+    def work(task: int) -> None:
+        part = slice(starts[task], min(starts[task] + PAIRS_OF_A_TASK, n))
+        size = len(first[part])
+        matched, letters, runs = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 2))
+        pairs_expected(
+            X.values,
+            X.offsets,
+            first[part],
+            second[part],
+            joint,
+            insertion,
+            laws.open,
+            laws.extend,
+            laws.continuation,
+            matched,
+            letters,
+            runs,
+            log_kernel[part],
+        )
+        sums[task] = matched.sum(axis=0), letters.sum(axis=0), runs.sum(axis=0)
+
+    thread_map(work, list(range(len(starts))), threads=n_threads(), label="pairs")
+    if not np.isfinite(log_kernel).all():
+        p = int(np.flatnonzero(~np.isfinite(log_kernel))[0])
+        raise ValueError(
+            f"{X.name(first[p])} and {X.name(second[p])} have probability zero together where EM starts, so that "
+            "nothing can be learned from them: give a start without zeros, such as a positive open_probability"
+        )
+    matched, letters, runs = (sum(parts) for parts in zip(*sums, strict=True))
+    members = laws.membership
+    # A code is shared out to its letters by their probabilities: expected numbers are parameter times gradient.
+    per_letter = laws.joint * (members.T @ _ratio(matched, joint) @ members)
+    inserted = laws.insertion * (members.T @ _ratio(letters, insertion))
+    return _Expected(float(log_kernel.sum()), per_letter, inserted, float(runs[0]), float(runs[1]), n)
+
+
+def _ratio(numbers: Floats, probability: Floats) -> Floats:
+    return np.where(probability > 0, numbers / np.where(probability > 0, probability, 1.0), 0.0)
+
+
+def _log_prior(laws: Laws, start: Laws, learn: tuple[str, ...], strength: float) -> float:
+    """Log prior up to a constant: ``strength`` outcomes of every law that is learned, spread as in the start."""
+    if strength == 0:  # laws may reach zeros then, whose logarithms count nothing
+        return 0.0
+    value = 0.0
+    if "gaps" in learn:
+        for now, then in zip(laws[2:5], start[2:5], strict=True):
+            value += _cross(np.array([now, 1 - now]), np.array([then, 1 - then]))
+    if "letters" in learn:
+        value += _cross(laws.insertion, start.insertion)
+    if "substitution" in learn:
+        value += _cross(laws.joint, start.joint)
+    return strength * value
+
+
+def _cross(now: Floats, then: Floats) -> float:
+    """Return sum then log now, where 0 log 0 = 0."""
+    seen = then > 0
+    return float((then[seen] * np.log(now[seen])).sum())
+
+
+def _maximise(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...], strength: float) -> Laws:
+    """Fit the laws again to what is expected."""
+    if "gaps" in learn:
+        matches, inserted = float(found.matched.sum()), found.opened + found.extended
+        places = 2 * (matches + found.n_pairs)  # before, between and after matches, in each sequence
+        laws = laws._replace(
+            continuation=_rate(matches, matches + found.n_pairs, start.continuation, strength),
+            open=_rate(found.opened, places, start.open, strength),
+            extend=_rate(found.extended, inserted, start.extend, strength),
+        )
+    if "letters" in learn:
+        insertion = found.letters + strength * start.insertion
+        if insertion.sum() > 0:
+            laws = laws._replace(insertion=insertion / insertion.sum())
+    if "substitution" in learn:
+        joint = (found.matched + found.matched.T) / 2 + strength * start.joint
+        if joint.sum() > 0:
+            laws = laws._replace(joint=_toward(laws.joint, joint / joint.sum()))
+    return laws
+
+
+def _rate(yes: float, all_: float, start: float, strength: float) -> float:
+    total = all_ + strength
+    return (yes + strength * start) / total if total > 0 else start
+
+
+def _toward(old: Floats, new: Floats) -> Floats:
+    """Go from ``old`` to ``new``, as far as the matrices between them are positive semi-definite.
+
+    What is maximised is concave on this line and highest at ``new``, so that any step along it is a gain. The positive
+    semi-definite matrices are convex: the good steps are an interval. Stopping short of its end leaves room for the
+    next step.
+    """
+
+    def stays(step: float) -> bool:
+        values = np.linalg.eigvalsh(old + step * (new - old))
+        return bool(values[0] >= -1e-14 * values[-1])
+
+    if stays(1.0):
+        return new
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if stays(middle) else (low, middle)
+    return np.asarray(old + SHORT_OF_THE_BORDER * low * (new - old))

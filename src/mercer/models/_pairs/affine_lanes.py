@@ -1,0 +1,269 @@
+"""The affine recursion of one string against a block of others, side by side in vector lanes (MK-5b).
+
+Columns are taken in strips of eight. A strip goes down all rows with its numbers in registers, and meets its left
+neighbour through two numbers per row, y and z at its edge. The numbers are *tilted*: those of cell (i, j) are divided
+by e^(i+j), so that a run of insertions weighs g/e whatever its length, and a cell costs a product, two fused
+multiply-adds and two sums. A strip has an exponent per lane, which may grow every few rows; `affine_range` proves
+that nothing that matters is lost below it.
+
+Whatever a lane does depends on its own pair alone: a pair has the same bits whatever its neighbours are.
+`mercer.models._pairs.affine_operand` imports this file when it needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from mercer._array import Floats
+from mercer._vector import Emitter, Value
+from mercer.models._pairs.affine_range import STRIP, Scaling
+
+__all__ = ["lane_kernels"]
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+
+# Vectors of a strip's state: z and x of its columns, z left above it, the exponent.
+CORNER, EXPONENT, STATE = 2 * STRIP, 2 * STRIP + 1, 2 * STRIP + 2
+
+
+class _Lanes(Emitter):
+    """Vector instructions on 64 bytes of float64 or float32."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        super().__init__(context, builder, signature, args)
+        double = signature.args[0].dtype == types.float64
+        self.lanes, self.bits, self.bias = (8, 52, 1023) if double else (16, 23, 127)
+        self.vector = ir.VectorType(ir.DoubleType() if double else ir.FloatType(), self.lanes)
+        self.whole = ir.VectorType(ir.IntType(64 if double else 32), self.lanes)
+
+    def row(self, array: Value, index: Value) -> Value:
+        """Load vector number ``index``."""
+        return self.load(array, self.builder.mul(index, self.constant(self.lanes)))
+
+    def put(self, value: Value, array: Value, index: Value) -> None:
+        """Store vector number ``index``."""
+        self.store(value, array, self.builder.mul(index, self.constant(self.lanes)))
+
+    def integers(self, value: int) -> Value:
+        """Give an integer in all lanes."""
+        return ir.Constant(self.whole, [value] * self.lanes)
+
+    def everywhere(self, scalar: Value, vector: Any) -> Value:
+        """Copy one number, or integer, into all lanes of a vector type."""
+        b, word = self.builder, ir.IntType(32)
+        nothing = ir.Constant(vector, ir.Undefined)
+        one = b.insert_element(nothing, scalar, ir.Constant(word, 0))
+        return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
+
+    def exponent_of(self, x: Value) -> Value:
+        """Exponent of numbers that are not negative; far below all others for zero."""
+        b = self.builder
+        return b.sub(b.lshr(b.bitcast(x, self.whole), self.integers(self.bits)), self.integers(self.bias))
+
+    def power(self, exponent: Value) -> Value:
+        """Two to a power of at most zero; zero where that is no normal number."""
+        b = self.builder
+        lowest = self.integers(-self.bias)
+        kept = b.select(b.icmp_signed("<", exponent, lowest), lowest, exponent)
+        return b.bitcast(b.shl(b.add(kept, self.integers(self.bias)), self.integers(self.bits)), self.vector)
+
+    def most(self, x: Value, y: Value) -> Value:
+        """Choose the larger integer."""
+        return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
+
+
+def _operation(signature: Any, emit: Callable[..., None]) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emitter = _Lanes(context, builder, signature, args)
+        emit(emitter, *emitter.args)
+        return context.get_dummy_value()
+
+    return signature, code
+
+
+@intrinsic
+def _group(
+    typing: Any, state: Any, profile: Any, strip: Any, codes: Any, first: Any, rows: Any,
+    edge: Any, exponents: Any, group: Any, gap: Any, target: Any,
+) -> Any:  # fmt: skip
+    """Take a strip down ``rows`` rows from ``first`` on; ``edge`` holds y and z of its left neighbour, then its own."""
+
+    def emit(
+        e: _Lanes, state: Value, profile: Value, strip: Value, codes: Value, first: Value, rows: Value,
+        edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
+    ) -> None:  # fmt: skip
+        b = e.builder
+        one = e.constant(1)
+        # The strip's exponent never falls behind that of its left neighbour, so that all factors are at most 1.
+        mine = b.bitcast(e.row(state, e.constant(EXPONENT)), e.whole)
+        theirs = b.bitcast(e.row(exponents, group), e.whole)
+        height = e.exponent_of(e.row(state, e.constant(STRIP - 1)))
+        wanted = e.everywhere(b.trunc(target, e.whole.element) if e.lanes == 16 else target, e.whole)
+        grown = e.most(b.sub(height, wanted), e.integers(0))
+        now = e.most(b.add(mine, grown), theirs)
+        down = e.power(b.sub(mine, now))
+        # A power of float32 does not reach as far down as its numbers: the factor comes in two halves.
+        apart = b.sub(theirs, now)
+        if e.lanes == 8:
+            factors = [e.power(apart)]
+        else:
+            half = b.ashr(apart, e.integers(1))
+            factors = [e.power(half), e.power(b.sub(apart, half))]
+        e.put(b.bitcast(now, e.vector), state, e.constant(EXPONENT))
+        e.put(b.bitcast(now, e.vector), exponents, group)
+
+        cells = [cgutils.alloca_once(b, e.vector) for _ in range(CORNER + 1)]
+        for k, cell in enumerate(cells):
+            b.store(e.multiply(e.row(state, e.constant(k)), down), cell)
+        weight = e.everywhere(gap, e.vector)
+        with cgutils.for_range(b, rows) as loop:
+            i = b.add(first, loop.index)
+            code = b.sext(b.load(b.gep(codes, [i])), e.integer)
+            column = b.mul(b.add(strip, code), e.constant(STRIP))
+            y_at = b.mul(i, e.constant(2))
+            z_at = b.add(y_at, one)
+            y, left = e.row(edge, y_at), e.row(edge, z_at)
+            for factor in factors:
+                y, left = e.multiply(y, factor), e.multiply(left, factor)
+            corner = b.load(cells[CORNER])
+            for c in range(STRIP):
+                z, x = cells[c], cells[STRIP + c]
+                above, run = b.load(z), b.load(x)
+                matched = e.multiply(e.row(profile, b.add(column, e.constant(c))), corner)
+                closed = b.fadd(matched, run)
+                b.store(e.add(run, e.multiply(weight, matched)), x)
+                value = b.fadd(closed, y)
+                b.store(value, z)
+                y = e.add(y, e.multiply(weight, closed))
+                corner = above
+            b.store(left, cells[CORNER])
+            e.put(y, edge, y_at)
+            e.put(value, edge, z_at)
+        for k, cell in enumerate(cells):
+            e.put(b.load(cell), state, e.constant(k))
+
+    kinds = (state, profile, strip, codes, first, rows, edge, exponents, group, gap, target)
+    return _operation(types.void(*kinds), emit)
+
+
+@njit(**_OPTIONS)
+def _profile(
+    table: Floats, codes: Any, offsets: Any, members: Any, lanes: int, profile: Floats
+) -> int:  # pragma: no cover - compiled
+    """Lay out match weights as [strip][code of s][column][lane]; zero after the end of a string. Count strips."""
+    longest = 0
+    for lane in range(members.size):
+        longest = max(longest, offsets[members[lane] + 1] - offsets[members[lane]])
+    strips = -(-longest // STRIP)
+    n_codes, end = table.shape[0], table.shape[1] - 1
+    letters = np.full((strips * STRIP, lanes), end, np.int32)
+    for lane in range(members.size):
+        begin = offsets[members[lane]]
+        for j in range(offsets[members[lane] + 1] - begin):
+            letters[j, lane] = codes[begin + j]
+    flat = letters.ravel()
+    width = STRIP * lanes
+    for strip in range(strips):
+        for code in range(n_codes):
+            at = (strip * n_codes + code) * width
+            for place in range(width):
+                profile[at + place] = table[code, flat[strip * width + place]]
+    return strips
+
+
+@njit(**_OPTIONS)
+def _sweep(
+    table: Floats, left: Any, left_offsets: Any, right: Any, right_offsets: Any, order: Any,
+    lanes: int, gap: Any, start: Any, target: int, group_rows: int,
+    profile: Floats, state: Floats, edge: Floats, exponents: Floats, powers: Any, value: Floats, exponent: Any,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Fill value and exponent of all pairs in which neither string is empty."""
+    n_codes = table.shape[0]
+    for block in range(0, order.size, lanes):
+        members = order[block : block + lanes]
+        strips = _profile(table, right, right_offsets, members, lanes, profile)
+        for i in range(left_offsets.size - 1):
+            codes = left[left_offsets[i] : left_offsets[i + 1]]
+            groups = -(-codes.size // group_rows)
+            for row in range(codes.size):
+                for lane in range(lanes):
+                    edge[2 * row * lanes + lane] = gap * gap * start
+                    edge[(2 * row + 1) * lanes + lane] = gap * start
+            exponents[: groups * lanes] = 0.0
+            for strip in range(strips):
+                state[: STRIP * lanes] = gap * start
+                state[STRIP * lanes :] = 0.0
+                state[CORNER * lanes : EXPONENT * lanes] = start if strip == 0 else gap * start
+                for group in range(groups):
+                    first = group * group_rows
+                    rows = min(group_rows, codes.size - first)
+                    _group(state, profile, strip * n_codes, codes, first, rows, edge, exponents, group, gap, target)
+                for lane in range(members.size):
+                    j = members[lane]
+                    last = right_offsets[j + 1] - right_offsets[j] - 1
+                    if last >= 0 and last // STRIP == strip:
+                        value[i, j] = state[(last % STRIP) * lanes + lane]
+                        exponent[i, j] = powers[EXPONENT * lanes + lane]
+
+
+def lane_kernels(
+    table: Floats, left: tuple[Any, Any], right: tuple[Any, Any], gap: float, scaling: Scaling
+) -> tuple[Floats, Any]:
+    """Compute tilted z(n, m) of all pairs, as numbers and exponents; those of empty strings are left undefined.
+
+    Parameters
+    ----------
+    table : ndarray of shape (C, D)
+        Tilted match weights of the codes of the left and right strings, c (1-o)^2 R / e^2.
+    left, right : codes and offsets of strings
+        As in `Sequences`.
+    gap : float
+        Tilted weight of a run, g / e.
+    scaling : Scaling
+        Precision, rows between two looks at the exponents, and the height at which numbers start.
+
+    Returns
+    -------
+    value, exponent : ndarray of shape (I, J)
+        z = value 2^exponent. Infinite or NaN where the numbers left the range of floats.
+    """
+    real = np.dtype(scaling.precision)
+    lanes = 64 // real.itemsize
+    (left_codes, left_offsets), (right_codes, right_offsets) = left, right
+    sizes, others = np.diff(left_offsets), np.diff(right_offsets)
+    used = np.zeros(len(table), dtype=bool)
+    used[left_codes] = True
+    compact = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)  # a last column for what comes after the end
+    ended[:, :-1] = table[used]
+    strips = -(-int(others.max(initial=0)) // STRIP)
+    longest = int(sizes.max(initial=0))
+    value = np.ones((len(sizes), len(others)), real)
+    exponent = np.zeros(value.shape, np.int64 if lanes == 8 else np.int32)
+    state = _lines(STATE * lanes, real)
+    _sweep(
+        ended, compact[left_codes], _plain(left_offsets), np.array(right_codes, np.int32), _plain(right_offsets),
+        np.argsort(others, kind="stable"), lanes, real.type(gap), real.type(2.0**scaling.start), scaling.start,
+        scaling.rows, _lines(strips * STRIP * lanes * len(ended), real), state, _lines(2 * longest * lanes, real),
+        _lines(-(-longest // scaling.rows) * lanes, real), state.view(exponent.dtype), value, exponent,
+    )  # fmt: skip
+    return value.astype(np.float64), exponent.astype(np.float64) - scaling.start
+
+
+def _plain(offsets: Any) -> Any:
+    """Copy: Numba would compile anew for a read-only array."""
+    return np.array(offsets, np.int64)
+
+
+def _lines(size: int, real: Any) -> Any:
+    """Allocate at a cache line's start, so that no vector lies on two lines."""
+    raw = np.empty(size + 64 // real.itemsize, real)
+    skip = (-raw.ctypes.data % 64) // real.itemsize
+    return raw[skip : skip + size]

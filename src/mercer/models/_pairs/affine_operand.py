@@ -1,0 +1,157 @@
+"""Strings under an affine pair HMM as operands of the Gram engine (MK-5b)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Sequences
+from mercer.models._pairs.affine_odds import Odds, odds
+from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
+
+__all__ = ["AffineOperand"]
+
+TILE_CELLS = 2e7
+"""Cells of the recursion that a tile should have: a few milliseconds."""
+
+
+class Recursion(NamedTuple):
+    """The model's numbers, once for all strings."""
+
+    wide: Odds
+    """For the recursion that is right everywhere."""
+    fast: Odds
+    """Tilted, for the lanes: divided by the law of insertions, and by e per letter."""
+    scalings: tuple[Scaling, ...]
+    """Of the lanes, in the order in which they are tried; none where the parameters are too extreme for all."""
+
+
+def recursion(model: Any, precision: str) -> Recursion:
+    """Choose how to compute under the one model of a batch."""
+    wide, insertion = odds(model), to_numpy(model.insertion)[0].astype(np.float64)
+    e = wide.extend
+    if min(e, wide.gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
+        return Recursion(wide, wide, ())
+    fast = odds(model, insertion)
+    fast = fast._replace(match=fast.match / e**2, gap=fast.gap / e)
+    most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
+    scalings = [scaling64(most, fast.gap)]
+    if precision == "float32" and least > 1e-30:
+        growth = float(insertion @ np.diag(fast.match)[: len(insertion)])
+        scalings.insert(0, scaling32(most, fast.gap, growth))
+    return Recursion(wide, fast, tuple(s for s in scalings if s is not None))
+
+
+class AffineOperand:
+    """Strings that meet under one model.
+
+    Parameters
+    ----------
+    values, offsets : ndarray
+        Codes of all strings end to end; string i is ``values[offsets[i]:offsets[i + 1]]``.
+    recursion : Recursion
+        The model's numbers.
+    """
+
+    def __init__(self, values: Any, offsets: Any, recursion: Recursion) -> None:
+        self.values = values
+        self.offsets = offsets
+        self.recursion = recursion
+        self.lengths = np.diff(offsets)
+
+    @classmethod
+    def of(cls, model: Any, X: Sequences, precision: str) -> Self:
+        """Prepare strings for the one model of a batch."""
+        return cls(X.values, X.offsets, recursion(model, precision))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self),)
+
+    @property
+    def order(self) -> Any:
+        """Sort by length, so that neighbouring lanes end together."""
+        return np.argsort(self.lengths, kind="stable")
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile: some milliseconds of work, and whole blocks of lanes."""
+        side = math.sqrt(TILE_CELLS) / max(1.0, float(self.lengths.mean()) if len(self) else 1.0)
+        return int(np.clip(16 * math.ceil(side / 16), 16, 256))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, key: Any) -> Self:
+        chosen = np.arange(len(self))[key]
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return type(self)(self.values[places], offsets, self.recursion)
+
+    def pair(self, other: Self) -> Floats:
+        """Log kernels of every pair, ``(I, J)``; -inf where a pair is impossible."""
+        out = np.empty((len(self), len(other)))
+        open_pairs = np.ones(out.shape, dtype=bool)
+        for scaling in self.recursion.scalings:
+            asked = open_pairs & scaling.answers(self.lengths, other.lengths)
+            rows, columns = np.flatnonzero(asked.any(axis=1)), np.flatnonzero(asked.any(axis=0))
+            if len(rows):
+                place = np.ix_(rows, columns)
+                logs = self[rows]._in_lanes(other[columns], scaling)
+                known = asked[place] & np.isfinite(logs)
+                out[place] = np.where(known, logs, out[place])
+                open_pairs[place] &= ~known
+        rows, columns = np.nonzero(open_pairs)
+        if len(rows):
+            out[rows, columns] = self._in_wide_range(other, rows, columns)
+        return out
+
+    def alone(self) -> Floats:
+        """Log kernel of every string with itself, ``(N,)``, by small squares of strings of similar length."""
+        everyone = np.arange(len(self))
+        if not self.recursion.scalings:
+            return self._in_wide_range(self, everyone, everyone)
+        out, order = np.empty(len(self)), self.order
+        side = 16 if self.recursion.scalings[0].precision == "float32" else 8
+        for begin in range(0, len(self), side):
+            some = order[begin : begin + side]
+            out[some] = np.diag(self[some].pair(self[some]))
+        return out
+
+    def _in_lanes(self, other: Self, scaling: Scaling) -> Floats:
+        """Log kernels of every pair by vector lanes; not finite where numbers left their range."""
+        from mercer.models._pairs.affine_lanes import lane_kernels
+
+        numbers = self.recursion.fast
+        value, exponent = lane_kernels(
+            numbers.match, (self.values, self.offsets), (other.values, other.offsets), numbers.gap, scaling
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(value)
+        logs += math.log(2) * exponent
+        logs += numbers.base + (self._letters(numbers)[:, None] + other._letters(numbers))
+        return logs
+
+    def _letters(self, numbers: Odds) -> Floats:
+        """Logarithm of e per letter and of the reference probability of every string."""
+        return _sums(numbers.log_reference + math.log(numbers.extend), self.values, self.offsets)
+
+    def _in_wide_range(self, other: Self, rows: Any, columns: Any) -> Floats:
+        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is right everywhere."""
+        from mercer.models._pairs.affine_rescue import wide_kernels
+
+        numbers = self.recursion.wide
+        logs = wide_kernels((self.values, self.offsets), (other.values, other.offsets), rows, columns, numbers)
+        first, second = (_sums(numbers.log_reference, side.values, side.offsets) for side in (self, other))
+        return numbers.base + logs + (first[rows] + second[columns])
+
+
+def _sums(logs: Floats, values: Any, offsets: Any) -> Floats:
+    """Add up the logarithms of the letters of every string, each from its own letters alone."""
+    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[:-1]  # what is behind the last offset is no string
+    return np.where(np.diff(offsets) > 0, sums, 0.0)

@@ -1,0 +1,125 @@
+r"""Why a strip of columns with one exponent loses nothing, and for which parameters and lengths.
+
+Tilted numbers. Divide the numbers of cell (i, j) by e^(i+j). Then the weight of an alignment (a set of matches, in
+increasing order in both strings) is the product of its match weights, at most p each, times G per nonempty run of
+inserted letters, G = g/e, whatever its length; and z(i, j) is the sum over all alignments of the first i and j letters.
+Let D(i, j) be the same sum for all letters after these, H = max(1, G) and L = min(1, G).
+
+Heights. A strip has an exponent E in each group of rows, and stores numbers as (number) 2^(start-E). The exponent never
+falls, neither down the rows nor to the right. It is 0 at first, where z(0,0) = 1, and is raised only where the z of
+some strip's last column would be stored above 2^(start+1), to where this z is stored above 2^start.
+
+(1) z(i', j') >= L^2 z(i, j) for i' >= i, j' >= j: letters that are appended open at most one run in either string. So
+    the z of a strip's last column is stored above 2^start L^2 in all rows. Where that column lies beyond the end of t
+    (nothing matches there), the z of the last column of t is stored above 2^start L^2 / H.
+(2) z(i+1, j) <= rho z(i, j), rho = H + p (1 + m G) / L: the new letter is inserted, or matched with one of m letters.
+    So numbers stay below 2^top, top = start + 1 + (rows + 1) log2 rho + log2 1/L, in a group of ``rows`` rows.
+(3) An amount a that is lost at (i, j) costs a D(i, j) / L at most.
+(4) z(n, m) >= z(i, j) D(i, j) / H^2: join an alignment before (i, j) and one after it; two runs may become one.
+(5) D(i, j) <= S D(i, j') for j <= j' <= j + w, w the strip's width: from an alignment of what follows (i, j) remove the
+    r matches with t_(j+1) .. t_j'. At most C(w,r) C(n,r) alignments become the same one, and weights fall by at most
+    p^r H^(2r+2) / L^2. So S = H^2 / L^2 sum_r C(w,r) C(n,r) (p H^2)^r.
+
+Together: if every lost amount is stored below 2^floor, and there are eight per cell at most, then the loss relative to
+z(n, m) is at most 8 n m S H^3 L^-3 2^(floor - start) = 2^(need + floor - start), with
+
+    need = 3 + log2(n m) + log2 sum_r C(w,r) C(n,r) (p H^2)^r + 5 |log2 G|.
+
+Float64 starts at 2^0. Numbers underflow below 2^-1022, and so do factors, which carry numbers below 2^top from a strip
+to the next: floor = top - 1022. Float32 has little room. It starts as high as the growth of similar strings allows; its
+factors come in two halves, so that floor = -124; and where numbers grow faster than expected they become infinite and
+stay so until the end, where it is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from mercer._array import Floats
+
+__all__ = ["STRIP", "Scaling", "scaling32", "scaling64"]
+
+STRIP = 8
+"""Columns of a strip: their numbers are in registers. (Delete the caches of compiled loops after a change here.)"""
+LONGEST = 1 << 20
+"""Letters of a string for which the float64 lanes are proved."""
+_DIGITS = {"float64": 60, "float32": 30}
+"""Losses are below two to minus this, relative to the result."""
+
+
+class Scaling(NamedTuple):
+    """How the lanes keep their numbers in range.
+
+    Parameters
+    ----------
+    precision : {"float64", "float32"}
+        Type of the numbers.
+    rows : int
+        Rows between two looks at the exponents.
+    start : int
+        Exponent at which numbers start, and to which they are brought back.
+    budget : float
+        Bits that `need` may take.
+    match, gap : float
+        The largest tilted match weight p, and the tilted weight of a run G.
+    """
+
+    precision: str
+    rows: int
+    start: int
+    budget: float
+    match: float
+    gap: float
+
+    def answers(self, n: Any, m: Any) -> Any:
+        """For which strings of n and m letters, ``(I,)`` and ``(J,)``, nothing is lost: bool ``(I, J)``."""
+        with np.errstate(divide="ignore"):
+            rows = need(n, 1, self.match, self.gap)
+            columns = np.where(m <= LONGEST, np.log2(m), np.inf)
+        return (rows[:, None] + columns <= self.budget) & (n > 0)[:, None] & (m > 0)
+
+
+def need(n: Any, m: float, match: float, gap: float) -> Floats:
+    """Bits between a result and what may be lost at one place, for strings of n and m letters."""
+    n = np.asarray(n, dtype=float)
+    r = np.arange(STRIP + 1)
+    weight = 2 * max(0.0, math.log(gap)) + (math.log(match) if match > 0 else -1e3)
+    chosen = gammaln(STRIP + 1) - gammaln(r + 1) - gammaln(STRIP - r + 1)
+    placed = gammaln(n[..., None] + 1) - gammaln(r + 1) - gammaln(np.maximum(n[..., None] - r, 0) + 1)
+    placed = np.where(r <= n[..., None], placed, -np.inf)
+    ways = logsumexp(chosen + placed + r * weight, axis=-1) / math.log(2)
+    return np.asarray(3 + np.log2(n * m) + ways + 5 * abs(math.log2(gap)))
+
+
+def scaling64(match: float, gap: float) -> Scaling | None:
+    """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
+
+    None where no choice is safe: then numbers need exponents of their own (`affine_rescue`).
+    """
+    if not (0 < gap < math.inf and match < math.inf):
+        return None
+    high, low = max(1.0, gap), min(1.0, gap)
+    growth = math.log2(high + match * (1 + LONGEST * gap) / low)
+    for rows in (32, 16, 8, 4, 2, 1):
+        top = 1 + (rows + 1) * growth - math.log2(low)
+        budget = 1022 - top - _DIGITS["float64"]
+        if top < 1000 and need(LONGEST, LONGEST, match, gap) <= budget:
+            return Scaling("float64", rows, 0, budget, match, gap)
+    return None
+
+
+def scaling32(match: float, gap: float, typical: float) -> Scaling | None:
+    """Choose the rows of a group and the start for float32; ``typical`` is the growth per row of similar strings."""
+    if not (0 < gap < math.inf and match < 2.0**60):
+        return None
+    for rows in (16, 8, 4, 2, 1):
+        room = math.ceil(16 + rows * math.log2(1 + typical))
+        # An exponent may be raised by 128 - start + 3 log2 1/L at once, in one factor.
+        if room <= 60 and 1 + room + 3 * abs(math.log2(gap)) < 126:
+            start = 127 - room
+            return Scaling("float32", rows, start, start + 124 - _DIGITS["float32"], match, gap)
+    return None

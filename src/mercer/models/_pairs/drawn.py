@@ -1,0 +1,55 @@
+"""Which pairs of sequences a model of pairs learns from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import type_of_target
+
+from mercer._array import Floats
+from mercer.data import Sequences
+
+__all__ = ["drawn_pairs"]
+
+
+def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -> tuple[Floats, Floats]:
+    """List pairs of different sequences of one class, at most ``n_pairs``, drawn without replacement.
+
+    They do not depend on the order of the data: members of a class are sorted by what they hold. ``otherwise`` is what
+    somebody can do who has none.
+    """
+    digests = X.digests()
+    order = np.array(sorted(range(len(X)), key=digests.__getitem__), dtype=np.int64)
+    groups = [order]
+    if y is not None:
+        label = np.asarray(y)
+        if label.shape != (len(X),):
+            raise ValueError(f"y has shape {label.shape} for {len(X)} sequences: give one class for each")
+        if type_of_target(label) not in ("continuous", "unknown"):  # numbers to be predicted are no classes
+            _, member = np.unique(label, return_inverse=True)
+            groups = [order[member[order] == g] for g in range(member.max() + 1)]
+    sizes = np.array([len(group) for group in groups])
+    ends = np.cumsum(sizes * (sizes - 1) // 2)
+    total = int(ends[-1]) if len(ends) else 0
+    if total == 0:
+        what = "there is only one" if len(groups) == 1 else "no class has two"
+        raise ValueError(
+            f"EM of a pair HMM learns from pairs of sequences that share a class, and {what}: give more sequences, "
+            f"leave out y, or {otherwise}"
+        )
+    chosen = np.arange(total)
+    if total > n_pairs:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, size=n_pairs, replace=False, shuffle=False))
+    group = np.searchsorted(ends, chosen, side="right")
+    number = chosen - np.where(group > 0, ends[group - 1], 0)
+    # Pair number r of a group is (i, j) with j < i and r = i (i - 1) / 2 + j.
+    i = ((1 + np.sqrt(1.0 + 8.0 * number)) / 2).astype(np.int64)
+    i -= i * (i - 1) // 2 > number
+    i += (i + 1) * i // 2 <= number
+    j = number - i * (i - 1) // 2
+    first, second = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)
+    for g, members in enumerate(groups):
+        own = group == g
+        first[own], second[own] = members[i[own]], members[j[own]]
+    return first, second

@@ -1,0 +1,69 @@
+"""Scales of substitution matrices: how many natural logarithms a unit of their scores is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from mercer._array import Floats
+
+__all__ = ["implied_background", "implied_scale", "karlin_altschul", "printed_unit"]
+
+
+def printed_unit(header: Any) -> float | None:
+    """Read the unit that the header of a matrix states, as a fraction of a bit."""
+    for line in header:
+        found = re.search(r"in 1/(\d+) bit units|scale = ln\(2\)/(\d+)", str(line), re.IGNORECASE)
+        if found:
+            return float(np.log(2.0)) / int(found[1] or found[2])
+    return None
+
+
+def _excess(scores: Floats, u: float) -> float:
+    """Total of the implied background at scale ``u``, less 1: sum of the inverse of exp(u S)."""
+    values, vectors = np.linalg.eigh(np.exp(u * scores))
+    with np.errstate(divide="ignore"):
+        return float(((vectors.sum(axis=0) ** 2) / values).sum()) - 1.0
+
+
+def implied_scale(scores: Floats) -> float | None:
+    """Find the scale at which the implied background is a law: positive, and of sum 1 (Yu and Altschul 2005)."""
+    grid = np.geomspace(1e-2, 30.0, 300) / max(float(np.abs(scores).max()), 1e-300)
+    excess = np.array([_excess(scores, u) for u in grid])
+    with np.errstate(invalid="ignore"):
+        crossed = np.flatnonzero(np.sign(excess[1:]) != np.sign(excess[:-1]))
+    for i in crossed[::-1]:
+        u = float(brentq(lambda u: _excess(scores, u), grid[i], grid[i + 1], xtol=1e-14))
+        if abs(_excess(scores, u)) < 1e-6 and implied_background(np.exp(u * scores)) is not None:
+            return u  # and not a pole, where the sign changes too
+    return None
+
+
+def implied_background(ratio: Floats) -> Floats | None:
+    """Return the law that is every marginal of its own joint law, or None where there is none that is positive."""
+    try:
+        law = np.linalg.solve(ratio, np.ones(len(ratio)))
+    except np.linalg.LinAlgError:
+        return None
+    return law / law.sum() if np.isfinite(law).all() and (law > 0).all() else None
+
+
+def karlin_altschul(scores: Floats, law: Floats) -> float | None:
+    """Solve sum q_a q_b exp(u S_ab) = 1 for u > 0 (Karlin and Altschul 1990); None where there is no solution."""
+    weights, largest = law[:, None] * law, float(scores.max())
+    if float((weights * scores).sum()) >= 0 or largest <= 0:
+        return None
+
+    def excess(u: float) -> float:
+        return float((weights * np.exp(u * scores)).sum()) - 1.0
+
+    high = 1.0 / largest
+    while excess(high) <= 0:
+        high *= 2
+    low = high
+    while excess(low) >= 0:
+        low /= 2
+    return float(brentq(excess, low, high, xtol=1e-14))

@@ -1,0 +1,143 @@
+"""Expectation maximisation of a pair HMM, over pairs of strings or over single ones, and where it starts (MK-5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats, safe_log
+from mercer.data import Alphabet, Sequences
+from mercer.families._simplex import normalised
+from mercer.families.categorical import Categoricals
+from mercer.models._fitting.mixture_steps import generator
+from mercer.models._pairs.visits_expectations import pair_counts
+from mercer.models._pairs.visits_single import Expected, Parameters, sequence_counts
+from mercer.models.pairhmm import PairHMMs
+
+__all__ = ["Strings", "VisitsGoal", "random_start"]
+
+SILENT = 0.1
+"""Probability of writing nothing where a fit starts."""
+
+
+class Strings(NamedTuple):
+    """What one model is fitted to, as `mercer.models._fitting.climb` asks for it."""
+
+    X: Sequences
+    pairs: tuple[Floats, Floats] | None
+    """Who is in every pair; None for single strings."""
+
+    @property
+    def size(self) -> int:
+        """One model."""
+        return 1
+
+    @property
+    def number(self) -> int:
+        """Number of pairs, or of strings."""
+        return len(self.X) if self.pairs is None else len(self.pairs[0])
+
+    @property
+    def model(self) -> Floats:
+        """Position of the model of every datum."""
+        return np.zeros(self.number, dtype=int)
+
+    @property
+    def sequence_offsets(self) -> Floats:
+        """All data belong to the one model."""
+        return np.array([0, self.number])
+
+    @property
+    def mass(self) -> Floats:
+        """Number of symbols, and of ends."""
+        lengths = self.X.lengths + 1
+        total = lengths.sum() if self.pairs is None else sum(lengths[side].sum() for side in self.pairs)
+        return np.array([float(total)])
+
+    def some(self, which: Floats) -> Strings:
+        """Keep the one model."""
+        return self
+
+
+class VisitsGoal:
+    """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected number.
+
+    What is impossible where the climb starts stays so, and has no prior.
+    """
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def log_prior(self, models: PairHMMs) -> Floats:
+        """Log prior, ``(1,)``, up to a constant."""
+        if not self.smoothing:
+            return np.zeros(1)
+        model = Parameters.of(models, 0)
+        k = models.dimension
+        total = 0.0
+        for p in (model.initial, model.transition, model.letters[:, :k], model.silent, 1 - model.silent):
+            inside = p[(p > 0) & (p < 1)]
+            total += float(np.sum(safe_log(inside)))
+        return np.array([self.smoothing * total])
+
+    def expect(self, models: PairHMMs, data: Strings) -> tuple[Expected, Parameters]:
+        """Return what is expected of the trajectories."""
+        model = Parameters.of(models, 0)
+        if data.pairs is None:
+            return sequence_counts(model, data.X), model
+        return pair_counts(model, data.X, *data.pairs), model
+
+    def maximise(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
+        """Fit the model again to what is expected."""
+        n, k, model = models.n_states, models.dimension, memory
+        initial = self._law(found.initial.sum(axis=0), model.initial)
+        transition = self._law(found.transition.sum(axis=0), model.transition)
+        codes = found.symbols.sum(axis=0)
+        letters = self._law(_letters(codes, model.letters, models.alphabet), model.letters[:, :k])
+        both = np.stack([found.silent.sum(axis=0), codes.sum(axis=1)], axis=1)
+        silent = self._law(both, np.stack([model.silent, 1 - model.silent], axis=1))[:, 0]
+        return PairHMMs._make(
+            initial=initial[None, :n],
+            transition=transition[None, :, :n],
+            stop=transition[None, :, n],
+            silent=silent[None],
+            empty=initial[None, n],
+            emission=Categoricals._make(probability=letters[None], alphabet=models.alphabet),
+        )
+
+    def _law(self, counts: Floats, p: Floats) -> Floats:
+        """Return rows of probabilities from expected numbers; rows that nobody visits stay as they were."""
+        return normalised(np.where(p > 0, counts + self.smoothing, 0.0), p)
+
+
+def _letters(codes: Floats, probability: Floats, alphabet: Alphabet) -> Floats:
+    """Share the numbers of ambiguity codes ``(n, C)`` out among the symbols that they may be, ``(n, k)``."""
+    k = len(alphabet)
+    p, counts = probability[:, :k], codes[:, :k].copy()
+    for code in np.flatnonzero(codes[:, k:].any(axis=0)) + k:
+        allowed = alphabet.indicators(np.array([code]))
+        counts += codes[:, code, None] * normalised(p * allowed, 0.0)
+    return counts
+
+
+def random_start(X: Sequences, n: int, seed: int, attempt: int) -> PairHMMs:
+    """Return a model whose strings are as long as the data on average, with frequencies that are perturbed by state."""
+    assert X.alphabet is not None
+    rng = generator(X.values, seed, attempt)
+    k = len(X.alphabet)
+    indicators = X.alphabet.indicators(np.arange(X.alphabet.n_codes))
+    indicators[X.alphabet.missing] = 0.0
+    weights = indicators / np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
+    counts = np.bincount(X.values, minlength=X.alphabet.n_codes) @ weights + 1.0
+    letters = normalised(counts * np.exp(rng.normal(0.0, 0.5 if n > 1 else 0.0, (n, k))), 1.0 / k)
+    visits = max(float(np.mean(X.lengths)), 1.0) / (1 - SILENT)
+    stop = 1.0 / visits  # the number of visits is geometric, 1 at least
+    inner = (1 - stop) * normalised(rng.gamma(4.0, 0.25, (n, n)) + np.eye(n), 1.0 / n)
+    return PairHMMs(
+        initial=normalised(rng.gamma(4.0, 0.25, n), 1.0 / n)[None],
+        transition=inner[None],
+        stop=np.full((1, n), stop),
+        emission=Categoricals(letters[None], X.alphabet),
+        silent=np.full((1, n), SILENT) * (np.exp(rng.normal(0.0, 0.2, (1, n)))),
+    )

@@ -1,0 +1,148 @@
+"""Strings under one pair HMM, ready to be paired: the tables of the recursion and who goes beside whom (MK-5)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import Sequences
+from mercer.models._pairs.elimination import Eliminated
+
+__all__ = ["Tables", "VisitsOperand", "log_kernels"]
+
+LANES = 8
+"""Pairs side by side, as in `mercer._vector`, which is imported with the loops only."""
+LANE_STATES = 32
+"""Models of more states have vectors of their own: their pairs go one by one."""
+TILE_CELLS = 1 << 21
+"""Cells, times states, of a tile that takes a few milliseconds."""
+
+
+class Tables(NamedTuple):
+    """One model as the loops want it."""
+
+    emission: Floats
+    """Probability that a visit writes what a code stands for, ``(n_codes, n)``: (1 - eps) times the letters'."""
+    silent: Floats
+    """eps, ``(n,)``."""
+    pairs: Eliminated
+    """Without the visits that give nothing to both strings."""
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
+        """Emission, silent, start, step (flat), stop, and the logarithm of what two empty strings have."""
+        n, (start, step) = len(self.silent), self.pairs[:2]
+        inner = np.ascontiguousarray(step[:, :n]).reshape(-1)
+        last = math.log(start[n]) if start[n] > 0 else -math.inf
+        return self.emission, self.silent, start[:n].copy(), inner, np.ascontiguousarray(step[:, n]), last
+
+    @property
+    def floor(self) -> float:
+        """Smallest weight of a cell whose products are sure to stay in range."""
+        emits = _smallest(self.emission)
+        factor = emits * min(emits, _smallest(self.silent)) * min(_smallest(self.pairs.step), 1.0)
+        return math.inf if factor < 2.0**-800 else 2.0**-800 / factor
+
+
+def _smallest(values: Floats) -> float:
+    """Return the smallest number that is not zero, 1 where all are."""
+    return float(np.min(values, where=values > 0, initial=1.0))
+
+
+class VisitsOperand:
+    """Strings that share a pair HMM of shape (1,); see `mercer.families._coupling.Operand`.
+
+    Parameters
+    ----------
+    tables : Tables
+        The model.
+    X : Sequences
+        Strings of its alphabet.
+    """
+
+    def __init__(self, tables: Tables, X: Sequences) -> None:
+        self.tables = tables
+        self.X = X
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One axis, of strings."""
+        return (len(self.X),)
+
+    @property
+    def order(self) -> Floats | None:
+        """By length: neighbours fill the lanes of a vector alike."""
+        return np.argsort(self.X.lengths, kind="stable")
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile that takes a few milliseconds; whole vectors."""
+        n = len(self.tables.silent)
+        cells = max(float(np.mean(self.X.lengths)) if len(self.X) else 1.0, 1.0) ** 2 * n
+        return int(np.clip(math.sqrt(TILE_CELLS / cells) // LANES * LANES, LANES, 256))
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.tables, self.X[key])
+
+    def pair(self, other: Self) -> Floats:
+        """Log kernels of all pairs, ``(I, J)``."""
+        rows, columns = len(self), len(other)
+        first, second = np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)
+        return log_kernels(self.tables, self.X, other.X, first, second).reshape(rows, columns)
+
+    def alone(self) -> Floats:
+        """Log kernel of every string with itself, ``(N,)``."""
+        everybody = np.arange(len(self))
+        return log_kernels(self.tables, self.X, self.X, everybody, everybody)
+
+
+def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats) -> Floats:
+    """Log kernel of X[first[p]] and Z[second[p]] for every p; -inf where no trajectory writes both.
+
+    Every number depends on its two strings alone, whatever stands beside them.
+    """
+    from mercer.models._pairs.visits_loops import lane_sweep, plain_sweep
+    from mercer.models._pairs.visits_rescue import wide_sweep
+
+    value, lowest, floor = np.empty(len(first)), np.full(len(first), -1.0), tables.floor
+    sides = _side(X) + _side(Z)
+    first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    if len(first) and floor <= 1.0:
+        n = len(tables.silent)
+        if n <= LANE_STATES:
+            slots = _groups(first, X.lengths[first], Z.lengths[second])
+            lane_sweep(n)(slots, first, second, *sides, *tables.arrays, value, lowest)
+        else:
+            plain_sweep(first, second, *sides, *tables.arrays, value, lowest)
+    doubtful = np.flatnonzero(~(lowest >= floor))
+    if len(doubtful):
+        again = np.empty(len(doubtful))
+        wide_sweep(first[doubtful], second[doubtful], *sides, *tables.arrays, again)
+        value[doubtful] = again
+    return value
+
+
+def _side(X: Sequences) -> tuple[Floats, Floats]:
+    """Codes and offsets in one type, for which loops are compiled once."""
+    return np.require(X.values, np.int64, ["C", "W"]), np.require(X.offsets, np.int64, ["C", "W"])
+
+
+def _groups(first: Floats, tall: Floats, wide: Floats) -> Floats:
+    """Put pairs of about the same size side by side, ``(G, 8)``; -1 fills up.
+
+    Strings of the first side go by length; the others beside them by length as well, up and down in turns, so that a
+    group which holds the end of one row and the beginning of the next has neighbours of one size.
+    """
+    by_row = np.lexsort((first, tall))
+    row = np.empty(len(first), dtype=np.int64)
+    row[by_row] = np.cumsum(np.diff(first[by_row], prepend=-1) != 0)
+    order = np.lexsort((np.where(row % 2, -wide, wide), row))
+    slots = np.full(-(-len(order) // LANES) * LANES, -1, dtype=np.int64)
+    slots[: len(order)] = order
+    return slots.reshape(-1, LANES)

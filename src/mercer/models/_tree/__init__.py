@@ -1,0 +1,1 @@
+"""Hidden trees: Newick, layouts, messages along the edges, rates of change, and their fit."""

@@ -1,0 +1,88 @@
+"""What trees refuse: one sentence, the place, the value, the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, Floats, to_numpy
+
+__all__ = ["check_codes", "check_leaves", "check_nodes", "check_pruning", "check_shapes", "described"]
+
+
+def check_shapes(root: Array, transition: Array, leaf: Array, parent: Floats, leaf_parent: Floats) -> None:
+    """Raise unless the arrays of a batch of trees fit together."""
+    lead, s = tuple(root.shape[:-1]), int(root.shape[-1])
+    for name, array in (("parent", parent), ("leaf_parent", leaf_parent)):
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{name} has the type {array.dtype}: give whole numbers, the places of internal nodes")
+        if array.ndim != len(lead) + 1 or array.shape[:-1] != lead or array.shape[-1] == 0:
+            raise ValueError(f"{name} has shape {array.shape}: for root of shape {(*lead, s)} give {(*lead, 'n')}")
+    wanted = (*lead, parent.shape[-1], s, s)
+    if tuple(transition.shape) != wanted:
+        raise ValueError(f"transition has shape {tuple(transition.shape)}: give {wanted}, a matrix for every node")
+    wanted = (*lead, leaf_parent.shape[-1], s)
+    if tuple(leaf.shape[:-1]) != wanted:
+        raise ValueError(f"leaf has shape {tuple(leaf.shape)}: give {(*wanted, 'A')}, for A symbols")
+
+
+def check_nodes(parent: Floats, leaf_parent: Floats) -> None:
+    """Raise unless parents come before their children, and padding last."""
+    rows, ends = parent.reshape(-1, parent.shape[-1]), leaf_parent.reshape(-1, leaf_parent.shape[-1])
+    for i, (above, leaf_above) in enumerate(zip(rows, ends, strict=True)):
+        real = int(np.sum(above != -2))
+        place = np.arange(real)
+        wrong = np.flatnonzero((above[:real] >= np.maximum(place, 0)) | (above[:real] < np.where(place == 0, -1, 0)))
+        if real == 0 or len(wrong):
+            v = int(wrong[0]) if len(wrong) else 0
+            raise ValueError(
+                f"parent of node {v} of tree {i} is {above[v]}: give -1 for the root, which comes first, then the "
+                "number of a node before it; -2 is padding at the end"
+            )
+        wrong = np.flatnonzero((leaf_above < 0) | (leaf_above >= real))
+        if len(wrong):
+            leaf = int(wrong[0])
+            raise ValueError(
+                f"leaf_parent of leaf {leaf} of tree {i} is {leaf_above[leaf]}: give the number of an internal node, "
+                f"0 to {real - 1}"
+            )
+
+
+def check_pruning(pruning: Array, lead: tuple[int, ...]) -> None:
+    """Raise unless prunings are probabilities, one for every tree."""
+    if tuple(pruning.shape) != lead:
+        raise ValueError(f"pruning has shape {tuple(pruning.shape)}: give one number for every tree, {lead}")
+    values = to_numpy(pruning)
+    if not np.all((values >= 0) & (values <= 1)):
+        value = values[~((values >= 0) & (values <= 1))].ravel()[0]
+        raise ValueError(f"pruning holds {value}: it is a probability, a number from 0 to 1")
+
+
+def check_leaves(leaves: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    """Return the names of n leaves, or raise."""
+    if leaves is None:
+        return tuple(str(i) for i in range(n))
+    names = tuple(leaves)
+    if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"leaves = {list(names)!r}: give {n} different names, one for every leaf")
+    return names
+
+
+def check_codes(x: Floats, leaves: Sequence[str], n_codes: int, n_symbols: int) -> None:
+    """Raise unless the entries of ``x (T, L)`` are codes below ``n_codes``, or NaN."""
+    with np.errstate(invalid="ignore"):
+        bad = np.argwhere(~(np.isnan(x) | ((x >= 0) & (x < n_codes) & (x == np.floor(x)))))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        raise ValueError(
+            f"row {row} holds {x[row, column]:g} at leaf {leaves[column]!r}: give whole numbers from 0 to "
+            f"{n_symbols - 1}, the {n_symbols} symbols, or NaN where a leaf was not observed"
+        )
+
+
+def described(names: Any, at_most: int = 5) -> str:
+    """List some names for a message."""
+    shown = ", ".join(repr(name) for name in list(names)[:at_most])
+    return shown + (f" and {len(names) - at_most} others" if len(names) > at_most else "")

@@ -1,0 +1,166 @@
+"""Messages along the edges of one tree: upward in any array library, downward for what is expected of hidden states.
+
+Data stand in the last axis: a message is an array ``(S, T)`` of logarithms, so that a loop over nodes does all data at
+once, and what a datum gets never depends on its neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log, to_numpy
+
+__all__ = ["Edges", "Expected", "evidence_at", "expectations", "inside_of", "through"]
+
+SAFE = -600.0
+"""Logarithm, relative to the largest, above which no entry of a message is lost as a product of floats."""
+
+
+class Edges(NamedTuple):
+    """Probabilities of change along edges, ``(V, S, S)``, with what is needed of their logarithms."""
+
+    values: Array
+    logs: Array
+    least: Floats
+    """Smallest logarithm of every matrix, zeros apart, ``(V,)``."""
+
+    @classmethod
+    def of(cls, values: Array) -> Self:
+        """Prepare matrices."""
+        logs = safe_log(values)
+        finite = np.where(np.isfinite(to_numpy(logs)), to_numpy(logs), 0.0)
+        return cls(values, logs, finite.min(axis=(1, 2)))
+
+    @property
+    def reversed(self) -> Self:
+        """The way down: from the state of a parent to that of its child."""
+        xp = namespace(self.values)
+        return type(self)(xp.matrix_transpose(self.values), xp.matrix_transpose(self.logs), self.least)
+
+
+def through(message: Array, edges: Edges, v: int) -> Array:
+    """Return log sum_b edge[a, b] exp(message[b]), ``(S, T)``: a message on the other side of the edge above node v.
+
+    It is computed relative to the largest entry. Where the edge forbids that entry, a small one can be all there is:
+    then such data are summed in logarithms.
+    """
+    xp = namespace(message, edges.values)
+    matrix = edges.values[v, ...]
+    top = xp.max(message, axis=0)
+    shift = xp.where(top > -xp.inf, top, xp.zeros_like(top))
+    relative = message - shift
+    small = xp.exp(relative)
+    # One state after the other, not a matrix product: the bits of a datum must not depend on how many there are.
+    total = matrix[:, 0, None] * small[None, 0, :]
+    for b in range(1, matrix.shape[1]):
+        total = total + matrix[:, b, None] * small[None, b, :]
+    found = safe_log(total) + shift
+    floor = SAFE - float(edges.least[v])
+    if relative.shape[1] == 0 or float(xp.min(relative)) >= floor:
+        return found
+    wide = xp.any((relative > -xp.inf) & (relative < floor), axis=0)
+    if not bool(xp.any(wide)):
+        return found
+    return xp.where(wide, logsumexp(edges.logs[v, ...][:, :, None] + message[None, :, :], axis=1), found)
+
+
+def evidence_at(parent: Floats, leaf_parent: Floats, log_leaf: Array, codes: Floats) -> list[Array]:
+    """Log probability of the leaves right below every internal node given its state, V arrays ``(S, T)``.
+
+    Parameters
+    ----------
+    parent, leaf_parent : ndarray of int of shape (V,) and (L,)
+        The tree.
+    log_leaf : array of shape (L, S, C)
+        Log probability of every code at every leaf.
+    codes : ndarray of int of shape (T, L)
+        The data.
+    """
+    xp = namespace(log_leaf)
+    start = beside(log_leaf, np.zeros((log_leaf.shape[1], codes.shape[0])), log_leaf.dtype)
+    found = [start] * len(parent)
+    columns = np.ascontiguousarray(codes.T)
+    for leaf, v in enumerate(leaf_parent.tolist()):
+        seen = xp.take(log_leaf[leaf, ...], beside(log_leaf, columns[leaf]), axis=1)
+        found[v] = seen if found[v] is start else found[v] + seen
+    return found
+
+
+def inside_of(parent: Floats, edges: Edges, evidence: list[Array]) -> tuple[list[Array], list[Array | None]]:
+    """Log probability of all leaves below every node given its state, and given that of its parent (MK-6)."""
+    inside, up = list(evidence), [None] * len(parent)
+    for v in range(len(parent) - 1, 0, -1):
+        if parent[v] >= 0:
+            up[v] = through(inside[v], edges, v)
+            inside[parent[v]] = inside[parent[v]] + up[v]
+    return inside, up
+
+
+class Expected(NamedTuple):
+    """What is expected of the hidden states of every datum, as logarithms."""
+
+    log_prob: Floats
+    """``(T,)``."""
+    root: Floats
+    """Posterior of the root's state, ``(S, T)``."""
+    above: list[Any]
+    """For every internal node but the root, probability of its parent's state and of all that is not below the node,
+    divided by that of the datum, ``(S, T)``; None for the root and padding."""
+    inside: list[Any]
+    """Probability of all leaves below every internal node given its state, ``(S, T)``."""
+    leaf_above: list[Any]
+    """As ``above``, for every leaf."""
+
+
+def expectations(
+    parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, log_leaf: Floats, codes: Floats
+) -> Expected:
+    """Go up and down one tree, with NumPy; a datum of probability zero has -inf throughout.
+
+    The posterior of an edge from state a to b is ``exp(above[a] + log transition[a, b] + inside[b])``.
+    """
+    edges = Edges.of(transition)
+    inside, up = inside_of(parent, edges, evidence_at(parent, leaf_parent, log_leaf, codes))
+    down = edges.reversed
+    at_root = safe_log(root)[:, None] + inside[0]
+    log_prob = logsumexp(at_root, axis=0)
+    scale = np.where(np.isfinite(log_prob), log_prob, np.inf)
+    outside: list[Any] = [None] * len(parent)
+    outside[0] = np.broadcast_to(safe_log(root)[:, None], at_root.shape) - scale
+    children: list[list[int]] = [[] for _ in parent]
+    leaves: list[list[int]] = [[] for _ in parent]
+    for v in range(1, len(parent)):
+        if parent[v] >= 0:
+            children[parent[v]].append(v)
+    for leaf, v in enumerate(leaf_parent.tolist()):
+        leaves[v].append(leaf)
+    above: list[Any] = [None] * len(parent)
+    leaf_above: list[Any] = [None] * len(leaf_parent)
+    for v in range(len(parent)):
+        if outside[v] is None:
+            continue
+        own = [log_leaf[leaf][:, codes[:, leaf]] for leaf in leaves[v]]
+        factors = [up[c] for c in children[v]] + own
+        rest = _without(outside[v], factors)
+        for c, excluded in zip(children[v], rest, strict=False):
+            above[c] = excluded
+            outside[c] = through(excluded, down, c)
+        for leaf, excluded in zip(leaves[v], rest[len(children[v]) :], strict=True):
+            leaf_above[leaf] = excluded
+    return Expected(log_prob, at_root - scale, above, inside, leaf_above)
+
+
+def _without(outside: Floats, factors: list[Any]) -> list[Floats]:
+    """Add up all logarithms but one, for each one of ``factors``; -inf is counted apart, as it cannot be subtracted."""
+    finite, zeros = outside.copy(), np.zeros(outside.shape, dtype=np.int64)
+    for factor in factors:
+        possible = np.isfinite(factor)
+        finite += np.where(possible, factor, 0.0)
+        zeros += ~possible
+    found = []
+    for factor in factors:
+        possible = np.isfinite(factor)
+        found.append(np.where(zeros - ~possible > 0, -np.inf, finite - np.where(possible, factor, 0.0)))
+    return found

@@ -1,0 +1,147 @@
+"""What a fit of trees starts from and learns: the root, the edges (free, tied, or by rates), leaves and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.families._family import is_number
+from mercer.families._simplex import checked_probability
+from mercer.models._tree.checks import described
+from mercer.models._tree.layout import Layout
+from mercer.models._tree.rates import changes, checked_rate, stationary_of
+
+__all__ = ["DEFAULT_STAY", "Parameters", "start_of"]
+
+DEFAULT_STAY = 0.9
+"""Probability that an edge changes nothing, where nothing is known of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """All that defines the model of several topologies."""
+
+    layouts: tuple[Layout, ...]
+    weights: Floats
+    """Probabilities of the topologies, ``(K,)``."""
+    root: Floats
+    """``(S,)``."""
+    emission: Floats
+    """What a leaf shows in every state, ``(S, A)``."""
+    kind: str
+    """How edges are parametrised: "rate", "tied" or "free"."""
+    edges: tuple[Floats, ...]
+    """Rates or the tied matrix, ``(S, S)``; of free edges one array ``(E, S, S)`` for every topology."""
+
+    def matrices(self, k: int) -> Floats:
+        """Probabilities of change along the edges of topology k, ``(E, S, S)``."""
+        layout = self.layouts[k]
+        if self.kind == "rate":
+            return changes(self.edges[0], layout.lengths)
+        if self.kind == "tied":
+            return np.broadcast_to(self.edges[0], (len(layout.lengths), *self.edges[0].shape))
+        return self.edges[k]
+
+
+def start_of(estimator: Any, layouts: tuple[Layout, ...]) -> Parameters:
+    """Read the parameters of an estimator, or raise."""
+    n = int(estimator.n_states)
+    rate, transition, tied = estimator.rate, estimator.transition, estimator.tied
+    if rate is not None and transition is not None:
+        raise ValueError("both rate and transition are given: give a rate matrix or probabilities, not both")
+    if rate is None and transition is None and all(np.isfinite(layout.lengths).all() for layout in layouts):
+        rate = "equal"
+    edges: tuple[Floats, ...]
+    if rate is not None:
+        q = checked_rate(rate, n)
+        _check_lengths(layouts)
+        kind, edges = "rate", (q,)
+        if tied is False:
+            kind, edges = "free", tuple(changes(q, layout.lengths) for layout in layouts)
+    elif isinstance(transition, Mapping):
+        if tied:
+            raise ValueError("tied=True wants one matrix for all edges, and transition holds several: give one")
+        kind, edges = "free", tuple(_by_child(transition, layout, n) for layout in layouts)
+    else:
+        matrix = _default(n) if transition is None else _matrix(transition, n, "transition")
+        kind, edges = "tied", (matrix,)
+        if tied is False:
+            kind, edges = "free", tuple(np.tile(matrix, (len(layout.lengths), 1, 1)) for layout in layouts)
+    root = _root(estimator.root, n, checked_rate(rate, n) if rate is not None else None)
+    weights = _weights(estimator.weights, len(layouts))
+    return Parameters(layouts, weights, root, emission_of(estimator.emission, n), kind, edges)
+
+
+def emission_of(emission: Any, n: int) -> Floats:
+    """Return what leaves show, ``(S, A)``: their state, their state with noise, or as a matrix says."""
+    if emission is None:
+        return np.eye(n)
+    if is_number(emission) and np.ndim(emission) == 0:
+        noise = float(emission)
+        if not 0 <= noise < 1 or (n == 1 and noise > 0):
+            raise ValueError(f"emission = {emission!r}: the probability of showing another state is 0 or more, below 1")
+        return np.eye(n) if n == 1 else (1 - noise) * np.eye(n) + noise * (1 - np.eye(n)) / (n - 1)
+    table = np.asarray(checked_probability(np.asarray(emission, dtype=np.float64), "emission"))
+    if table.ndim != 2 or len(table) != n:
+        raise ValueError(f"emission has shape {table.shape}: for n_states = {n} give {(n, 'A')}, for A symbols")
+    return table
+
+
+def _default(n: int) -> Floats:
+    if n == 1:
+        return np.ones((1, 1))
+    return DEFAULT_STAY * np.eye(n) + (1 - DEFAULT_STAY) * (1 - np.eye(n)) / (n - 1)
+
+
+def _matrix(values: Any, n: int, what: str) -> Floats:
+    matrix = np.asarray(checked_probability(np.asarray(values, dtype=np.float64), what))
+    if matrix.shape != (n, n):
+        raise ValueError(f"{what} has shape {matrix.shape}: for n_states = {n} give {(n, n)}")
+    return matrix
+
+
+def _by_child(given: Mapping[Any, Any], layout: Layout, n: int) -> Floats:
+    """Find the matrix of every edge by the name of its child; the entry None is for all others."""
+    unknown = [name for name in given if name is not None and name not in layout.names]
+    if unknown:
+        raise ValueError(f"transition names {described(unknown)}, which the tree does not have: name its nodes")
+    if None not in given:
+        missing = [name for name in layout.names if name not in given]
+        if missing:
+            raise ValueError(
+                f"transition has no matrix for {len(missing)} edges of the tree, the first above {missing[0]!r}: give "
+                "one for every child, or one for all others as transition[None]"
+            )
+    table = {name: _matrix(matrix, n, f"transition[{name!r}]") for name, matrix in given.items()}
+    return np.stack([table[name] if name in table else table[None] for name in layout.names])
+
+
+def _check_lengths(layouts: tuple[Layout, ...]) -> None:
+    for layout in layouts:
+        bare = np.flatnonzero(np.isnan(layout.lengths))
+        if len(bare):
+            name = layout.names[bare[0]]
+            where = f"the branch above {name!r}" if name else "the branch above a node without a name"
+            raise ValueError(f"{where} has no length, which a rate needs: give lengths, as in '(A:0.1,B:0.2);'")
+
+
+def _root(root: Any, n: int, rate: Floats | None) -> Floats:
+    if root is None:
+        return np.full(n, 1.0 / n) if rate is None else stationary_of(rate)
+    found = np.asarray(checked_probability(np.asarray(root, dtype=np.float64), "root"))
+    if found.shape != (n,):
+        raise ValueError(f"root has shape {found.shape}: for n_states = {n} give {(n,)}")
+    return found
+
+
+def _weights(weights: Any, n: int) -> Floats:
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    found = np.asarray(checked_probability(np.asarray(weights, dtype=np.float64), "weights"))
+    if found.shape != (n,):
+        raise ValueError(f"weights has shape {found.shape}: give one for every tree, {(n,)}")
+    return found

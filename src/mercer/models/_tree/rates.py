@@ -1,0 +1,127 @@
+"""Chains in continuous time along the branches of a tree: matrices of change, and expected jumps and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.models._stationary import long_run
+
+__all__ = ["changes", "checked_rate", "equal_rate", "exponentials", "jumps_and_times", "stationary_of"]
+
+TERMS = 18
+"""Of the series of an exponential: for matrices of norm 1/2 the rest is below 1e-21."""
+
+
+def equal_rate(n: int) -> Floats:
+    """Return the rates by which every change is equally fast, with one change per unit of length.
+
+    Examples
+    --------
+    >>> equal_rate(3)
+    array([[-1. ,  0.5,  0.5],
+           [ 0.5, -1. ,  0.5],
+           [ 0.5,  0.5, -1. ]])
+    """
+    if n == 1:
+        return np.zeros((1, 1))
+    return (np.ones((n, n)) - n * np.eye(n)) / (n - 1)
+
+
+def checked_rate(rate: Any, n: int) -> Floats:
+    """Return a matrix of rates with rows that sum to exactly zero, or raise."""
+    if isinstance(rate, str):
+        if rate != "equal":
+            raise ValueError(f"rate = {rate!r}: give 'equal', or a matrix of rates of shape {(n, n)}")
+        return equal_rate(n)
+    q = np.array(rate, dtype=np.float64)
+    if q.shape != (n, n):
+        raise ValueError(f"rate has shape {q.shape}: for n_states = {n} give {(n, n)}")
+    off = ~np.eye(n, dtype=bool)
+    bad = np.argwhere(~np.isfinite(q) | (off & (q < 0)))
+    if len(bad):
+        a, b = (int(i) for i in bad[0])
+        raise ValueError(f"rate[{a}, {b}] is {q[a, b]}: rates of change are numbers, 0 or more, off the diagonal")
+    out = np.where(off, q, 0.0).sum(axis=1)
+    wrong = np.flatnonzero(np.abs(q.sum(axis=1)) > 1e-6 * np.maximum(out, 1.0))
+    if len(wrong):
+        a = int(wrong[0])
+        raise ValueError(
+            f"rate[{a}] sums to {q[a].sum():.6g}, not to zero: its diagonal entry must be {-out[a]:.6g}, minus the rest"
+        )
+    q[~off] = -out
+    return q
+
+
+def stationary_of(rate: Floats) -> Floats:
+    """Where the chain is in the long run, from an even start."""
+    n = len(rate)
+    fastest = max(float(-np.diagonal(rate).min()), 1e-300)
+    return np.asarray(long_run(np.full((1, n), 1.0 / n), (np.eye(n) + rate / (2 * fastest))[None])[0])
+
+
+def changes(rate: Floats, lengths: Floats) -> Floats:
+    """Probabilities of change along branches, ``(E, S, S)``: exp(length rate), rows that sum to one."""
+    found = exponentials(lengths[:, None, None] * rate)
+    return found / found.sum(axis=-1, keepdims=True)
+
+
+def exponentials(matrices: Floats) -> Floats:
+    """Exponentials of matrices ``(E, n, n)`` without negative entries off the diagonal, all at once.
+
+    The diagonal is made positive by a multiple of the identity, then a short series is squared again and again. Nothing
+    is ever subtracted, so that small probabilities are right too.
+
+    Examples
+    --------
+    >>> exponentials(np.array([[[-1.0, 1.0], [0.0, 0.0]], [[-50.0, 50.0], [0.0, 0.0]]]))[:, 0].round(4)
+    array([[0.3679, 0.6321],
+           [0.    , 1.    ]])
+    """
+    shift = np.maximum(-np.diagonal(matrices, axis1=1, axis2=2).min(axis=1, initial=0.0), 0.0)[:, None, None]
+    positive = matrices + shift * np.eye(matrices.shape[-1])
+    norm = float(np.max(positive.sum(axis=-1), initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(norm))) + 1) if norm > 0 else 0
+    small = positive / 2.0**halvings
+    term = np.broadcast_to(np.eye(matrices.shape[-1]), matrices.shape)
+    found = term.copy()
+    for k in range(1, TERMS):
+        term = term @ small / k
+        found = found + term
+    found = found * np.exp(-shift / 2.0**halvings)
+    for _ in range(halvings):
+        found = found @ found
+    return found
+
+
+def jumps_and_times(rate: Floats, lengths: Floats, matrices: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    r"""Return expected numbers of jumps ``(S, S)`` and times in the states ``(S,)``, summed over branches.
+
+    Given expected numbers n(a, b) of branches that begin in a and end in b, of length t and with probabilities P, both
+    come from one integral a branch, :math:`M = \int_0^t e^{R(t-u)} W^\top e^{Ru} du` with W = n / P: there are R[i, j]
+    M[j, i] jumps from i to j, and the time in i is M[i, i]. It is a block of the exponential of a matrix of twice the
+    size (Van Loan 1978).
+
+    Examples
+    --------
+    >>> rate = np.array([[-1.0, 1.0], [0.0, 0.0]])  # a branch of length 2 from 0 to 0: no jump, all time in 0
+    >>> lengths, counts = np.array([2.0]), np.array([[[1.0, 0.0], [0.0, 0.0]]])
+    >>> jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
+    >>> jumps.round(6) + 0.0, times.round(6)
+    (array([[0., 0.],
+           [0., 0.]]), array([2., 0.]))
+    """
+    s = len(rate)
+    ratio = np.divide(counts, matrices, out=np.zeros_like(counts), where=matrices > 0)
+    double = np.zeros((len(lengths), 2 * s, 2 * s))
+    double[:, :s, :s] = double[:, s:, s:] = rate
+    scale = np.maximum(ratio.max(axis=(1, 2), keepdims=True), 1e-300)  # so that rates are not lost beside counts
+    double[:, :s, s:] = np.swapaxes(ratio / scale, 1, 2)
+    whole = exponentials(lengths[:, None, None] * double)[:, :s, s:] * scale
+    integral = np.maximum(whole.sum(axis=0), 0.0)
+    times = np.diagonal(integral).copy()
+    jumps = rate * integral.T
+    np.fill_diagonal(jumps, 0.0)
+    return jumps, times

@@ -1,0 +1,124 @@
+"""What leaves show, in all the forms that it comes in, as a matrix of codes with a column for every leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import Alphabet, Sequences
+from mercer.families._segments import validated
+from mercer.models._tree.checks import check_codes, described
+
+__all__ = ["read_profiles"]
+
+
+def read_profiles(
+    X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, owner: Any, reset: bool
+) -> Floats:
+    """Return codes ``(N, L)`` as float64, NaN where a leaf was not observed.
+
+    Parameters
+    ----------
+    X : matrix, DataFrame, list of strings or Sequences
+        One datum a row; the columns of a DataFrame are found by the names of the leaves.
+    leaves : tuple of str
+        Names of the leaves, in the order of columns.
+    n_symbols : int
+        Number of symbols.
+    alphabet : Alphabet or None
+        Of symbols; with None the data are numbers.
+    owner : estimator
+        Whose ``n_features_in_`` is set or checked.
+    reset : bool
+        Whether these are training data.
+    """
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        X = _by_name(X, leaves)
+    if _is_text(X):
+        X = _codes(X, leaves, alphabet)
+    shape = np.shape(X)
+    if len(shape) == 2 and shape[1] != len(leaves):
+        raise ValueError(
+            f"the data have {shape[1]} columns, and the tree has {len(leaves)} leaves ({described(leaves)}): give a "
+            "column for every leaf, NaN where it was not observed"
+        )
+    X = validated(owner, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+    check_codes(X, leaves, n_symbols if alphabet is None else alphabet.missing, n_symbols)
+    return np.asarray(X)
+
+
+def _by_name(X: Any, leaves: tuple[str, ...]) -> Any:
+    """Return the columns of a table in the order of the leaves; a table without names stays as it is."""
+    columns = list(X.columns)
+    if not any(isinstance(name, str) for name in columns):
+        return np.asarray(X)
+    missing = [name for name in leaves if name not in columns]
+    if missing:
+        raise ValueError(
+            f"the data have no column for {_leaf(missing)} {described(missing)}: name the columns as the leaves, with "
+            "NaN where a leaf was not observed"
+        )
+    known = set(leaves)
+    extra = [name for name in columns if name not in known]
+    if extra:
+        raise ValueError(f"the data have columns that are no leaves of the tree, {described(extra)}: leave them out")
+    place = {name: i for i, name in enumerate(columns)}
+    return np.asarray(X)[:, [place[name] for name in leaves]]
+
+
+def _leaf(names: list[str]) -> str:
+    return "the leaf" if len(names) == 1 else "the leaves"
+
+
+def _is_text(X: Any) -> bool:
+    """Whether the data are symbols rather than numbers."""
+    if isinstance(X, Sequences):
+        return True
+    if isinstance(X, list | tuple) and len(X):
+        first = X[0]
+        return isinstance(first, str | bytes) or (
+            isinstance(first, list | tuple) and any(isinstance(cell, str) for cell in first)
+        )
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    return kind in "USO" and kind != "" and any(isinstance(cell, str) for cell in np.asarray(X).ravel()[:1000])
+
+
+def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None) -> Floats:
+    """Turn symbols into codes; what is missing becomes NaN."""
+    if alphabet is None:
+        raise TypeError("the data are symbols, and the tree has no alphabet: give alphabet='01', say, or pass numbers")
+    table = None if isinstance(X, Sequences) else np.asarray(X, dtype=object)
+    if table is not None and table.ndim == 2:
+        return _cells(table, leaves, alphabet)
+    X = Sequences(X, alphabet=alphabet)
+    wrong = np.flatnonzero(X.lengths != len(leaves))
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"{X.name(i)} has {X.lengths[i]} symbols, and the tree has {len(leaves)} leaves ({described(leaves)}): "
+            "give one symbol for every leaf"
+        )
+    codes = np.asarray(X.values, dtype=np.float64).reshape(len(X), len(leaves))
+    return np.where(codes == alphabet.missing, np.nan, codes)
+
+
+def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet) -> Floats:
+    """Turn a table of symbols into codes, one kind of symbol after the other; None and NaN are missing."""
+    out = np.full(table.shape, np.nan)
+    blank = np.array([cell is None or cell != cell for cell in table.ravel()]).reshape(table.shape)
+    text = table.astype(str)
+    for symbol in np.unique(text[~blank]):
+        here = (text == symbol) & ~blank
+        try:
+            code = int(alphabet.encode([str(symbol)])[0])
+        except ValueError:
+            row, column = (int(i) for i in np.argwhere(here)[0])
+            name = repr(leaves[column]) if column < len(leaves) else str(column)
+            raise ValueError(
+                f"row {row} holds {str(symbol)!r} at leaf {name}, which is not in the alphabet {alphabet.describe()}: "
+                "put None where a leaf was not observed"
+            ) from None
+        out[here] = np.nan if code == alphabet.missing else code
+    return out

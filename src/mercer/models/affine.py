@@ -1,0 +1,230 @@
+"""Pair hidden Markov models with affine gaps as a given batch (MK-5b)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mercer._array import Array, Floats, as_float, to_numpy
+from mercer._batch import Batch
+from mercer.data import Alphabet, Sequences
+from mercer.families._simplex import check_sums, checked_probability
+
+if TYPE_CHECKING:
+    from mercer.models._pairs.affine_operand import AffineOperand
+    from mercer.models._pairs.matches import Matches
+    from mercer.models.affine_estimator import AffinePairHMM
+
+PRECISIONS = ("float64", "float32")
+_TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+"""How far a joint may be from symmetric and positive semi-definite, relative to its largest entry or eigenvalue."""
+
+
+class AffinePairHMMs(Batch):
+    r"""A batch of pair hidden Markov models with affine gaps: two strings that share hidden matches.
+
+    Parameters
+    ----------
+    joint : array of shape (..., k, k)
+        ``joint[..., a, b]`` is the probability that a match shows a in one string and b in the other. Symmetric,
+        and positive semi-definite: what two independent readings of one hidden letter have in common.
+    insertion : array of shape (..., k)
+        Law of the letters that stand between matches.
+    open : array of shape (...)
+        Probability that letters are inserted before a match, or at the end; below 1.
+    extend : array of shape (...)
+        Probability that one more letter is inserted; below 1.
+    continuation : array of shape (...)
+        Probability of one more match; below 1.
+    alphabet : Alphabet, str or iterable, default=None
+        The k symbols; None stands for the integers 0 .. k-1.
+
+    Notes
+    -----
+    MK-5b. There are N matches with probability :math:`(1-c)\,c^N`. Before, between and after them each string *by
+    itself* inserts a run of letters: none with probability 1 - ``open``, else a geometric number. Given the hidden
+    letters of the matches the two strings are independent, so that ``Marginalization`` of this model is positive
+    semi-definite. The textbook pair HMM, whose states are match, insert in one and insert in the other string, is not.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.AffinePairHMMs(
+    ...     joint=[[[0.4, 0.1], [0.1, 0.4]]], insertion=[[0.5, 0.5]], open=[0.1], extend=[0.4], continuation=[0.8],
+    ...     alphabet="ab",
+    ... )
+    >>> p
+    AffinePairHMMs(shape=(1,), alphabet=Alphabet('ab'))
+    >>> p.shared_history(["abba", "abb", "baab"]).pair(p.shared_history(["abba"])).round(2)
+    array([[ -7.18],
+           [ -8.76],
+           [-11.65]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
+    _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+
+    joint: Array
+    insertion: Array
+    open: Array
+    extend: Array
+    continuation: Array
+    alphabet: Alphabet
+
+    def __init__(
+        self, joint: Any, insertion: Any, open: Any, extend: Any, continuation: Any, alphabet: Any = None
+    ) -> None:
+        joint = _checked_joint(joint)
+        insertion = checked_probability(insertion, "insertion")
+        k, batch = int(joint.shape[-1]), tuple(joint.shape[:-2])
+        numbers = {
+            name: _checked_number(value, name)
+            for name, value in (("open", open), ("extend", extend), ("continuation", continuation))
+        }
+        shapes = {"insertion": (*batch, k)} | dict.fromkeys(numbers, batch)
+        for name, value in {"insertion": insertion, **numbers}.items():
+            if tuple(value.shape) != shapes[name]:
+                raise ValueError(
+                    f"{name} has shape {tuple(value.shape)}: a joint of shape {tuple(joint.shape)} needs {shapes[name]}"
+                )
+        symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
+        if len(symbols) != k:
+            raise ValueError(f"joint has {k} rows for an alphabet of {len(symbols)} symbols: give one row per symbol")
+        self._freeze(joint=joint, insertion=insertion, **numbers, alphabet=symbols)
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
+        return super()._unpack_fields(arrays, shared, prefix)
+
+    @property
+    def dimension(self) -> int:
+        """Number of symbols."""
+        return len(self.alphabet)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one model: a symmetric joint, a law of letters, three probabilities."""
+        k = self.dimension
+        return k * (k + 1) // 2 - 1 + k - 1 + 3
+
+    def estimator(self) -> AffinePairHMM:
+        """Return the estimator that stands for these models."""
+        from mercer.models.affine_estimator import AffinePairHMM
+
+        return AffinePairHMM.of(self)
+
+    # -- pairs of strings ----------------------------------------------------------------------------------
+
+    def shared_history(self, X: Any, precision: str = "float64") -> AffineOperand:
+        """Prepare strings for the kernel that asks how probably one hidden history made both (MK-5b).
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            Strings over the alphabet, of any lengths. Ambiguity codes and missing symbols are summed over.
+        precision : {"float64", "float32"}, default="float64"
+            Arithmetic of the recursion. "float32" is right to about 1e-4 in the logarithm; pairs that it cannot answer
+            for are done again in "float64".
+
+        Returns
+        -------
+        operand
+            ``a.pair(b)`` are the logarithms of the kernel of all pairs.
+        """
+        from mercer.models._pairs.affine_operand import AffineOperand
+
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision = {precision!r}: give 'float64' or 'float32'")
+        if self.shape != (1,):
+            raise ValueError(f"one model is shared by all data, and this batch has shape {self.shape}: use p[3:4]")
+        return AffineOperand.of(self, Sequences(X, alphabet=self.alphabet), precision)
+
+    def matches(self, first: Any, second: Any) -> Matches:
+        """Tell which symbols of two strings were probably matched.
+
+        Parameters
+        ----------
+        first, second : one sequence each
+            Strings over the alphabet.
+        """
+        from mercer.models._pairs.matches import affine_matches
+
+        return affine_matches(self, first, second)
+
+    # -- single strings --------------------------------------------------------------------------------------
+
+    def log_prob(self, X: Any) -> Floats:
+        """Log probability of every string under every model, ``(N, M)``: the kernel summed over the other string.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M strings; ambiguity codes and missing symbols are summed over.
+        """
+        from mercer.models._pairs.affine_expectations import log_probabilities
+
+        self._require_axis()
+        return log_probabilities(self, Sequences(X, alphabet=self.alphabet))
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
+        """Fisher scores of every string under every model, ``(N, M, P)``; `score_names` names the columns."""
+        from mercer.models._pairs.affine_expectations import scores
+
+        self._require_axis()
+        return scores(self, Sequences(X, alphabet=self.alphabet), parametrization)
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        from mercer.models._pairs.affine_expectations import score_names
+
+        return score_names(self)
+
+    def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
+        """Draw ``size`` single strings from every model; one `Sequences` per model."""
+        from mercer.models._pairs.affine_expectations import sampled
+
+        self._require_axis()
+        return sampled(self, size, random_state)
+
+
+def _checked_number(values: Any, what: str) -> Array:
+    number = as_float(values)
+    plain = to_numpy(number)
+    bad = np.argwhere(~((plain >= 0) & (plain < 1)))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        raise ValueError(f"{what} at index {where} is {plain[where]}: it must be a probability below 1")
+    return number
+
+
+def _checked_joint(values: Any) -> Array:
+    """Return joint probabilities of two letters that are symmetric and positive semi-definite."""
+    joint = as_float(values)
+    shape = tuple(joint.shape)
+    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] == 0:
+        raise ValueError(f"joint has shape {shape}: its last two axes must hold k x k probabilities of pairs")
+    tables = to_numpy(joint)
+    for where in np.argwhere(~(tables >= 0))[:1]:
+        at = tuple(map(int, where))
+        raise ValueError(f"joint at index {at} is {tables[at]}: probabilities must be nonnegative numbers")
+    check_sums(tables.sum(axis=(-1, -2)), tables.dtype, "joint")
+    tolerance = _TOLERANCE.get(str(tables.dtype), 1e-10)
+    apart = np.abs(tables - np.swapaxes(tables, -1, -2))
+    for where in np.argwhere(apart > tolerance * tables.max(axis=(-1, -2), keepdims=True, initial=0))[:1]:
+        at = tuple(map(int, where))
+        other = (*at[:-2], at[-1], at[-2])
+        raise ValueError(
+            f"joint at index {at} is {tables[at]}, and at {other} {tables[other]}: a match treats both strings alike, "
+            "so that it must be symmetric, such as (joint + joint.T) / 2"
+        )
+    spectrum = np.linalg.eigvalsh(tables)
+    for where in np.argwhere(spectrum[..., 0] < -tolerance * spectrum[..., -1])[:1]:
+        at = tuple(map(int, where))
+        raise ValueError(
+            f"joint at index {at} has the eigenvalue {spectrum[at][0]:.3g}: no hidden letter gives two strings this "
+            "joint, and the kernel would not be positive semi-definite (MK-5b); raise its diagonal, or use a larger "
+            "scale of the substitution matrix"
+        )
+    return joint

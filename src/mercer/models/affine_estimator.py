@@ -1,0 +1,346 @@
+"""Pair HMMs with affine gaps from substitution matrices and gap costs, and fitted to pairs of sequences (MK-5b)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Alphabet, Sequences
+from mercer.families._estimator import Context, Estimator
+from mercer.families._family import check_seed, is_number, is_whole, seed_of
+from mercer.models._pairs.affine_em import LEARNED, Climb, climb_pairs
+from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.drawn import drawn_pairs
+from mercer.models._pairs.substitution import given_joint, given_law, joint_of, natural_alphabet
+
+if TYPE_CHECKING:
+    from mercer.models.affine import AffinePairHMMs
+
+DEFAULT_MATRIX = "BLOSUM62"
+HALF_BIT = float(np.log(2.0)) / 2
+DEFAULT_COSTS = {"open": 11.0, "extend": 1.0}
+"""In half bits, the unit of BLOSUM62."""
+LEAST_CONTINUATION = 0.01
+"""Where insertions alone are longer than the training data, matches stay possible."""
+
+
+class AffinePairHMM(Estimator):
+    r"""A pair HMM with affine gaps: one law of pairs of sequences that share hidden matches.
+
+    Users write ``mc.PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1)``.
+
+    Parameters
+    ----------
+    substitution : str, Biopython Array, array of shape (k, k), dict, (match, mismatch) or None, default=None
+        Scores of substitutions: the name of a matrix ("BLOSUM62", "PAM250", "NUC.4.4", ...; needs Biopython), scores in
+        the order of the alphabet, ``{("A", "R"): -1, ...}``, or two numbers such as ``(2, -3)``. None is BLOSUM62
+        unless ``joint`` is given.
+    gap_open, gap_extend : float or None, default=None
+        What the first residue of a gap costs, and every further one: positive, in the units of the matrix, as EMBOSS
+        and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever
+        the unit.
+    scale : float or None, default=None
+        Natural logarithms in a unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
+        ln 2 / 2), else the one at which its scores are log odds.
+    background : array of shape (k,), dict or None, default=None
+        Law of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of the
+        training data.
+    joint : array of shape (k, k) or None, default=None
+        Probabilities of two matched letters, in place of ``substitution``: symmetric and positive semi-definite.
+    open_probability, extend_probability : float or None, default=None
+        Probability that a gap begins, and that it goes on, in place of the costs.
+    continuation : float or None, default=None
+        Probability of one more match. None: the mean length of the training data becomes about that of the model
+        (the mean number of matches is a power of two, so that the folds of a search share their pairs).
+    alphabet : Alphabet, str, iterable or None, default=None
+        The letters; None takes those of `Sequences`, else proteins or DNA as the matrix has it, else finds them in the
+        training data.
+    unknown : {"raise", "missing"}, default="raise"
+        What a symbol outside the alphabet is.
+    insertion : array of shape (k,), dict or None, default=None
+        Law of inserted letters; None is the law of one matched letter.
+    n_iter : int, default=0
+        Largest number of EM iterations; with 0 nothing is learned from pairs.
+    tol : float, default=1e-4
+        EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
+    learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
+        What EM learns: gap probabilities and ``continuation``; the law of inserted letters; that of matched letters.
+    n_pairs : int, default=500
+        EM uses at most so many pairs of training sequences: all of one class of y, or any without y.
+    prior_strength : float, default=10.0
+        Weight of the start in every law that EM learns, in outcomes.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the draw of pairs; None is 0.
+
+    Attributes
+    ----------
+    model_ : AffinePairHMMs of shape (1,)
+        What ``fit`` made.
+    context_ : Context
+        The alphabet.
+    scale_ : float or None
+        Natural logarithms in a unit of the matrix, as it was used; None with ``joint``.
+    objective_ : ndarray
+        With ``n_iter > 0``: sum of the log kernels of the pairs plus the log prior (up to a constant), before every
+        iteration; it never falls.
+
+    Notes
+    -----
+    With u the scale, :math:`J_{ab} = q_a q_b e^{u S_{ab}}` (normalised) are the probabilities of matched letters,
+    :math:`o = e^{-u\,\mathrm{open}}` and :math:`e = e^{-u\,\mathrm{extend}}` those of a gap (MK-5b). A J that is not
+    positive semi-definite is refused. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
+    :math:`E[N] = c / (1 - c)`; where the insertions alone are longer than the training data, c is 0.01.
+
+    EM maximises the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
+    line to the expected pairs of letters as it stays positive semi-definite, so that every iteration is a gain.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> pairs = mc.PairHMM.affine((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
+    >>> round(pairs.scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
+    (0.6337, array([0.0421]), array([0.2815]))
+    >>> pairs.score_samples(["ACG", ""]).round(2)
+    array([-6.46, -1.65])
+    """
+
+    takes: ClassVar[str] = "symbols"
+    of_sequences: ClassVar[bool] = True
+    uses_classes: ClassVar[bool] = True
+    prior: Any = None
+
+    def __init__(
+        self,
+        substitution: Any = None,
+        gap_open: float | None = None,
+        gap_extend: float | None = None,
+        scale: float | None = None,
+        background: Any = None,
+        joint: Any = None,
+        open_probability: float | None = None,
+        extend_probability: float | None = None,
+        continuation: float | None = None,
+        alphabet: Any = None,
+        unknown: str = "raise",
+        insertion: Any = None,
+        n_iter: int = 0,
+        tol: float = 1e-4,
+        learn: tuple[str, ...] = LEARNED,
+        n_pairs: int = 500,
+        prior_strength: float = 10.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.substitution = substitution
+        self.gap_open = gap_open
+        self.gap_extend = gap_extend
+        self.scale = scale
+        self.background = background
+        self.joint = joint
+        self.open_probability = open_probability
+        self.extend_probability = extend_probability
+        self.continuation = continuation
+        self.alphabet = alphabet
+        self.unknown = unknown
+        self.insertion = insertion
+        self.n_iter = n_iter
+        self.tol = tol
+        self.learn = learn
+        self.n_pairs = n_pairs
+        self.prior_strength = prior_strength
+        self.random_state = random_state
+
+    @classmethod
+    def of(cls, model: AffinePairHMMs) -> Self:
+        """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
+        fields = {name: to_numpy(getattr(model, name))[0] for name in ("joint", "insertion", "open", "extend")}
+        return cls(
+            joint=fields["joint"],
+            insertion=fields["insertion"],
+            open_probability=float(fields["open"]),
+            extend_probability=float(fields["extend"]),
+            continuation=float(to_numpy(model.continuation)[0]),
+            alphabet=model.alphabet,
+        )
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        if self.substitution is not None and self.joint is not None:
+            raise ValueError("substitution and joint say the same thing twice: give scores, or probabilities as joint")
+        if self.background is not None and self.joint is not None:
+            raise ValueError("background and joint say the same thing twice: the law of a letter is that of joint")
+        for kind in ("open", "extend"):
+            self._check_gap(f"gap_{kind}", f"{kind}_probability")
+        c = self.continuation
+        if c is not None and (not is_number(c) or not 0 <= c < 1):
+            raise ValueError(f"continuation = {c!r}: give the probability of one more match, 0 or more and below 1")
+        if not is_whole(self.n_iter, 0):
+            raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; with 0 there is no EM")
+        if not is_whole(self.n_pairs):
+            raise ValueError(f"n_pairs = {self.n_pairs!r}: give the largest number of pairs that EM uses, 1 or more")
+        if not is_number(self.tol) or self.tol < 0:
+            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
+        if not is_number(self.prior_strength) or self.prior_strength < 0:
+            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of outcomes, 0 or more")
+        named = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
+        odd = [part for part in named if part not in LEARNED]
+        if odd:
+            raise ValueError(f"learn = {self.learn!r}: {odd[0]!r} is none of {', '.join(map(repr, LEARNED))}")
+        check_seed(self.random_state)
+
+    def _check_gap(self, cost_name: str, probability_name: str) -> None:
+        cost, probability = getattr(self, cost_name), getattr(self, probability_name)
+        if cost is not None and probability is not None:
+            raise ValueError(f"{cost_name} and {probability_name} say the same thing twice: give one of them")
+        if cost is not None and (not is_number(cost) or not cost > 0):
+            cure = f", {-cost:g} here" if is_number(cost) and cost < 0 else ""
+            raise ValueError(f"{cost_name} = {cost!r}: a gap has a cost, so give a positive number{cure}")
+        if probability is not None and (not is_number(probability) or not 0 <= probability < 1):
+            raise ValueError(f"{probability_name} = {probability!r}: give a probability, 0 or more and below 1")
+        if cost is not None and self.joint is not None and self.scale is None:
+            raise ValueError(
+                f"{cost_name} = {cost!r} is in the units of a matrix, and joint has none: give {probability_name}, or "
+                "scale=, the natural logarithms in a unit"
+            )
+
+    # -- data ---------------------------------------------------------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into `Sequences`; symbols are read as the matrix has them where nothing else says how."""
+        if context is None and self.alphabet is None and not isinstance(X, Sequences) and self.joint is None:
+            natural = natural_alphabet(self._scores)
+            context = None if natural is None else Context(len(natural), natural)
+        return super().accept(X, owner=owner, reset=reset, context=context)
+
+    @property
+    def _scores(self) -> Any:
+        return DEFAULT_MATRIX if self.substitution is None else self.substitution
+
+    def context(self, X: Sequences) -> Context:
+        """Learn the alphabet."""
+        assert X.alphabet is not None
+        return Context(dimension=len(X.alphabet), alphabet=X.alphabet)
+
+    def shared_context(self, X: Any) -> Context:
+        """Return ``context(X)``, which takes no time."""
+        return self.context(X)
+
+    # -- fitting ------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make one model for all sequences; it becomes ``model_``, of shape ``(1,)``.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            The training data.
+        y : array of shape (N,), default=None
+            Classes; EM learns from pairs of one class.
+        """
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        self.__dict__.pop("objective_", None)
+        start, self.scale_ = self._start(X, self.context_)
+        if self.n_iter:
+            found = self._climb(start, X, y)
+            start, self.objective_ = found.laws, found.objective
+        self.model_ = self._model(start, self.context_)
+        return self
+
+    def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:
+        start, _ = self._start(X, context)
+        return self._model(self._climb(start, X, y).laws if self.n_iter else start, context)
+
+    def _model(self, laws: Laws, context: Context) -> Any:
+        from mercer.models.affine import AffinePairHMMs
+
+        return AffinePairHMMs(
+            joint=laws.joint[None],
+            insertion=laws.insertion[None],
+            open=np.array([laws.open]),
+            extend=np.array([laws.extend]),
+            continuation=np.array([laws.continuation]),
+            alphabet=context.alphabet,
+        )
+
+    def _start(self, X: Sequences, context: Context) -> tuple[Laws, float | None]:
+        """Return what parameters and data say without EM, and the scale of the matrix."""
+        alphabet = context.alphabet
+        assert alphabet is not None
+        if self.joint is not None:
+            found = given_joint(self.joint, alphabet)
+        else:
+            found = joint_of(self._scores, self.scale, self.background, alphabet, _composition(X, alphabet))
+        scale = found.scale if self.scale is None else float(self.scale)
+        match = found.joint.sum(axis=1)
+        insertion = match if self.insertion is None else given_law("insertion", self.insertion, alphabet, zeros=True)
+        opened, extended = (self._gap(kind, scale) for kind in ("open", "extend"))
+        goes_on = self.continuation
+        if goes_on is None:
+            goes_on = _continuation(X, opened, extended)
+        return Laws(found.joint, insertion, opened, extended, float(goes_on), alphabet.membership), found.scale
+
+    def _gap(self, kind: str, scale: float | None) -> float:
+        """Return the probability that a gap begins, or goes on."""
+        probability, cost = getattr(self, f"{kind}_probability"), getattr(self, f"gap_{kind}")
+        if probability is not None:
+            return float(probability)
+        if cost is None:
+            return float(np.exp(-HALF_BIT * DEFAULT_COSTS[kind]))
+        assert scale is not None
+        return float(np.exp(-scale * cost))
+
+    def _climb(self, start: Laws, X: Sequences, y: Any) -> Climb:
+        otherwise = "give n_iter=0 to learn nothing from pairs"
+        pairs = drawn_pairs(X, y, int(self.n_pairs), seed_of(self.random_state), otherwise)
+        learn = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
+        found = climb_pairs(start, X, pairs, learn, float(self.prior_strength), int(self.n_iter), float(self.tol))
+        if not found.converged and self.tol > 0:
+            warnings.warn(
+                f"EM stopped after n_iter = {self.n_iter} iterations, before it converged: raise n_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
+        """Raise: a pair HMM is a law of pairs, and one sequence says nothing about it."""
+        self._fit_accepted(X, context)
+
+    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
+        raise TypeError(
+            "a pair HMM is one model that all sequences share, and is not fitted to each: use fit, or a kernel under a "
+            "shared model, mc.Marginalization(mc.PairHMM.affine(...)) or mc.Fisher(...)"
+        )
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of every sequence by itself under the model that ``fit`` made."""
+        check_is_fitted(self, "model_")
+        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
+
+
+def _composition(X: Sequences, alphabet: Alphabet) -> Floats:
+    """Return the frequencies of letters, and one more letter that is spread evenly, so that none is impossible."""
+    k = len(alphabet)
+    counts = np.bincount(X.values, minlength=alphabet.n_codes)[:k] + 1.0 / k
+    return np.asarray(counts / counts.sum())
+
+
+def _continuation(X: Sequences, opened: float, extended: float) -> float:
+    """Return the probability of one more match that makes the mean length of the data about that of the model.
+
+    The mean number of matches is rounded to a power of two, which moves log kernels by a fraction of one: so the folds
+    of a search have the same model, and share their pairs.
+    """
+    inserted = opened / (1.0 - extended)
+    matches = (float(np.mean(X.lengths)) - inserted) / (1.0 + inserted)
+    if matches <= 0:
+        return LEAST_CONTINUATION
+    matches = 2.0 ** round(np.log2(matches))
+    return max(matches / (1.0 + matches), LEAST_CONTINUATION)

@@ -1,0 +1,319 @@
+"""Pair hidden Markov models with silent emissions: one hidden trajectory that writes two strings (MK-5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, as_float, namespace, to_numpy
+from mercer._batch import Batch
+from mercer.data import Alphabet, Sequences
+from mercer.families._family import is_whole, random_generator
+from mercer.families._simplex import check_sums
+from mercer.families.categorical import Categoricals
+from mercer.models._inference import read
+from mercer.models._pairs.elimination import check_trajectories
+from mercer.models._pairs.from_pairs import split_pair_emissions
+from mercer.models._pairs.trajectories import draw_strings
+from mercer.models._pairs.visits_expectations import pair_matches, tables_of
+from mercer.models._pairs.visits_operand import VisitsOperand
+from mercer.models._pairs.visits_single import Parameters, sequence_log_prob, sequence_scores
+from mercer.models._scores.weighted import check_parametrization
+
+if TYPE_CHECKING:
+    from mercer.models._pairs.matches import Matches
+    from mercer.models.pairhmm_estimator import PairHMM
+
+
+class PairHMMs(Batch):
+    r"""A batch of pair hidden Markov models: a hidden trajectory that every string of a pair follows.
+
+    A trajectory begins in a state, moves on and ends. Every visit of a state gives a symbol or nothing to each string,
+    to every one by itself. Strings are of any length, the empty one too.
+
+    Parameters
+    ----------
+    initial : array of shape (N, n)
+        Probabilities of the first state.
+    transition : array of shape (N, n, n)
+        ``transition[..., i, j]`` is the probability of going from i to j.
+    stop : array of shape (N, n)
+        Probability that the trajectory ends after a state; with its row of ``transition`` it sums to one.
+    emission : Categoricals of shape (N, n)
+        Law of the symbol that a visit gives, where it gives one.
+    silent : array of shape (N, n)
+        Probability that a visit gives nothing, to each string by itself.
+    empty : array of shape (N,), default=None
+        Probability of a trajectory without a visit; with ``initial`` it sums to one. None is 0.
+
+    Notes
+    -----
+    With h the trajectory, shared and hidden,
+
+    .. math:: \kappa(s, t) = \sum_h P(h)\,P(s \mid h)\,P(t \mid h)
+
+    (MK-5): a probability of pairs of strings, and positive semi-definite. Visits that give nothing to both are
+    eliminated exactly; then one step per pair of positions, :math:`O(|s|\,|t|\,n^2)`, in memory
+    :math:`O(|s| + |t|)`. Ambiguity codes are summed over what they may be, on each side by itself. The recursions are
+    compiled for the CPU: gradients do not flow through them.
+
+    One state makes the strings depend on each other all the same, because they share the number of visits:
+    :math:`\kappa(s, t) \ne P(s)\,P(t)`.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> model = mc.PairHMMs(
+    ...     initial=[[1.0, 0.0]],
+    ...     transition=[[[0.6, 0.2], [0.3, 0.5]]],
+    ...     stop=[[0.2, 0.2]],
+    ...     emission=mc.Categoricals([[[0.9, 0.1], [0.2, 0.8]]], alphabet="ab"),
+    ...     silent=[[0.1, 0.3]],
+    ... )
+    >>> np.exp(model.log_prob(["ab", ""])).round(4)
+    array([[0.0416, 0.0228]])
+    >>> np.exp(model.shared_history(mc.Sequences(["ab", "b"], alphabet="ab")).alone()).round(4)
+    array([0.0111, 0.002 ])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "stop": 1, "silent": 1, "empty": 0}
+    _parts: ClassVar[dict[str, int]] = {"emission": 1}
+
+    initial: Array
+    transition: Array
+    stop: Array
+    silent: Array
+    empty: Array
+    emission: Categoricals
+
+    def __init__(self, initial: Any, transition: Any, stop: Any, emission: Any, silent: Any, empty: Any = None) -> None:
+        initial, transition, stop, silent = map(as_float, (initial, transition, stop, silent))
+        batch, n = tuple(initial.shape[:-1]), int(initial.shape[-1]) if len(initial.shape) else 0
+        if empty is None:
+            empty = namespace(initial).zeros_like(initial[..., 0]) if n else initial
+        empty = as_float(empty)
+        shapes = {"transition": (*batch, n, n), "stop": (*batch, n), "silent": (*batch, n), "empty": batch}
+        given = {"initial": initial, "transition": transition, "stop": stop, "silent": silent, "empty": empty}
+        if n == 0:
+            raise ValueError(f"initial has shape {tuple(initial.shape)}: its last axis holds the n >= 1 states")
+        for name, shape in shapes.items():
+            if tuple(given[name].shape) != shape:
+                raise ValueError(
+                    f"{name} has shape {tuple(given[name].shape)}: for initial of shape {tuple(initial.shape)} give "
+                    f"{shape}"
+                )
+        if not isinstance(emission, Categoricals):
+            raise TypeError(
+                f"emission is a {type(emission).__name__}: give the symbols of the states as mc.Categoricals(...)"
+            )
+        if emission.shape != (*batch, n):
+            raise ValueError(f"emission has shape {emission.shape}: give one distribution per state, {(*batch, n)}")
+        plain = {name: to_numpy(values) for name, values in given.items()}
+        for name, values in plain.items():
+            _check_probabilities(values, name)
+        first, steps, dtype = plain["initial"], plain["transition"], plain["initial"].dtype
+        check_sums(first.sum(axis=-1) + plain["empty"], dtype, "initial with empty")
+        check_sums(steps.sum(axis=-1) + plain["stop"], dtype, "transition with stop")
+        for c in np.ndindex(*batch):
+            where = f" of model {c[0] if len(c) == 1 else c}" if batch != (1,) and batch else ""
+            check_trajectories(first[c], steps[c], plain["stop"][c], plain["silent"][c], where)
+        self._freeze(**given, emission=emission)
+
+    @classmethod
+    def from_pair_emissions(
+        cls, initial: Any, transition: Any, stop: Any, pair: Any, alphabet: Any, empty: Any = None
+    ) -> Self:
+        """Read a model whose states emit pairs of symbols, where it is a kernel.
+
+        Parameters
+        ----------
+        initial, transition, stop, empty : array
+            As those of the class.
+        pair : array of shape (N, n, k + 1, k + 1)
+            Probability that a state gives a symbol to the first string and a symbol to the second; the last index is
+            "nothing". Given the state, the two strings have to be independent and alike: the table is the outer product
+            of one law with itself. Any other table raises with the reason: such models need not be positive
+            semi-definite, and the textbook's match and insert states are not.
+        alphabet : Alphabet, str or iterable
+            The k symbols.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> law = np.array([0.5, 0.3, 0.2])  # a, b, nothing
+        >>> pair = np.outer(law, law)[None, None]
+        >>> mc.PairHMMs.from_pair_emissions([[1.0]], [[[0.5]]], [[0.5]], pair, "ab").silent
+        array([[0.2]])
+        """
+        silent, probability = split_pair_emissions(pair, Alphabet.of(alphabet))
+        return cls(initial, transition, stop, Categoricals(probability, alphabet), silent, empty)
+
+    # -- what it is --------------------------------------------------------------------------------------
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The symbols."""
+        return self.emission.alphabet
+
+    @property
+    def dimension(self) -> int:
+        """Number of symbols."""
+        return self.emission.dimension
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return int(self.initial.shape[-1])
+
+    @property
+    def n_parameters(self) -> Floats:
+        """Free parameters of every model, ``(N,)``; probabilities that are zero count as impossible, not as free."""
+        first = np.sum(to_numpy(self.initial) > 0, axis=-1) + (to_numpy(self.empty) > 0) - 1
+        steps = np.sum(to_numpy(self.transition) > 0, axis=-1) + (to_numpy(self.stop) > 0) - 1
+        silent = to_numpy(self.silent)
+        inner = np.sum((silent > 0) & (silent < 1), axis=-1)
+        return np.asarray(first + steps.sum(axis=-1) + inner + self.n_states * self.emission.n_parameters)
+
+    def estimator(self) -> PairHMM:
+        """Return the estimator that knows what strings of these models look like."""
+        from mercer.models.pairhmm_estimator import PairHMM
+
+        return PairHMM(n_states=self.n_states, alphabet=self.alphabet)
+
+    # -- pairs of strings --------------------------------------------------------------------------------
+
+    def shared_history(self, X: Any) -> VisitsOperand:
+        """Prepare strings for the marginalisation kernel of a model of shape (1,) (MK-5).
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
+        >>> coin = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> strings = coin.shared_history(mc.Sequences(["a", "b", "ab"], alphabet="ab"))
+        >>> np.exp(strings.pair(strings))
+        array([[0.125   , 0.125   , 0.      ],
+               [0.125   , 0.125   , 0.      ],
+               [0.      , 0.      , 0.015625]])
+        """
+        return VisitsOperand(tables_of(self._only("a shared history")), read(self.emission, X))
+
+    def matches(self, first: Any, second: Any) -> Matches:
+        """Posterior probabilities that symbols of two strings come from the same visit, of a model of shape (1,).
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.98, 0.02], [0.02, 0.98]]], alphabet="ab")
+        >>> model = mc.PairHMMs([[1.0, 0.0]], [[[0.5, 0.4], [0.4, 0.5]]], [[0.1, 0.1]], emission, [[0.1, 0.1]])
+        >>> model.matches("abb", "ab").probability.round(2)
+        array([[0.97, 0.  ],
+               [0.02, 0.48],
+               [0.  , 0.51]])
+        """
+        from mercer.models._pairs.matches import Matches, read_pair
+
+        s, t = read_pair(self.alphabet, first, second)
+        both = Sequences._make(np.concatenate([s, t]), np.array([0, len(s), len(s) + len(t)]), self.alphabet, None)
+        probability, log_kernel = pair_matches(self._only("matches"), both)
+        return Matches.of_codes(s, t, probability, log_kernel, self.alphabet)
+
+    def _only(self, what: str) -> Parameters:
+        """Return the one model."""
+        if self.shape != (1,):
+            raise ValueError(f"{what} is asked of one model, and these have shape {self.shape}: use p[3:4]")
+        return Parameters.of(self, 0)
+
+    # -- single strings ----------------------------------------------------------------------------------
+
+    def log_prob(self, X: Any) -> Floats:
+        """Log probability of every string under every model, ``(N, M)``: the sum of the kernel over the other string.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M strings. Ambiguity codes are summed over.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
+        >>> np.exp(mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]]).log_prob(["", "a", "ab"]))
+        array([[0.    , 0.25  , 0.0625]])
+        """
+        self._require_axis()
+        X = read(self.emission, X)
+        rows = [sequence_log_prob(Parameters.of(self, c), X) for c in range(len(self))]
+        return np.stack(rows) if rows else np.empty((0, len(X)))
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better."""
+        X = read(self.emission, X)
+        total = self.log_prob(X).sum(axis=1)
+        return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
+        """Fisher scores of every string under every model, ``(N, M, P)`` (FK-7).
+
+        The blocks of P: the beginning (n + 1, last the empty trajectory); the steps (n rows of n + 1, last the end);
+        the symbols of every state; the logits of ``silent`` (n).
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            M strings.
+        parametrization : {"logit", "weight"}, default="logit"
+            Probabilities by their logits, or by unnormalised weights at the normalised point; ``silent`` always by its
+            logit.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
+        >>> model = mc.PairHMMs([[1.0]], [[[0.5]]], [[0.5]], fair, silent=[[0.0]])
+        >>> model.sequence_scores(["aab"])[0, 0]
+        array([ 0. ,  0. ,  0.5, -0.5,  0.5, -0.5,  0. ])
+        """
+        check_parametrization(parametrization)
+        self._require_axis()
+        X = read(self.emission, X)
+        return np.stack([sequence_scores(self, c, X, parametrization) for c in range(len(self))])
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        states = range(self.n_states)
+        steps = [name for i in states for name in [*(f"transition[{i}, {j}]" for j in states), f"stop[{i}]"]]
+        emitted = [f"emission[{i}].{name}" for i in states for name in self.emission.score_names()]
+        return [*(f"initial[{i}]" for i in states), "empty", *steps, *emitted, *(f"silent[{i}]" for i in states)]
+
+    def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
+        """Draw ``size`` strings from every model; they end by themselves.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> fair = mc.Categoricals([[[0.5, 0.5]]], alphabet="ab")
+        >>> mc.PairHMMs([[1.0]], [[[0.8]]], [[0.2]], fair, silent=[[0.1]]).sample(3, random_state=1)
+        [Sequences(3 sequences of symbols from ab, lengths 3 to 8)]
+        """
+        return [strings for (strings,) in self._drawn(size, random_state, 1)]
+
+    def sample_pairs(self, size: int = 1, random_state: Any = None) -> list[tuple[Sequences, Sequences]]:
+        """Draw ``size`` pairs of strings from every model; string i of both sides shares trajectory i."""
+        return [(first, second) for first, second in self._drawn(size, random_state, 2)]
+
+    def _drawn(self, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
+        self._require_axis()
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of strings, 0 or more")
+        rng = random_generator(random_state)
+        return [draw_strings(Parameters.of(self, c), self.alphabet, int(size), copies, rng) for c in range(len(self))]
+
+
+def _check_probabilities(values: Floats, name: str) -> None:
+    """Raise unless all numbers are probabilities."""
+    bad = np.argwhere(~((values >= 0) & (values <= 1 + 1e-6)))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        raise ValueError(f"{name} at index {where} is {values[where]}: give a probability, from 0 to 1")

@@ -1,0 +1,347 @@
+"""Hidden trees as a batch: probabilities of what the leaves show, scores, samples, and shared histories (MK-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, as_float, beside, logsumexp, namespace, safe_log, to_numpy
+from mercer._batch import Batch
+from mercer.data import Alphabet
+from mercer.families._family import Family, is_whole, random_generator
+from mercer.families._simplex import checked_probability, drawn
+from mercer.models._scores.weighted import check_parametrization
+from mercer.models._tree.checks import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
+from mercer.models._tree.layout import newick_of
+from mercer.models._tree.messages import Edges, evidence_at, inside_of
+from mercer.models._tree.scores import Member, score_names, tree_scores
+
+if TYPE_CHECKING:
+    from mercer.models.tree_estimator import HiddenTree
+
+
+class HiddenTrees(Family):
+    r"""A batch of trees with hidden states at their internal nodes, which show symbols at their leaves.
+
+    A datum is what the L leaves show: the presence of a gene in L genomes, one column of an alignment, L answers. It is
+    a row of L codes 0 .. A-1, NaN where a leaf was not observed.
+
+    Parameters
+    ----------
+    parent : array of int of shape (..., V)
+        The node above every internal node, in preorder: -1 for the root, which comes first, then smaller numbers; -2
+        for padding at the end.
+    root : array of shape (..., S)
+        Probabilities of the root's state.
+    transition : array of shape (..., V, S, S)
+        ``transition[..., v, a, b]``: probability that node v is in state b where its parent is in a. That of the
+        root is not used.
+    leaf_parent : array of int of shape (..., L)
+        The internal node above every leaf.
+    leaf : array of shape (..., L, S, A)
+        ``leaf[..., l, a, k]``: probability that leaf l shows symbol k where the node above it is in state a.
+    pruning : array of shape (...), default=None
+        Probability, at every internal node, that two data share no hidden state below it; None is 0. Matters for the
+        kernel alone.
+    leaves : sequence of L str, default=None
+        Names of the leaves; None is "0", "1", ...
+    alphabet : Alphabet, "dna", ... or None, default=None
+        Of the symbols. Its ambiguity codes are codes too, and are summed over what they may be.
+
+    Notes
+    -----
+    Two data that share all hidden states have the kernel (MK-6)
+
+    .. math:: m_v(a) = \prod_{j} \sum_b P_j(b \mid a)\, m_j(b) \prod_{l} P_l(s_l \mid a) P_l(t_l \mid a), \qquad
+              \kappa(s, t) = \sum_a P(a)\, m_{root}(a)
+
+    over the internal children j and the leaves l of v.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> flip = [[0.9, 0.1], [0.1, 0.9]]
+    >>> trees = mc.HiddenTrees(
+    ...     parent=[[-1, 0]],
+    ...     root=[[0.5, 0.5]],
+    ...     transition=[[np.eye(2), flip]],
+    ...     leaf_parent=[[1, 1, 0]],
+    ...     leaf=[[flip, flip, flip]],
+    ...     leaves=["human", "chimp", "mouse"],
+    ... )
+    >>> np.exp(trees.log_prob([[1, 1, 1], [1, 1, 0], [1, 0, 1], [1, np.nan, np.nan]])).round(4)
+    array([[0.333, 0.077, 0.045, 0.5  ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {
+        "parent": 1,
+        "root": 1,
+        "transition": 3,
+        "leaf_parent": 1,
+        "leaf": 3,
+        "pruning": 0,
+    }
+    _shared: ClassVar[tuple[str, ...]] = ("leaves", "alphabet")
+
+    parent: Floats
+    root: Array
+    transition: Array
+    leaf_parent: Floats
+    leaf: Array
+    pruning: Array
+    leaves: tuple[str, ...]
+    alphabet: Alphabet | None
+
+    def __init__(
+        self,
+        parent: Any,
+        root: Any,
+        transition: Any,
+        leaf_parent: Any,
+        leaf: Any,
+        pruning: Any = None,
+        leaves: Sequence[str] | None = None,
+        alphabet: Any = None,
+    ) -> None:
+        root = checked_probability(root, "root")
+        transition = checked_probability(transition, "transition")
+        leaf = checked_probability(leaf, "leaf")
+        above, leaf_above = to_numpy(parent), to_numpy(leaf_parent)
+        check_shapes(root, transition, leaf, above, leaf_above)
+        check_nodes(above, leaf_above)
+        if pruning is None:
+            pruning = beside(root, np.zeros(tuple(root.shape[:-1])), root.dtype)
+        pruning = as_float(pruning)
+        check_pruning(pruning, tuple(root.shape[:-1]))
+        names = check_leaves(leaves, int(leaf.shape[-3]))
+        symbols = None if alphabet is None else Alphabet.of(alphabet)
+        if symbols is not None and len(symbols) != leaf.shape[-1]:
+            raise ValueError(f"leaf has {leaf.shape[-1]} symbols, and the alphabet {symbols.describe()} {len(symbols)}")
+        self._freeze(
+            parent=above.astype(np.int64),
+            root=root,
+            transition=transition,
+            leaf_parent=leaf_above.astype(np.int64),
+            leaf=leaf,
+            pruning=pruning,
+            leaves=names,
+            alphabet=symbols,
+        )
+
+    def __repr__(self) -> str:
+        return f"HiddenTrees(shape={self.shape}, n_states={self.n_states}, n_leaves={self.dimension})"
+
+    # -- what it is made of --------------------------------------------------------------------------------
+
+    @property
+    def dimension(self) -> int:
+        """Number of leaves."""
+        return int(self.leaf.shape[-3])
+
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return int(self.root.shape[-1])
+
+    @property
+    def n_symbols(self) -> int:
+        """Number of symbols that leaves show."""
+        return int(self.leaf.shape[-1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one tree whose edges are all different."""
+        s, edges = self.n_states, int(self.parent.shape[-1]) - 1
+        return s - 1 + edges * s * (s - 1) + self.dimension * s * (self.n_symbols - 1)
+
+    def estimator(self) -> HiddenTree:
+        """Return the estimator that knows what data of these trees look like."""
+        from mercer.models.tree_estimator import HiddenTree
+
+        parent = self.parent.reshape(-1, self.parent.shape[-1])[0]
+        tree = newick_of(parent, self.leaf_parent.reshape(-1, self.dimension)[0], self.leaves)
+        emission = None
+        if self.n_symbols != self.n_states:
+            emission = np.full((self.n_states, self.n_symbols), 1 / self.n_symbols)
+        return HiddenTree(tree, self.n_states, emission=emission, alphabet=self.alphabet, leaves=self.leaves)
+
+    def _check_alike(self, other: Batch) -> None:
+        """Trees of different shapes may meet; leaves, states and symbols must be the same."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        assert isinstance(other, HiddenTrees)
+        for name in ("leaves", "alphabet", "n_states", "n_symbols"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(f"two batches of HiddenTrees differ in {name}: {mine} and {theirs}")
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Join batches; smaller trees are padded with nodes that lead nowhere."""
+        if not batches:
+            raise ValueError("HiddenTrees.concat needs at least one batch")
+        for other in batches[1:]:
+            batches[0]._check_alike(other)
+        largest = max(int(b.parent.shape[-1]) for b in batches)
+        padded = [b._padded(largest) for b in batches]
+        first = padded[0]
+        fields = {
+            name: namespace(getattr(first, name)).concat([getattr(b, name) for b in padded], axis=0)
+            for name in cls._arrays
+        }
+        return cls._make(**fields, leaves=first.leaves, alphabet=first.alphabet)
+
+    def _padded(self, n: int) -> Self:
+        extra = n - int(self.parent.shape[-1])
+        if extra == 0:
+            return self
+        lead = self.shape
+        eyes = beside(self.transition, np.broadcast_to(np.eye(self.n_states), (*lead, extra, *(self.n_states,) * 2)))
+        xp = namespace(self.transition)
+        return self._make(
+            parent=np.concatenate([self.parent, np.full((*lead, extra), -2)], axis=-1),
+            root=self.root,
+            transition=xp.concat([self.transition, xp.astype(eyes, self.transition.dtype)], axis=-3),
+            leaf_parent=self.leaf_parent,
+            leaf=self.leaf,
+            pruning=self.pruning,
+            leaves=self.leaves,
+            alphabet=self.alphabet,
+        )
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        alphabet = shared["alphabet"]
+        shared = shared | {"alphabet": None if alphabet is None else Alphabet.from_header(alphabet)}
+        return super()._unpack_fields(arrays, shared, prefix)
+
+    # -- data ------------------------------------------------------------------------------------------------
+
+    def _sets(self) -> Floats:
+        """Which symbols every code stands for, ``(C, A)``; the last code is a leaf that was not observed."""
+        if self.alphabet is None:
+            return np.concatenate([np.eye(self.n_symbols), np.ones((1, self.n_symbols))])
+        return np.asarray(self.alphabet.membership)
+
+    def _codes(self, x: Any) -> Floats:
+        """Codes of points ``(T, L)`` as whole numbers, the last one for NaN."""
+        x = to_numpy(as_float(x))
+        if x.ndim != 2 or x.shape[1] != self.dimension:
+            raise ValueError(f"points have shape {x.shape}: give (T, {self.dimension}), a column for every leaf")
+        n_codes = len(self._sets())
+        check_codes(x, self.leaves, n_codes - 1, self.n_symbols)
+        return np.where(np.isnan(x), n_codes - 1, x).astype(np.int64)
+
+    def _coded(self, leaf: Array) -> Array:
+        """Probability of every code, ``(L, S, A) -> (L, S, C)``; that of the last one is exactly 1."""
+        xp = namespace(leaf)
+        sets = beside(leaf, self._sets()[:-1].T, leaf.dtype)
+        return xp.concat([leaf @ sets, xp.ones_like(leaf[..., :1])], axis=-1)
+
+    def _evidence(self, member: int, codes: Floats) -> list[Array]:
+        """Log evidence at the internal nodes of one member of a flat batch, arrays ``(S, T)``."""
+        log_leaf = safe_log(self._coded(self.leaf[member, ...]))
+        return evidence_at(self.parent[member], self.leaf_parent[member], log_leaf, codes)
+
+    # -- capabilities ----------------------------------------------------------------------------------------
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every point, ``(*B, n) x (T, L) -> (*B, n, T)``; NaN is marginalised."""
+        codes, flat, xp = self._codes(x), self.reshape(-1), namespace(self.root)
+        rows = []
+        for i in range(len(flat)):
+            inside, _ = inside_of(flat.parent[i], Edges.of(flat.transition[i, ...]), flat._evidence(i, codes))
+            rows.append(logsumexp(safe_log(flat.root[i, ...])[:, None] + inside[0], axis=0))
+        return xp.reshape(xp.stack(rows), (*self.shape, codes.shape[0]))
+
+    def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
+        """Scores of every point, ``(*B, n, T, P)``: root, edges, leaves (FK-7); 0 where a leaf was not observed.
+
+        Parameters
+        ----------
+        x : array of shape (T, L)
+            Points. One that every member excludes raises; one that only some exclude has the score 0 in these.
+        parametrization : {"logit", "weight"}, default="logit"
+            FK-0.
+        """
+        flat = self.reshape(-1)
+        logs, scores = flat._scores(x, parametrization)
+        impossible = np.flatnonzero(np.isneginf(logs).all(axis=0))
+        if len(impossible):
+            raise ValueError(
+                f"point {impossible[0]} has probability zero under the tree, and no score: give the tree noisy leaves, "
+                "as in emission=0.01, or no branches of length 0"
+            )
+        return beside(self.root, scores.reshape(*self.shape, *scores.shape[1:]), self.root.dtype)
+
+    def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
+        """Scores as `fisher_scores`, of a batch of shape ``(n,)`` with NumPy; 0 where a point is impossible."""
+        self._require_axis()
+        return self._scores(x, parametrization)[1]
+
+    def _scores(self, x: Any, parametrization: str) -> tuple[Floats, Floats]:
+        """Log probabilities ``(n, T)`` and scores ``(n, T, P)`` of a flat batch."""
+        check_parametrization(parametrization)
+        codes = self._codes(x)
+        found = [tree_scores(self._member(i), codes, parametrization) for i in range(len(self))]
+        return np.stack([logs for logs, _ in found]), np.stack([rows for _, rows in found])
+
+    def _member(self, i: int) -> Member:
+        root, transition, leaf = (
+            to_numpy(getattr(self, name)[i, ...]).astype(np.float64) for name in ("root", "transition", "leaf")
+        )
+        sets = self._sets().copy()
+        sets[-1] = 0.0
+        coded = np.concatenate([leaf @ sets[:-1].T, np.ones((*leaf.shape[:2], 1))], axis=-1)
+        return Member(self.parent[i], self.leaf_parent[i], root, transition, leaf, coded, sets)
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        symbols = range(self.n_symbols) if self.alphabet is None else self.alphabet.symbols
+        return score_names(self.n_states, int(self.parent.shape[-1]), self.leaves, [str(s) for s in symbols])
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` points from every member, ``(*B, size, L)``: codes of symbols, as floats."""
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
+        rng, flat = random_generator(random_state), self.reshape(-1)
+        out = np.empty((len(flat), size, self.dimension))
+        for i in range(len(flat)):
+            steps, shown = (np.cumsum(to_numpy(part[i, ...]), axis=-1) for part in (flat.transition, flat.leaf))
+            states = [drawn(np.cumsum(to_numpy(flat.root[i, ...]))[None], rng.random(size))]
+            for v in range(1, flat.parent.shape[1]):
+                above = states[max(int(flat.parent[i, v]), 0)]  # padding has no children: its state is never read
+                states.append(drawn(steps[v][above], rng.random(size)))
+            for leaf, v in enumerate(flat.leaf_parent[i]):
+                out[i, :, leaf] = drawn(shown[leaf][states[v]], rng.random(size))
+        return out.reshape(*self.shape, size, self.dimension)
+
+    def shared_history(self, x: Any) -> Any:
+        """Return the operand of the marginalization kernel: log kernels of pairs of points ``(N, L)`` (MK-6).
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> flip = [[0.9, 0.1], [0.1, 0.9]]
+        >>> star = mc.HiddenTrees([[-1]], [[0.5, 0.5]], [[np.eye(2)]], [[0, 0]], [[flip, flip]])
+        >>> operand = star.shared_history([[0, 0], [1, 1]])
+        >>> np.exp(operand.pair(operand)).round(4)
+        array([[0.3281, 0.0081],
+               [0.0081, 0.3281]])
+        """
+        from mercer.models._history.operand import history_operand
+
+        if self.shape != (1,):
+            raise ValueError(f"a shared history needs one tree, a batch of shape (1,), not {self.shape}: use p[3:4]")
+        codes, xp = self._codes(x), namespace(self.root)
+        kept = int(np.sum(self.parent[0] >= -1))
+        evidence = xp.stack(self._evidence(0, codes)[:kept])  # (V, S, N)
+        return history_operand(
+            self.parent[0][:kept],
+            self.transition[0, :kept, ...],
+            self.root[0, ...],
+            xp.permute_dims(evidence, (2, 0, 1)),
+            pruning=float(to_numpy(self.pruning)[0]),
+        )

@@ -1,0 +1,294 @@
+"""The estimator of hidden trees: a tree in Newick notation, laws of change along its edges, and their fit by EM."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._array import Floats
+from mercer.data import Alphabet
+from mercer.families._estimator import Context, Estimator
+from mercer.families._family import is_number, is_whole
+from mercer.models._fitting.iterative import check_whole
+from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
+from mercer.models._tree.layout import Layout, layout_of
+from mercer.models._tree.newick import Tree, parse_newick
+from mercer.models._tree.parameters import Parameters, emission_of, start_of
+from mercer.models._tree.reading import read_profiles
+from mercer.models.mixture import Mixtures
+from mercer.models.tree import HiddenTrees
+
+LEARNABLE = ("root", "edges", "emission", "weights")
+
+_parsed = lru_cache(maxsize=32)(parse_newick)
+"""Trees are immutable, and a fit asks for its own several times."""
+
+
+class HiddenTree(Estimator):
+    r"""Fit a tree with hidden states at its internal nodes to what its leaves show.
+
+    Parameters
+    ----------
+    tree : str or list of str
+        The tree in Newick notation, such as ``"((human:1,chimp:1):1,mouse:2);"``. Several trees with the same leaves
+        are topologies of which one is true; then the model is a mixture of them.
+    n_states : int, default=2
+        Number of hidden states S.
+    transition : array of shape (S, S), dict or None, default=None
+        Probabilities of change ``[a, b]`` from a parent's state a to a child's b: one matrix for all edges, or a
+        dictionary from the name of the child to its matrix, with None as the name of all others.
+    rate : array of shape (S, S), "equal" or None, default=None
+        Rates of change per unit of branch length, rows that sum to zero; "equal" makes one change per unit of length,
+        to every other state alike. None is "equal" where all branches have lengths and no transition is given; without
+        lengths, an edge keeps its state with probability 0.9.
+    root : array of shape (S,) or None, default=None
+        Probabilities of the root's state. None: where the rate leads in the long run, or evenly.
+    emission : None, float or array of shape (S, A), default=None
+        What a leaf shows of its state: the state itself, another one with this probability (noise, evenly spread), or
+        one of A symbols with these probabilities.
+    alphabet : Alphabet, "dna", iterable of symbols or None, default=None
+        Of the symbols, where data are strings; symbol k stands for state k unless emission is a matrix.
+    weights : array of shape (K,) or None, default=None
+        Probabilities of several trees; None is evenly.
+    pruning : float, default=0.0
+        Probability, at every internal node, that two data go separate ways below it. Matters for the kernel alone.
+    learn : tuple of "root", "edges", "emission", "weights", default=("root", "edges")
+        What ``fit`` learns; the rest stays as given.
+    tied : bool or None, default=None
+        Whether all edges share what is learned of them. None: they share the rate, or the one transition matrix, that
+        they start from; edges that were given one by one are learned one by one. False: every edge has its own matrix.
+    n_iter : int, default=100
+        Largest number of iterations; with 0 the model is used as given.
+    tol : float, default=1e-6
+        Stop when the objective per datum grows by no more; 0 makes ``n_iter`` iterations always.
+    smoothing : float, default=1.0
+        How many observations the start counts for in every row of probabilities (or jumps, from every state) that is
+        learned. So nothing becomes impossible that was possible at the start.
+    leaves : sequence of str or None, default=None
+        Order of the columns of data that have no names; None is the order in the (first) tree.
+
+    Attributes
+    ----------
+    model_ : HiddenTrees of shape (1,), or Mixtures of them
+        What ``fit`` learned.
+    leaves_ : tuple of str
+        Names of the leaves, in the order of columns.
+    rate_ : ndarray of shape (S, S)
+        The rates, where edges have rates.
+    objective_ : ndarray of shape (n_iter_,)
+        Log probability of the data plus the log prior (up to a constant) before every iteration; it never decreases.
+    n_iter_ : int
+        Iterations that were made.
+    converged_ : bool
+        Whether the fit converged before ``n_iter``; True with ``n_iter=0``.
+
+    Notes
+    -----
+    The model of MK-6, whose leaf law is that of the edge above the leaf, then of the emission. With rates the fit is
+    the exact EM of a chain in continuous time: expected jumps by expected times. Data are rows with a column for every
+    leaf: numbers 0 .. A-1, NaN where a leaf was not observed; a table with the leaves as column names, in any order;
+    strings with a symbol for every leaf, and an alphabet.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> tree = mc.HiddenTree("((human:1,chimp:1):1,mouse:2);", n_iter=0)
+    >>> X = np.array([[1, 1, 0], [1, 1, 1], [0, 0, np.nan]])
+    >>> tree.fit(X).model_
+    HiddenTrees(shape=(1,), n_states=2, n_leaves=3)
+    >>> tree.score_samples(X).round(3)
+    array([-2.062, -2.061, -1.368])
+    """
+
+    def __init__(
+        self,
+        tree: Any,
+        n_states: int = 2,
+        transition: Any = None,
+        rate: Any = None,
+        root: Any = None,
+        emission: Any = None,
+        alphabet: Any = None,
+        weights: Any = None,
+        pruning: float = 0.0,
+        learn: Any = ("root", "edges"),
+        tied: bool | None = None,
+        n_iter: int = 100,
+        tol: float = 1e-6,
+        smoothing: float = 1.0,
+        leaves: Any = None,
+    ) -> None:
+        self.tree = tree
+        self.n_states = n_states
+        self.transition = transition
+        self.rate = rate
+        self.root = root
+        self.emission = emission
+        self.alphabet = alphabet
+        self.weights = weights
+        self.pruning = pruning
+        self.learn = learn
+        self.tied = tied
+        self.n_iter = n_iter
+        self.tol = tol
+        self.smoothing = smoothing
+        self.leaves = leaves
+
+    # -- parameters ----------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_whole("n_states", self.n_states)
+        if not is_whole(self.n_iter, 0):
+            raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; 0 uses the model as given")
+        if not is_number(self.tol) or self.tol < 0:
+            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
+        if not is_number(self.smoothing) or self.smoothing < 0:
+            raise ValueError(f"smoothing = {self.smoothing!r}: give a number of observations, 0 or more")
+        if not is_number(self.pruning) or not 0 <= self.pruning <= 1:
+            raise ValueError(f"pruning = {self.pruning!r}: give a probability, from 0 to 1")
+        if not (self.tied is None or isinstance(self.tied, bool | np.bool_)):
+            raise ValueError(f"tied = {self.tied!r}: give True, False or None")
+        unknown = [what for what in self._learned() if what not in LEARNABLE]
+        if unknown:
+            raise ValueError(f"learn holds {unknown[0]!r}: give some of {', '.join(map(repr, LEARNABLE))}")
+        if "emission" in self._learned() and self.emission is None and self.n_iter:
+            raise ValueError(
+                "learn holds 'emission', and emission=None says that leaves show their state: give emission=0.05, say"
+            )
+        n_symbols = self._n_symbols()
+        if self.alphabet is not None and len(Alphabet.of(self.alphabet)) != n_symbols:
+            known = Alphabet.of(self.alphabet)
+            raise ValueError(
+                f"the alphabet {known.describe()} has {len(known)} symbols, and leaves show {n_symbols}: give "
+                f"n_states={len(known)}, or emission of shape {(int(self.n_states), len(known))}"
+            )
+        start_of(self, self._layouts())
+
+    def _learned(self) -> tuple[str, ...]:
+        return (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
+
+    def _n_symbols(self) -> int:
+        return int(emission_of(self.emission, int(self.n_states)).shape[1])
+
+    def _alphabet(self) -> Alphabet | None:
+        return None if self.alphabet is None else Alphabet.of(self.alphabet)
+
+    def _trees(self) -> list[Tree]:
+        texts = [self.tree] if isinstance(self.tree, str) else self.tree
+        if not isinstance(texts, list | tuple) or not texts:
+            raise TypeError(f"tree = {self.tree!r}: give a string in Newick notation, such as '((A,B),C);', or a list")
+        return [_parsed(text) for text in texts]
+
+    def _leaves(self, trees: list[Tree]) -> tuple[str, ...]:
+        known = trees[0].leaves
+        if self.leaves is None:
+            return known
+        if sorted(self.leaves) != sorted(known):
+            raise ValueError(f"leaves = {list(self.leaves)!r} are not those of the tree, {list(known)!r}: give these")
+        return tuple(self.leaves)
+
+    def _layouts(self) -> tuple[Layout, ...]:
+        trees = self._trees()
+        leaves = self._leaves(trees)
+        return tuple(layout_of(tree, leaves) for tree in trees)
+
+    # -- data ----------------------------------------------------------------------------------------------
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Floats:
+        """Turn ``X`` into a matrix of codes, a column for every leaf; NaN where one was not observed."""
+        owner = self if owner is None else owner
+        return read_profiles(X, self._leaves(self._trees()), self._n_symbols(), self._alphabet(), owner, reset)
+
+    def context(self, X: Any) -> Context:
+        """Return the number of leaves and the alphabet."""
+        return Context(dimension=X.shape[1], alphabet=self._alphabet())
+
+    def shared_context(self, X: Any) -> Context:
+        """Return ``context(X)``."""
+        return self.context(X)
+
+    # -- the fit -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        self.leaves_ = self._leaves(self._trees())
+        found = self._climbed(X)
+        self.model_ = self._batch(found.parameters)
+        self.__dict__.pop("rate_", None)
+        if found.parameters.kind == "rate":
+            self.rate_ = found.parameters.edges[0]
+        self.objective_, self.converged_ = found.objective, found.converged
+        self.n_iter_ = len(found.objective)
+        return self
+
+    def fit_each(self, X: Any, context: Context | None = None) -> Any:
+        """Refuse: one datum says what every leaf shows once, from which no tree is learned."""
+        raise TypeError(
+            "HiddenTree is one model of all data, and a datum shows every leaf only once: use fit, and compare data by "
+            "mc.Marginalization or mc.Fisher"
+        )
+
+    def _fit_accepted(self, X: Any, context: Context) -> Any:
+        return self.fit_each(X, context)
+
+    def _fit_shared(self, X: Any, context: Context) -> Any:
+        return self._batch(self._climbed(X).parameters)
+
+    def _climbed(self, X: Floats) -> Fitted:
+        start = start_of(self, self._layouts())
+        if self.n_iter == 0:
+            return Fitted(start, np.empty(0), True)
+        sets = self._sets()
+        codes, count, first = distinct(X, len(sets) - 1)
+        impossible = first[np.isneginf(log_probabilities(start, codes, sets))]
+        if len(impossible):
+            raise ValueError(
+                f"row {impossible.min()} has probability zero under the tree that the fit starts from: give noisy "
+                "leaves, as in emission=0.01, or a start without zeros"
+            )
+        found = fit_trees(
+            start, codes, count, sets, self._learned(), int(self.n_iter), float(self.tol), float(self.smoothing)
+        )
+        if not found.converged and self.tol > 0 and self.n_iter > 1:
+            warnings.warn(
+                f"EM stopped after n_iter = {self.n_iter} iterations, before the tree converged: raise n_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _sets(self) -> Floats:
+        """Which symbols codes stand for; the last one, not observed, counts for none."""
+        n, alphabet = self._n_symbols(), self._alphabet()
+        sets = np.eye(n + 1, n) if alphabet is None else np.array(alphabet.membership)
+        sets[-1] = 0.0
+        return sets
+
+    def _batch(self, found: Parameters) -> HiddenTrees | Mixtures:
+        leaves = self._leaves(self._trees())
+        trees = HiddenTrees.concat(
+            [
+                HiddenTrees(
+                    parent=layout.parent[None],
+                    root=member.root[None],
+                    transition=member.transition[None],
+                    leaf_parent=layout.leaf_parent[None],
+                    leaf=member.leaf[None],
+                    pruning=[float(self.pruning)],
+                    leaves=leaves,
+                    alphabet=self._alphabet(),
+                )
+                for layout, member in zip(found.layouts, members_of(found, self._sets()), strict=True)
+            ]
+        )
+        return trees if len(trees) == 1 else Mixtures(found.weights[None], trees.reshape(1, len(trees)))

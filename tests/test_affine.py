@@ -1,0 +1,414 @@
+"""Affine pair HMMs against enumeration of matches, sums of mass, and a plain recursion in logarithms."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from contract import KernelContract
+from mercer.data import Alphabet, Sequences
+from mercer.gram import _engine
+from mercer.kernels.marginalization import Marginalization
+from mercer.models._pairs.affine_range import scaling32, scaling64
+from mercer.models.affine import AffinePairHMMs
+
+PROBABILITY = st.floats(0.01, 0.95)
+
+
+def model(k=2, seed=0, open=0.1, extend=0.4, continuation=0.8, sharp=1.0, zeros=False, alphabet=None):
+    """A random model whose joint comes from hidden letters; ``sharp`` makes these differ."""
+    rng = np.random.default_rng(seed)
+    emission = rng.random((k, k)) ** sharp
+    if zeros:
+        emission = np.where(rng.random((k, k)) < 0.5, 0.0, emission) + np.eye(k)
+    emission /= emission.sum(axis=0)
+    joint = (emission * rng.dirichlet(np.full(k, 5.0))) @ emission.T
+    insertion = rng.dirichlet(np.full(k, 5.0))
+    return AffinePairHMMs([joint], [insertion], [open], [extend], [continuation], alphabet=alphabet)
+
+
+def numbers(p):
+    return p.joint[0], p.insertion[0], float(p.open[0]), float(p.extend[0]), float(p.continuation[0])
+
+
+def codes(strings, p):
+    return Sequences.from_codes([np.asarray(s, dtype=int) for s in strings], p.alphabet)
+
+
+def words(k, longest):
+    return [w for n in range(longest + 1) for w in itertools.product(range(k), repeat=n)]
+
+
+def log_kernel(p, left, right=None, precision="float64"):
+    right = left if right is None else right
+    return p.shared_history(codes(left, p), precision).pair(p.shared_history(codes(right, p), precision))
+
+
+# -- slow truths --------------------------------------------------------------------------------------------
+
+
+def by_matches(p, s, t):
+    """Add up all sets of matches, each with the probabilities of its runs (MK-5b, the definition)."""
+    joint, q, o, e, c = numbers(p)
+
+    def runs(word, matched):
+        ends = [-1, *matched, len(word)]
+        pieces = [word[a + 1 : b] for a, b in itertools.pairwise(ends)]
+        return np.prod([np.prod(q[list(w)]) * o * (1 - e) * e ** (len(w) - 1) if w else 1 - o for w in pieces])
+
+    total = 0.0
+    for count in range(min(len(s), len(t)) + 1):
+        for i in itertools.combinations(range(len(s)), count):
+            for j in itertools.combinations(range(len(t)), count):
+                letters = np.prod([joint[s[a], t[b]] for a, b in zip(i, j, strict=True)])
+                total += (1 - c) * c**count * letters * runs(s, i) * runs(t, j)
+    return total
+
+
+def in_logs(p, s, t):
+    """The three recursions of MK-5b as they are printed, in logarithms, one antidiagonal at a time."""
+    joint, q, o, e, c = numbers(p)
+    s, t = np.asarray(s, dtype=int), np.asarray(t, dtype=int)
+    n, m = len(s), len(t)
+    with np.errstate(divide="ignore"):
+        pair, letter, opened, extended, o_, e_, match = map(np.log, (joint, q, o, e, 1 - o, 1 - e, c))
+    never = np.full(n + 1, -np.inf)
+    (M, X, Y), before = (never.copy(), never, never), (never, never, never)
+    M[0] = 0.0  # cell (i, d - i) of antidiagonal d stands at i
+    add = np.logaddexp
+    for d in range(1, n + m + 1):
+        rows = np.arange(max(0, d - m), min(n, d) + 1)
+        up, left, inner = rows[rows > 0], rows[rows < d], rows[(rows > 0) & (rows < d)]
+        m_new, x_new, y_new = never.copy(), never.copy(), never.copy()
+        a = inner - 1
+        reached = add(add(2 * o_ + before[0][a], e_ + o_ + before[1][a]), e_ + before[2][a])
+        m_new[inner] = match + pair[s[a], t[d - inner - 1]] + reached
+        x_new[up] = letter[s[up - 1]] + add(opened + M[up - 1], extended + X[up - 1])
+        begun = opened + add(o_ + M[left], e_ + X[left])
+        y_new[left] = letter[t[d - left - 1]] + add(begun, extended + Y[left])
+        before, (M, X, Y) = (M, X, Y), (m_new, x_new, y_new)
+    return np.log1p(-c) + add(add(2 * o_ + M[n], e_ + o_ + X[n]), e_ + Y[n])
+
+
+def alone(p, s):
+    """Probability of one string: a chain of matches and insertions, without the other string."""
+    joint, q, o, e, c = numbers(p)
+    single = joint.sum(axis=0)
+    M, X = 1.0, 0.0
+    for a in s:
+        M, X = c * single[a] * ((1 - o) * M + (1 - e) * X), q[a] * (o * M + e * X)
+    return (1 - c) * ((1 - o) * M + (1 - e) * X)
+
+
+def textbook(s, t, joint, q, delta, epsilon, tau):
+    """The pair HMM of the textbooks: a match, an insertion in s, or one in t."""
+    n, m = len(s), len(t)
+    M, X, Y = np.zeros((3, n + 1, m + 1))
+    M[0, 0] = 1.0
+    for i in range(n + 1):
+        for j in range(m + 1):
+            if i and j:
+                closed = (1 - epsilon - tau) * (X[i - 1, j - 1] + Y[i - 1, j - 1])
+                M[i, j] = joint[s[i - 1], t[j - 1]] * ((1 - 2 * delta - tau) * M[i - 1, j - 1] + closed)
+            if i:
+                X[i, j] = q[s[i - 1]] * (delta * M[i - 1, j] + epsilon * X[i - 1, j])
+            if j:
+                Y[i, j] = q[t[j - 1]] * (delta * M[i, j - 1] + epsilon * Y[i, j - 1])
+    return tau * (M[n, m] + X[n, m] + Y[n, m])
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_short_strings_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    p = model(seed=seed, **dict(zip(("open", "extend", "continuation"), rng.uniform(0.02, 0.95, 3), strict=True)))
+    strings = words(2, 4)
+    truth = np.array([[by_matches(p, s, t) for t in strings] for s in strings])
+    assert_allclose(np.exp(log_kernel(p, strings)), truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("open", "extend", "continuation"), [(0.0, 0.4, 0.8), (0.1, 0.0, 0.8), (0.1, 0.4, 0.0)])
+def test_limits_by_enumeration(open, extend, continuation):
+    p = model(open=open, extend=extend, continuation=continuation)
+    strings = words(2, 3)
+    truth = np.array([[by_matches(p, s, t) for t in strings] for s in strings])
+    got = log_kernel(p, strings)
+    assert_array_equal(np.isneginf(got), truth == 0)
+    assert_allclose(np.exp(got), truth, rtol=1e-12)
+    if open == 0.0:  # without gaps, only strings of one length have a history in common
+        lengths = np.array([len(s) for s in strings])
+        assert_array_equal(np.isfinite(got), lengths[:, None] == lengths)
+
+
+def test_letters_that_are_never_inserted_or_never_matched():
+    joint = np.array([[0.6, 0.0, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 0.0]])
+    p = AffinePairHMMs([joint], [[0.5, 0.0, 0.5]], [0.2], [0.3], [0.7])
+    strings = words(3, 3)
+    truth = np.array([[by_matches(p, s, t) for t in strings] for s in strings])
+    got = log_kernel(p, strings)
+    assert_array_equal(np.isneginf(got), truth == 0)
+    assert_allclose(np.exp(got), truth, rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(open=PROBABILITY, extend=PROBABILITY, continuation=PROBABILITY, seed=st.integers(0, 100))
+def test_positive_semidefinite_and_symmetric(open, extend, continuation, seed):
+    p = model(seed=seed, open=open, extend=extend, continuation=continuation, sharp=4.0, zeros=seed % 3 == 0)
+    logs = log_kernel(p, words(2, 5))
+    assert_allclose(logs, logs.T, rtol=1e-12)
+    half = np.diag(logs) / 2
+    K = np.exp(logs - half[:, None] - half)
+    assert np.linalg.eigvalsh((K + K.T) / 2)[0] > -1e-12
+
+
+def test_the_textbook_form_is_not_positive_semidefinite():
+    strings = words(2, 5)
+    joint, q = np.array([[0.45, 0.05], [0.05, 0.45]]), np.array([0.5, 0.5])
+    K = np.array([[textbook(s, t, joint, q, 0.45, 0.5, 0.01) for t in strings] for s in strings])
+    scale = np.sqrt(np.diag(K))
+    assert np.linalg.eigvalsh(joint)[0] > 0
+    assert np.linalg.eigvalsh(K / scale[:, None] / scale)[0] < -1
+    p = AffinePairHMMs([joint], [q], [0.45], [0.5], [0.95])
+    logs = log_kernel(p, strings)
+    assert np.linalg.eigvalsh(np.exp(logs - np.diag(logs)[:, None] / 2 - np.diag(logs) / 2))[0] > -1e-12
+
+
+def test_total_mass_is_one():
+    """A missing symbol stands for all, so n of them for all strings of length n."""
+    p = model(k=3, open=0.3, extend=0.5, continuation=0.4)
+    everything = [[p.alphabet.missing] * n for n in range(120)]
+    assert_allclose(np.exp(log_kernel(p, everything)).sum(), 1.0, rtol=1e-12)
+
+
+def test_row_sums_are_probabilities_of_single_strings():
+    p = model(k=3, open=0.3, extend=0.5, continuation=0.4, seed=2)
+    everything = [[p.alphabet.missing] * n for n in range(150)]
+    strings = [*words(3, 3), *np.random.default_rng(0).integers(0, 3, (5, 20))]
+    rows = np.exp(log_kernel(p, strings, everything)).sum(axis=1)
+    assert_allclose(rows, [alone(p, s) for s in strings], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("letters", "parameters"),
+    [
+        (20, {}),
+        (20, {"open": 0.01, "extend": 0.9, "continuation": 0.99, "sharp": 8.0}),
+        (4, {"open": 0.6, "extend": 0.05, "continuation": 0.9}),
+        (4, {"extend": 1e-6}),
+        (4, {"open": 1e-12}),
+        (4, {"open": 1e-12, "extend": 1e-6, "zeros": True}),
+        (4, {"open": 0.5, "extend": 0.999, "continuation": 1e-9, "zeros": True}),
+        (4, {"open": 0.999, "extend": 1e-4, "continuation": 0.999}),
+        (4, {"open": 0.0, "zeros": True}),
+        (4, {"extend": 0.0}),
+        (4, {"continuation": 0.0}),
+    ],
+)
+def test_any_lengths_against_logarithms(letters, parameters):
+    p = model(k=letters, seed=3, **parameters)
+    rng = np.random.default_rng(0)
+    core = rng.integers(0, letters, 60)
+    strings = [rng.integers(0, letters, n) for n in (0, 1, 7, 8, 9, 31, 100, 300)]
+    # A long gap first and matches later: the best path is far from the rows' largest numbers.
+    strings += [core, np.r_[rng.integers(0, letters, 140), core], np.r_[core, rng.integers(0, letters, 140)]]
+    truth = np.array([[in_logs(p, s, t) for t in strings] for s in strings])
+    for got in (log_kernel(p, strings), log_kernel(p, strings).T):
+        assert not np.isnan(got).any()
+        assert_allclose(got, truth, rtol=1e-10, atol=1e-12)
+    assert_allclose(p.shared_history(codes(strings, p)).alone(), np.diag(truth), rtol=1e-10)
+    # Rounding of float32 adds up along a path: half a unit in each of a few operations per letter.
+    assert_allclose(log_kernel(p, strings, precision="float32"), truth, atol=1e-4)
+
+
+@pytest.mark.parametrize("parameters", [{"open": 0.02, "extend": 0.7, "continuation": 0.99}, {"extend": 1e-6}])
+def test_long_strings(parameters):
+    p = model(k=4, seed=1, sharp=3.0, **parameters)
+    rng = np.random.default_rng(0)
+    shared, rest = rng.integers(0, 4, 1500), rng.integers(0, 4, (2, 1500))
+    strings = [np.r_[rest[0], shared], np.r_[shared, rest[1]], rng.integers(0, 4, 10)]
+    truth = [in_logs(p, strings[i], strings[j]) for i, j in ((0, 1), (2, 0))]
+    got = log_kernel(p, strings)
+    assert_allclose([got[0, 1], got[2, 0]], truth, rtol=1e-10)
+    assert_allclose(got, got.T, rtol=1e-12)
+
+
+def test_strings_of_five_thousand_letters_do_not_underflow():
+    p = model(k=20, seed=1, sharp=3.0, open=0.05, extend=0.5, continuation=0.99)
+    strings = np.random.default_rng(0).integers(0, 20, (2, 5000))
+    got = log_kernel(p, [*strings, strings[0][:10]])
+    assert np.isfinite(got).all()
+    assert_allclose(got[2, 1], in_logs(p, strings[0][:10], strings[1]), rtol=1e-10)
+    assert got[0, 0] > got[0, 1]
+
+
+def test_ambiguity_codes_are_sums_over_what_they_stand_for():
+    p = model(k=4, seed=5, alphabet=Alphabet.of("dna"))
+    strings = ["ACGT", "NRA", "TYN", "G"]
+    readings = {"N": "ACGT", "R": "AG", "Y": "CT"}
+    plain = [["".join(w) for w in itertools.product(*(readings.get(a, a) for a in s))] for s in strings]
+    got = np.exp(p.shared_history(strings).pair(p.shared_history(strings)))
+    for i, left in enumerate(plain):
+        for j, right in enumerate(plain):
+            values = p.shared_history(left).pair(p.shared_history(right))
+            assert_allclose(got[i, j], np.exp(values).sum(), rtol=1e-12)
+
+
+# -- float32 ------------------------------------------------------------------------------------------------
+
+
+def test_float32_does_again_what_left_its_range():
+    """Forty matches of a rare letter grow faster than what float32 has room for."""
+    joint = np.diag([0.999, 0.001])
+    p = AffinePairHMMs([joint], [[0.999, 0.001]], [0.1], [0.2], [0.9])
+    strings = [np.ones(40, int), np.zeros(40, int), np.r_[np.zeros(20, int), np.ones(20, int)]]
+    operand = p.shared_history(codes(strings, p), "float32")
+    assert [s.precision for s in operand.recursion.scalings] == ["float32", "float64"]
+    assert operand.recursion.scalings[0].answers(operand.lengths, operand.lengths).all()
+    assert not np.isfinite(operand._in_lanes(operand, operand.recursion.scalings[0])[0, 0])
+    exact, got = log_kernel(p, strings), operand.pair(operand)
+    assert got[0, 0] == exact[0, 0]
+    assert_allclose(got, exact, atol=1e-4)
+    assert not np.array_equal(got, exact)
+
+
+def test_extreme_parameters_never_take_the_lanes():
+    assert scaling64(match=1e200, gap=1.0) is None
+    assert scaling64(match=1.0, gap=1e-150) is None
+    assert scaling32(match=1.0, gap=1e-30, typical=1.0) is None
+    narrow = scaling32(match=1e4, gap=0.1, typical=10.0)
+    assert_array_equal(narrow.answers(np.array([10, 100_000]), np.array([10])), [[True], [False]])
+    assert not scaling64(1.0, 1.0).answers(np.array([10]), np.array([1 << 21])).any()
+
+
+# -- the same bits ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_pair_has_the_same_bits_whatever_its_neighbours(precision):
+    p = model(k=20, seed=1)
+    rng = np.random.default_rng(0)
+    strings = [rng.integers(0, 20, n) for n in rng.integers(0, 90, 40)]
+    operand = p.shared_history(codes(strings, p), precision)
+    whole = operand.pair(operand)
+    rows, columns = rng.permutation(40)[:9], rng.permutation(40)[:13]
+    assert_array_equal(operand[rows].pair(operand[columns]), whole[np.ix_(rows, columns)])
+    for j in range(0, 40, 7):
+        assert_array_equal(operand[3:5].pair(operand[j : j + 1]), whole[3:5, j : j + 1])
+    assert_array_equal(operand.alone(), np.diag(whole))
+    assert_array_equal(operand[rows].alone(), np.diag(whole)[rows])
+
+
+def test_threads_do_not_change_a_bit():
+    p = model(k=20, seed=1)
+    rng = np.random.default_rng(0)
+    strings = codes([rng.integers(0, 20, n) for n in rng.integers(0, 120, 150)], p)
+    operand = p.shared_history(strings)
+    matrices = []
+    for jobs in (1, 2):
+        with mc.config(n_jobs=jobs):
+            matrices.append(_engine.fill(lambda a, b: a.pair(b), operand))
+    assert_array_equal(*matrices)
+    assert_allclose(matrices[0], operand.pair(operand), rtol=1e-12)
+
+
+class TestMarginalization(KernelContract):
+    """The kernel's shared battery."""
+
+    def kernel(self):
+        return Marginalization(model(k=3, seed=4, alphabet="abc"))
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return ["".join(rng.choice(list("abc"), size)) for size in rng.integers(1, 12, n)]
+
+    def other_data(self, seed, n):
+        return None  # the model is given, and with it the alphabet
+
+    def truth(self, X):
+        p = self.kernel().model
+        strings = [p.alphabet.encode(x) for x in X]
+        return np.exp([[in_logs(p, s, t) for t in strings] for s in strings])
+
+
+# -- the batch ----------------------------------------------------------------------------------------------
+
+
+def test_batch(tmp_path):
+    p = AffinePairHMMs.concat([model(k=3, seed=s, alphabet="abc") for s in range(3)])
+    assert p.shape == (3,)
+    assert p.dimension == 3
+    assert p.n_parameters == 5 + 2 + 3
+    assert p[1].shape == ()
+    assert p.reshape(1, 3).open.shape == (1, 3)
+    p.save(tmp_path / "p.npz")
+    for again in (AffinePairHMMs.load(tmp_path / "p.npz"), pickle.loads(pickle.dumps(p)), p[[0, 1, 2]]):
+        assert again.digests() == p.digests()
+        assert again.alphabet == p.alphabet
+    assert len(set(p.digests())) == 3
+    assert not p.joint.flags.writeable
+
+
+def test_empty_data():
+    p = model()
+    none = p.shared_history(codes([], p))
+    assert none.pair(none).shape == (0, 0)
+    assert none.alone().shape == (0,)
+    assert none.tile_hint >= 16
+
+
+GOOD = {
+    "joint": [[[0.4, 0.1], [0.1, 0.4]]],
+    "insertion": [[0.5, 0.5]],
+    "open": [0.1],
+    "extend": [0.4],
+    "continuation": [0.8],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"joint": [[[0.5, 0.1], [0.1, 0.4]]]}, "joint at index .0,. sums to 1.1, not to one"),
+        ({"joint": [[[0.7, -0.1], [-0.1, 0.5]]]}, "joint at index .0, 0, 1. is -0.1: probabilities must be nonneg"),
+        (
+            {"joint": [[[0.5, 0.2], [0.1, 0.2]]]},
+            "joint at index .0, 0, 1. is 0.2, and at .0, 1, 0. 0.1: a match treats",
+        ),
+        ({"joint": [[[0.1, 0.4], [0.4, 0.1]]]}, "joint at index .0,. has the eigenvalue -0.3: no hidden letter"),
+        ({"joint": [[0.5, 0.5]]}, "joint has shape .1, 2.: its last two axes must hold k x k"),
+        ({"joint": [[[np.nan, 0.1], [0.1, 0.4]]]}, "joint at index .0, 0, 0. is nan"),
+        ({"insertion": [[0.5, 0.6]]}, "insertion at index .0,. sums to 1.1"),
+        ({"insertion": [[0.5, 0.25, 0.25]]}, "insertion has shape .1, 3.: a joint of shape .1, 2, 2. needs .1, 2."),
+        ({"open": [1.0]}, "open at index .0,. is 1.0: it must be a probability below 1"),
+        ({"extend": [-0.1]}, "extend at index .0,. is -0.1: it must be a probability below 1"),
+        ({"continuation": [np.nan]}, "continuation at index .0,. is nan: it must be a probability below 1"),
+        ({"open": [0.1, 0.2]}, "open has shape .2,.: a joint of shape .1, 2, 2. needs .1,."),
+        ({"alphabet": "abc"}, "joint has 2 rows for an alphabet of 3 symbols"),
+    ],
+)
+def test_bad_parameters(change, message):
+    with pytest.raises(ValueError, match=message):
+        AffinePairHMMs(**GOOD | change)
+
+
+def test_rounding_is_forgiven():
+    joint = np.outer([0.3, 0.7], [0.3, 0.7])  # of rank one: the smallest eigenvalue is zero, or -1e-17
+    assert AffinePairHMMs(**GOOD | {"joint": [joint]}).shape == (1,)
+    assert AffinePairHMMs(**GOOD | {"joint": np.asarray([joint], np.float32)}).shape == (1,)
+
+
+def test_bad_questions():
+    p = AffinePairHMMs(**GOOD, alphabet="ab")
+    with pytest.raises(ValueError, match=r"'c' at position 1, which is not in the alphabet ab"):
+        p.shared_history(["ab", "ac"])
+    with pytest.raises(ValueError, match="precision = 'float16': give 'float64' or 'float32'"):
+        p.shared_history(["ab"], precision="float16")
+    with pytest.raises(ValueError, match=r"one model is shared by all data, and this batch has shape \(2,\): use p"):
+        p[[0, 0]].shared_history(["ab"])

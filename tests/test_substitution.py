@@ -1,0 +1,244 @@
+"""Substitution matrices as joint laws of matched letters: published values, identities, and what is refused."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer.data import Alphabet
+from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul
+from mercer.models._pairs.substitution import _scores_of, given_joint, given_law, joint_of, natural_alphabet
+
+DNA, PROTEIN = Alphabet.of("dna"), Alphabet.of("protein")
+HALF_BIT, THIRD_BIT = np.log(2) / 2, np.log(2) / 3
+# Robinson and Robinson 1991, the background of BLAST.
+COUNTS = [7805, 5129, 4487, 5364, 1925, 4264, 6295, 7377, 2199, 5142, 9019, 5744, 2243, 3856, 5203, 7120, 5841, 1330]
+COUNTS += [3216, 6441]
+ROBINSON = {letter: count / sum(COUNTS) for letter, count in zip("ARNDCQEGHILKMFPSTWYV", COUNTS, strict=True)}
+
+
+@pytest.fixture
+def matrices():
+    pytest.importorskip("Bio")
+    from Bio.Align import substitution_matrices
+
+    return substitution_matrices
+
+
+class TestNamed:
+    @pytest.mark.parametrize(
+        ("name", "unit"),
+        [
+            ("BLOSUM45", THIRD_BIT),
+            ("BLOSUM50", THIRD_BIT),
+            ("BLOSUM62", HALF_BIT),
+            ("BLOSUM80", THIRD_BIT),
+            ("BLOSUM90", HALF_BIT),
+            ("PAM30", HALF_BIT),
+            ("PAM70", HALF_BIT),
+        ],
+    )
+    def test_printed_unit_and_own_marginals(self, matrices, name, unit):
+        found = joint_of(name, None, None, PROTEIN)
+        J, p = found.joint, found.joint.sum(axis=1)
+        assert found.scale == pytest.approx(unit, rel=1e-15)
+        assert J.sum() == pytest.approx(1, abs=1e-14)
+        assert np.array_equal(J, J.T)
+        assert np.linalg.eigvalsh(J)[0] > 1e-4
+        assert 0.005 < p.min() < p.max() < 0.13  # frequencies of amino acids
+        # Log odds over its own marginals are the scores, up to one constant.
+        array = matrices.load(name)
+        S = np.array([[array[a, b] for b in PROTEIN.symbols] for a in PROTEIN.symbols])
+        away = np.log(J / np.outer(p, p)) - unit * S
+        np.testing.assert_allclose(away, away[0, 0], atol=1e-12)
+        assert abs(away[0, 0]) < 0.1  # which is small: the matrix holds rounded log odds
+
+    def test_blast_lambda(self, matrices):
+        # BLAST prints lambda = 0.318 for BLOSUM62 without gaps, 0.3176 in Altschul et al. 1997.
+        found = karlin_altschul(_scores_of("BLOSUM62", PROTEIN).values, given_law("b", ROBINSON, PROTEIN))
+        assert found == pytest.approx(0.3176, abs=5e-5)
+
+    def test_implied_scale_solves_its_equation(self, matrices):
+        S = _scores_of("BLOSUM62", PROTEIN).values
+        u = implied_scale(S)
+        Y = np.linalg.inv(np.exp(u * S))
+        assert Y.sum() == pytest.approx(1, abs=1e-10)
+        assert (Y.sum(axis=1) > 0).all()
+        assert u == pytest.approx(0.3240, abs=5e-5)  # not ln 2 / 2 = 0.3466: scores are rounded
+        assert karlin_altschul(S, Y.sum(axis=1)) == pytest.approx(u, rel=1e-9)
+
+    def test_unit_of_a_matrix_without_header(self, matrices):
+        assert joint_of("GONNET1992", None, None, PROTEIN).scale == pytest.approx(np.log(10) / 10, abs=1e-3)
+
+    def test_pam250_takes_the_letters_of_the_data(self, matrices):
+        # Its implied background has negative entries.
+        assert implied_background(np.exp(THIRD_BIT * _scores_of("PAM250", PROTEIN).values)) is None
+        law = given_law("b", ROBINSON, PROTEIN)
+        found = joint_of("PAM250", None, None, PROTEIN, law)
+        S = _scores_of("PAM250", PROTEIN).values
+        expected = np.outer(law, law) * np.exp(THIRD_BIT * S)
+        np.testing.assert_allclose(found.joint, expected / expected.sum(), rtol=1e-12)
+        values = np.linalg.eigvalsh(found.joint)
+        assert 0 < values[0] < 1e-3 * values[-1]  # barely positive
+
+    def test_any_case(self, matrices):
+        assert np.array_equal(
+            joint_of("blosum62", None, None, PROTEIN).joint, joint_of("BLOSUM62", None, None, PROTEIN).joint
+        )
+
+    def test_rna_reads_dna(self, matrices):
+        rna = joint_of("NUC.4.4", None, None, Alphabet.of("rna")).joint
+        np.testing.assert_array_equal(rna, joint_of("NUC.4.4", None, None, DNA).joint)
+
+    def test_forms_agree(self, matrices):
+        array = matrices.load("BLOSUM50")
+        plain = np.array([[array[a, b] for b in PROTEIN.symbols] for a in PROTEIN.symbols])
+        pairs = {
+            (a, b): plain[i, j] for i, a in enumerate(PROTEIN.symbols) for j, b in enumerate(PROTEIN.symbols[: i + 1])
+        }
+        truth = joint_of("BLOSUM50", THIRD_BIT, None, PROTEIN).joint
+        for form in (array, plain, plain.tolist(), pairs):
+            np.testing.assert_array_equal(joint_of(form, THIRD_BIT, None, PROTEIN).joint, truth)
+        assert joint_of(array, None, None, PROTEIN).scale == THIRD_BIT  # the header travels with the array
+
+    def test_alphabets(self, matrices):
+        assert natural_alphabet("BLOSUM62") == PROTEIN
+        assert natural_alphabet(matrices.load("PAM30")) == PROTEIN
+        assert natural_alphabet("nuc.4.4") == DNA
+        assert natural_alphabet((2, -3)) is None
+        assert natural_alphabet(np.eye(4)) is None
+        assert natural_alphabet({("a", "b"): 1}) is None
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(("match", "mismatch", "published"), [(1, -2, 1.33), (1, -3, 1.37), (5, -4, 0.192)])
+    def test_match_and_mismatch(self, match, mismatch, published):
+        found = joint_of((match, mismatch), None, None, DNA)
+        assert np.exp(found.scale * match) / 4 + 3 * np.exp(found.scale * mismatch) / 4 == pytest.approx(1, abs=1e-12)
+        assert found.scale == pytest.approx(published, abs=0.006)
+        np.testing.assert_allclose(found.joint.sum(axis=1), 0.25, rtol=1e-12)
+
+    @settings(max_examples=50, deadline=None)
+    @given(
+        k=st.integers(2, 6),
+        match=st.floats(-3, 3),
+        gap=st.floats(0.01, 5),
+        scale=st.floats(0.01, 3),
+        seed=st.integers(0, 99),
+    )
+    def test_match_and_mismatch_are_psd_at_any_scale(self, k, match, gap, scale, seed):
+        law = np.random.default_rng(seed).dirichlet(np.ones(k)) * 0.9 + 0.1 / k
+        J = joint_of((match, match - gap), scale, law, Alphabet("abcdef"[:k])).joint
+        assert np.linalg.eigvalsh(J)[0] > -1e-15
+        assert J.sum() == pytest.approx(1)
+
+    @settings(max_examples=50, deadline=None)
+    @given(seed=st.integers(0, 10_000), scale=st.floats(0.05, 1))
+    def test_implied_background_is_the_marginal_at_any_scale(self, seed, scale):
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(5, 5))
+        S = np.round(-np.abs(A + A.T) + 8 * np.eye(5), 1)
+        law = implied_background(np.exp(scale * S))
+        found = joint_of(S, scale, None, Alphabet("abcde"), np.full(5, 0.2)) if law is not None else None
+        if found is not None:
+            np.testing.assert_allclose(found.joint.sum(axis=1), law, rtol=1e-9)
+
+    def test_background(self):
+        law = {"A": 0.1, "C": 0.2, "G": 0.3, "T": 0.4}
+        found = joint_of((2, -3), None, law, DNA)
+        q = np.array([0.1, 0.2, 0.3, 0.4])
+        S = np.full((4, 4), -3.0) + 5 * np.eye(4)
+        assert (np.outer(q, q) * np.exp(found.scale * S)).sum() == pytest.approx(1, abs=1e-12)  # lambda over it
+        np.testing.assert_allclose(found.joint, np.outer(q, q) * np.exp(found.scale * S), rtol=1e-12)
+
+    def test_large_scores_do_not_overflow(self):
+        J = joint_of((2000, -3000), 1.0, None, DNA).joint
+        np.testing.assert_allclose(J, np.eye(4) / 4)
+
+
+class TestRefused:
+    def test_no_scale_helps(self, matrices):
+        with pytest.raises(
+            ValueError, match=r"JONES at scale .*smallest eigenvalue -.*no scale helps, because 'A' with 'T'"
+        ):
+            joint_of("JONES", None, None, PROTEIN)
+
+    def test_larger_scale_helps(self, matrices):
+        with pytest.raises(ValueError, match="not positive semi-definite") as refused:
+            joint_of("PAM250", 0.2, None, PROTEIN)
+        scale = float(str(refused.value).split("scale=")[1].split(",")[0])
+        assert 0.2 < scale < 0.24
+        assert joint_of("PAM250", scale, None, PROTEIN).scale == scale
+
+    def test_no_natural_scale(self, matrices):
+        with pytest.raises(ValueError, match=r"FENG has no natural scale.*give scale="):
+            joint_of("FENG", None, None, PROTEIN)
+
+    def test_unknown_name(self, matrices):
+        with pytest.raises(ValueError, match=r"'BLOSUM63' is no matrix that Biopython knows; it has .*BLOSUM62"):
+            joint_of("BLOSUM63", None, None, PROTEIN)
+
+    def test_without_biopython(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "Bio", None)
+        monkeypatch.setitem(sys.modules, "Bio.Align", None)
+        with pytest.raises(ImportError, match=r"pip install 'mercer\[bio\]'"):
+            joint_of("BLOSUM62", None, None, PROTEIN)
+
+    def test_proteins_and_nucleotides(self, matrices):
+        with pytest.raises(
+            ValueError, match=r"BLOSUM62 scores amino acids, and the alphabet is ACGT \(dna\): .*'NUC.4.4'"
+        ):
+            joint_of("BLOSUM62", None, None, DNA)
+        with pytest.raises(ValueError, match=r"NUC.4.4 has no score of 'E'.*'BLOSUM62'"):
+            joint_of("NUC.4.4", None, None, PROTEIN)
+
+    @pytest.mark.parametrize(
+        ("substitution", "error", "message"),
+        [
+            ((1, 2), ValueError, r"\(1, 2\): give \(match, mismatch\) with a match above"),
+            (np.eye(3), ValueError, r"shape \(3, 3\), and the alphabet ACGT \(dna\) has 4 letters"),
+            (np.triu(np.ones((4, 4))), ValueError, "not symmetric: .*give"),
+            (np.full((4, 4), np.nan), ValueError, r"substitution\[0, 0\] = nan"),
+            ({("A", "A"): 1}, ValueError, r"no score of \('C', 'A'\)"),
+            ({("A", "A"): 1, ("A", "C"): 0, ("C", "A"): 1}, ValueError, "two scores, 0 and 1"),
+            (7, TypeError, "substitution = 7: give the name"),
+            ((1, 2, 3), TypeError, "give the name"),
+        ],
+    )
+    def test_bad_scores(self, substitution, error, message):
+        with pytest.raises(error, match=message):
+            joint_of(substitution, None, None, DNA)
+
+    @pytest.mark.parametrize("scale", [0, -1, "large", np.nan, np.inf])
+    def test_bad_scale(self, scale):
+        with pytest.raises(ValueError, match="scale = "):
+            joint_of((2, -3), scale, None, DNA)
+
+    @pytest.mark.parametrize(
+        ("law", "message"),
+        [
+            ([0.5, 0.5], r"shape \(2,\)"),
+            ([0.5, 0.5, 0, 0], "of 'G' is 0: give every letter a positive"),
+            ([0.5, 0.5, 0.5, 0.5], "sums to 2"),
+            ({"A": 1.0}, "no probability of 'C'"),
+        ],
+    )
+    def test_bad_background(self, law, message):
+        with pytest.raises(ValueError, match=f"background .*{message}"):
+            joint_of((2, -3), None, law, DNA)
+
+    @pytest.mark.parametrize(
+        ("joint", "message"),
+        [
+            (np.eye(3) / 3, r"shape \(3, 3\)"),
+            (np.eye(2), "sums to 2"),
+            ([[1.2, -0.1], [-0.1, 0.0]], r"joint\[0, 1\] = -0.1 is negative"),
+            ([[0.5, 0.3], [0.1, 0.1]], "not symmetric"),
+            ([[0.1, 0.4], [0.4, 0.1]], "smallest eigenvalue -0.3"),
+        ],
+    )
+    def test_bad_joint(self, joint, message):
+        with pytest.raises(ValueError, match=message):
+            given_joint(joint, Alphabet("ab"))

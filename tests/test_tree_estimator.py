@@ -1,0 +1,416 @@
+"""The estimator of hidden trees: its forms of data and parameters, its EM, and the kernels that use it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import expm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from contract import KernelContract
+from mercer.data import Sequences
+from mercer.kernels.fisher import Fisher
+from mercer.kernels.marginalization import Marginalization
+from mercer.models._tree.rates import changes, equal_rate, jumps_and_times, stationary_of
+from mercer.models.mixture import Mixtures
+from mercer.models.tree import HiddenTrees
+from mercer.models.tree_estimator import HiddenTree
+
+TREE = "((a:1,b:0.5)ab:0.7,(c:0.5,d:0.3)cd:1.2)top;"
+OTHER = "((a:1,c:0.5):0.7,(b:0.5,d:0.3):1.2);"
+RATE = np.array([[-0.3, 0.3], [0.8, -0.8]])
+FLIP = np.array([[0.9, 0.1], [0.3, 0.7]])
+
+
+def given(tree=TREE, **parameters):
+    """The model as given, whatever the data."""
+    estimator = HiddenTree(tree, n_iter=0, **parameters)
+    return estimator.fit(np.full((1, 4), np.nan)).model_
+
+
+def draws(n=600, seed=0, missing=0.0, **parameters):
+    x = given(**({"rate": RATE, "root": [0.6, 0.4]} | parameters)).sample(n, random_state=seed)[0]
+    x[np.random.default_rng(seed).random(x.shape) < missing] = np.nan
+    return x
+
+
+# -- rates -----------------------------------------------------------------------------------------------------
+
+
+def test_rates_become_probabilities():
+    model = given(rate=RATE)
+    assert_allclose(model.transition[0, 1], expm(0.7 * RATE), rtol=1e-12)
+    assert_allclose(model.transition[0, 2], expm(1.2 * RATE), rtol=1e-12)
+    assert_allclose(model.leaf[0], [expm(t * RATE) for t in (1, 0.5, 0.5, 0.3)], rtol=1e-12)
+    assert_allclose(model.root[0], [8 / 11, 3 / 11], rtol=1e-12)
+    assert_allclose(model.root[0] @ RATE, 0, atol=1e-12)
+    assert_allclose(given().leaf[0, 0], expm(equal_rate(2)), rtol=1e-12)
+    assert_allclose(stationary_of(equal_rate(4)), 0.25)
+
+
+def test_jumps_and_times_by_quadrature():
+    rng = np.random.default_rng(0)
+    rate = rng.random((3, 3))
+    np.fill_diagonal(rate, 0)
+    np.fill_diagonal(rate, -rate.sum(axis=1))
+    lengths, counts = np.array([0.4, 2.0]), rng.random((2, 3, 3)) * [[[100.0]], [[1.0]]]
+    jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
+    expected, (nodes, weights) = np.zeros((3, 3)), np.polynomial.legendre.leggauss(20)
+    for t, n in zip(lengths, counts, strict=True):
+        for u, w in zip((nodes + 1) * t / 2, weights * t / 2, strict=True):
+            expected += w * expm(rate * u).T @ (n / expm(rate * t)) @ expm(rate * (t - u)).T
+    assert_allclose(times, np.diag(expected), rtol=1e-9)
+    off = ~np.eye(3, dtype=bool)
+    assert_allclose(jumps[off], (rate * expected)[off], rtol=1e-9)
+    assert_allclose(times.sum(), (lengths * counts.sum(axis=(1, 2))).sum(), rtol=1e-12)
+
+
+# -- what is given ---------------------------------------------------------------------------------------------
+
+
+def test_one_matrix_for_all_edges():
+    model = given("((a,b),c,d);", transition=FLIP)
+    assert_array_equal(model.transition[0, 1], FLIP)
+    assert_array_equal(model.leaf[0], [FLIP] * 4)
+    assert_array_equal(model.root, [[0.5, 0.5]])
+    default = given("((a,b),c,d);", n_states=3)
+    assert_allclose(default.leaf[0, 0], [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]])
+
+
+def test_matrices_by_child():
+    model = given(transition={"ab": np.eye(2), "d": FLIP, None: np.full((2, 2), 0.5)})
+    assert_array_equal(model.transition[0, 1], np.eye(2))
+    assert_array_equal(model.leaf[0, 3], FLIP)
+    assert_array_equal(model.leaf[0, 0], np.full((2, 2), 0.5))
+
+
+def test_leaves_show_their_state_another_or_symbols():
+    assert_allclose(given(transition=FLIP, emission=0.2).leaf[0, 0], FLIP @ [[0.8, 0.2], [0.2, 0.8]])
+    table = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    assert_allclose(given(transition=FLIP, emission=table).leaf[0, 0], FLIP @ table)
+
+
+def test_topologies():
+    both = given([TREE, OTHER], weights=[0.7, 0.3], rate=RATE)
+    assert isinstance(both, Mixtures)
+    x = draws(20, missing=0.2)
+    order = [0, 2, 1, 3]  # the leaves of the second tree as columns of the first
+    expected = 0.7 * np.exp(given(rate=RATE).log_prob(x)) + 0.3 * np.exp(given(OTHER, rate=RATE).log_prob(x[:, order]))
+    assert_allclose(np.exp(both.log_prob(x)), expected, rtol=1e-12)
+
+
+def test_columns_in_any_order():
+    x = draws(20)
+    turned = HiddenTree(TREE, leaves=["d", "a", "b", "c"], rate=RATE, n_iter=0).fit(x[:, [3, 0, 1, 2]])
+    assert turned.leaves_ == ("d", "a", "b", "c")
+    assert_allclose(turned.score_samples(x[:, [3, 0, 1, 2]]), given(rate=RATE).log_prob(x)[0], rtol=1e-12)
+
+
+def test_the_estimator_of_a_batch_reads_its_data():
+    for model in (given(rate=RATE), given(emission=np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))):
+        reader = model.estimator()
+        x = model.sample(5, random_state=0)[0]
+        assert_array_equal(reader.accept(x), x)
+        again = reader.set_params(n_iter=0).fit(x)
+        assert again.leaves_ == model.leaves
+        assert_array_equal(again.model_.leaf_parent, model.leaf_parent)
+
+
+# -- data ------------------------------------------------------------------------------------------------------
+
+
+def test_forms_of_data():
+    pd = pytest.importorskip("pandas")
+    x = np.array([[0, 1, 1, 0], [1, 1, np.nan, 0]])
+    tree = HiddenTree(TREE, alphabet="01")
+    table = pd.DataFrame(x, columns=list("abcd"))[list("dbca")]
+    text = np.array([["0", "1", "1", "0"], ["1", "1", None, "0"]], dtype=object)
+    same = [
+        x, x.tolist(), table, pd.DataFrame(x), text, pd.DataFrame(text, columns=list("abcd")), text.tolist(),
+        Sequences(["0110", "11-0"], alphabet="01", unknown="missing"),
+    ]  # fmt: skip
+    for X in same:
+        found = clone(tree).accept(X, reset=True)
+        assert found.dtype == np.float64
+        assert_array_equal(found, x)
+    assert_array_equal(tree.accept(["0110"]), x[:1])
+    assert_array_equal(tree.accept(x[:1] == 1), x[:1])
+    assert_array_equal(tree.accept(np.array([["0", "1", "1", "0"]])), x[:1])
+
+
+def test_ambiguity_codes():
+    tree = HiddenTree("(x:1,y:1);", n_states=4, alphabet="dna", n_iter=0).fit(["AC"])
+    assert_allclose(tree.score_samples(["RC"]), np.logaddexp(*tree.score_samples(["AC", "GC"])), rtol=1e-12)
+    assert_allclose(tree.score_samples(["NN"]), 0, atol=1e-12)
+    learned = HiddenTree("(x:1,y:1);", n_states=4, alphabet="dna", tol=0, n_iter=15).fit(["AC", "RC", "GN", "TT"])
+    assert np.all(np.diff(learned.objective_) > -1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        ([[0, 1, 1]], r"the data have 3 columns, and the tree has 4 leaves \('a', 'b', 'c', 'd'\): give a column for"),
+        ([[0, 1, 1, 2]], "row 0 holds 2 at leaf 'd': give whole numbers from 0 to 1, the 2 symbols, or NaN"),
+        ([[0, 1, 1, 0], [0, -1, 1, 0]], "row 1 holds -1 at leaf 'b'"),
+        ([[0, 1, 0.5, 0]], r"row 0 holds 0\.5 at leaf 'c'"),
+        (["0110", "011"], r"sequence 1 has 3 symbols, and the tree has 4 leaves \('a', .* give one symbol for every"),
+        ([["0", "1", "1", "z"]], "row 0 holds 'z' at leaf 'd', which is not in the alphabet 01: put None where"),
+        ([[0, 1, 1, np.inf]], "first at row 0, column 3"),
+    ],
+)
+def test_data_refused(X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        HiddenTree(TREE, alphabet="01").fit(X)
+
+
+def test_tables_refused():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(np.zeros((2, 4)), columns=list("abce"))
+    with pytest.raises(ValueError, match="the data have no column for the leaf 'd': name the columns as the leaves"):
+        HiddenTree(TREE).fit(table)
+    table["d"] = 0.0
+    with pytest.raises(ValueError, match="the data have columns that are no leaves of the tree, 'e': leave them out"):
+        HiddenTree(TREE).fit(table)
+    with pytest.raises(TypeError, match="the data are symbols, and the tree has no alphabet: give alphabet='01'"):
+        HiddenTree(TREE).fit(["0110"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "sentence"),
+    [
+        ({"tree": "((a,b);"}, ValueError, "expected ',' or"),
+        ({"tree": 3}, TypeError, "tree = 3: give a string in Newick notation"),
+        ({"tree": [TREE, "((a,b),c);"]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
+        ({"tree": ["((a,b),c);", TREE]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
+        ({"n_states": 0}, ValueError, "n_states = 0"),
+        ({"n_iter": -1}, ValueError, "n_iter = -1: give a whole number, 0 or more"),
+        ({"tol": -1}, ValueError, "tol = -1"),
+        ({"smoothing": -1}, ValueError, "smoothing = -1"),
+        ({"pruning": 2}, ValueError, "pruning = 2: give a probability"),
+        ({"tied": "yes"}, ValueError, "tied = 'yes'"),
+        ({"learn": ("roots",)}, ValueError, "learn holds 'roots': give some of 'root', 'edges', 'emission', 'weights'"),
+        ({"learn": "emission"}, ValueError, r"emission=None says that leaves show their state: give emission=0\.05"),
+        ({"alphabet": "dna"}, ValueError, r"ACGT \(dna\) has 4 symbols, and leaves show 2: give n_states=4"),
+        ({"rate": RATE, "transition": FLIP}, ValueError, "both rate and transition are given"),
+        ({"rate": "fast"}, ValueError, "rate = 'fast': give 'equal'"),
+        ({"rate": FLIP}, ValueError, r"rate\[0\] sums to 1, not to zero: its diagonal entry must be -0\.1"),
+        ({"rate": -RATE}, ValueError, r"rate\[0, 1\] is -0\.3: rates of change are numbers, 0 or more"),
+        ({"rate": np.zeros((3, 3))}, ValueError, r"rate has shape \(3, 3\): for n_states = 2 give \(2, 2\)"),
+        ({"tree": "((a,b:1)x:1,c:1);", "rate": "equal"}, ValueError, "the branch above 'a' has no length"),
+        ({"transition": 2 * FLIP}, ValueError, "transition at index .* sums to 2"),
+        ({"transition": {"a": FLIP}}, ValueError, "no matrix for 5 edges of the tree, the first above 'ab'"),
+        ({"transition": {"zz": FLIP, None: FLIP}}, ValueError, "transition names 'zz', which the tree does not have"),
+        ({"transition": {None: FLIP}, "tied": True}, ValueError, "tied=True wants one matrix"),
+        ({"root": [1.0]}, ValueError, r"root has shape \(1,\): for n_states = 2 give \(2,\)"),
+        ({"weights": [0.5, 0.5]}, ValueError, r"weights has shape \(2,\): give one for every tree, \(1,\)"),
+        ({"emission": 1.5}, ValueError, r"emission = 1\.5: the probability of showing another state"),
+        ({"emission": np.ones((3, 1))}, ValueError, r"emission has shape \(3, 1\): for n_states = 2"),
+        ({"leaves": ["a", "b", "c"]}, ValueError, "are not those of the tree"),
+    ],
+)
+def test_parameters_refused(parameters, error, sentence):
+    with pytest.raises(error, match=sentence):
+        HiddenTree(**{"tree": TREE} | parameters).fit(np.zeros((2, 4)))
+
+
+def test_one_model_of_all_data():
+    with pytest.raises(TypeError, match=r"HiddenTree is one model of all data, .* mc.Marginalization or mc.Fisher"):
+        HiddenTree(TREE).fit_each(np.zeros((2, 4)))
+
+
+def test_clone():
+    tree = HiddenTree(TREE, rate=RATE, n_iter=3, learn=("edges",))
+    assert clone(tree).get_params()["n_iter"] == 3
+    assert clone(tree).get_params()["learn"] == ("edges",)
+
+
+# -- the fit ---------------------------------------------------------------------------------------------------
+
+FITS = {
+    "rate": {},
+    "a rate with zeros": {"rate": [[0.0, 0.0], [0.5, -0.5]], "root": [0.5, 0.5], "emission": 0.05},
+    "tied": {"transition": FLIP},
+    "free": {"tied": False},
+    "by child": {"transition": {None: FLIP}},
+    "noisy leaves": {"emission": 0.1, "learn": ("root", "edges", "emission")},
+    "topologies": {"tree": [TREE, OTHER], "learn": ("root", "edges", "weights")},
+    "free topologies": {"tree": [TREE, OTHER], "tied": False, "learn": ("edges", "weights")},
+    "nothing": {"learn": ()},
+}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("name", FITS)
+def test_em_never_goes_down(name, smoothing):
+    x = draws(200, missing=0.1)
+    fitted = HiddenTree(**{"tree": TREE} | FITS[name], tol=0, n_iter=25, smoothing=smoothing).fit(x)
+    assert fitted.n_iter_ == 25
+    assert np.all(np.diff(fitted.objective_) > -1e-9 * np.abs(fitted.objective_[0]))
+    assert np.isfinite(fitted.score_samples(x)).all()
+    if smoothing == 0 and name != "nothing":
+        assert fitted.score(x) * len(x) >= fitted.objective_[-1] - 1e-9
+        assert fitted.objective_[-1] > fitted.objective_[0] + 1
+
+
+def test_em_is_at_a_stationary_point():
+    """The gradient of the log probability, by the scores, vanishes along the edges that were learned."""
+    x = draws(300, missing=0.1)
+    fitted = HiddenTree(TREE, tied=False, smoothing=0, tol=0, n_iter=1500).fit(x)
+    scores = fitted.model_.fisher_scores(x)[0].sum(axis=0)
+    assert np.abs(scores).max() < 1e-2
+    start = HiddenTree(TREE, tied=False, n_iter=0).fit(x).model_.fisher_scores(x)[0].sum(axis=0)
+    assert np.abs(start).max() > 10
+
+
+def test_recovers_rates():
+    x = draws(20_000, missing=0.05)
+    fitted = HiddenTree(TREE, tol=1e-9, n_iter=500).fit(x)
+    assert fitted.converged_
+    assert_allclose(fitted.rate_, RATE, atol=0.04)
+    assert_allclose(fitted.model_.root[0], [0.6, 0.4], atol=0.05)
+
+
+def test_recovers_tied_probabilities():
+    x = draws(20_000, transition=FLIP, rate=None, root=[0.5, 0.5])
+    fitted = HiddenTree("((a,b),(c,d));", tol=1e-9, n_iter=2000, learn="edges").fit(x)
+    assert_allclose(fitted.model_.leaf[0, 0], FLIP, atol=0.02)
+
+
+def test_recovers_the_topology():
+    x = draws(4000)
+    fitted = HiddenTree([OTHER, TREE], learn=("root", "edges", "weights"), leaves=list("abcd"), tol=0, n_iter=60).fit(x)
+    assert fitted.model_.weights[0, 1] > 0.8
+
+
+def test_what_is_not_learned_stays():
+    x = draws(100)
+    fitted = HiddenTree(TREE, rate=RATE, root=[0.2, 0.8], learn="root", n_iter=5, tol=0).fit(x)
+    assert_array_equal(fitted.rate_, RATE)
+    assert not np.allclose(fitted.model_.root, [[0.2, 0.8]])
+    assert not hasattr(HiddenTree(TREE, transition=FLIP, n_iter=0).fit(x), "rate_")
+
+
+def test_order_and_copies_of_data():
+    x = draws(120, missing=0.1)
+    first = HiddenTree(TREE, tol=0, n_iter=5).fit(x).model_
+    assert HiddenTree(TREE, tol=0, n_iter=5).fit(x[::-1]).model_.digests() == first.digests()
+    twice = HiddenTree(TREE, tol=0, n_iter=5, smoothing=2.0).fit(np.concatenate([x, x])).model_
+    assert_allclose(twice.leaf, first.leaf, rtol=1e-9)
+
+
+def test_smoothing_keeps_what_is_possible():
+    x = np.zeros((50, 4))
+    bare = HiddenTree(TREE, tied=False, smoothing=0, tol=0, n_iter=200).fit(x).model_
+    kept = HiddenTree(TREE, tied=False, tol=0, n_iter=200).fit(x).model_
+    assert bare.log_prob([[1, 1, 1, 1]])[0, 0] < -100
+    assert kept.log_prob([[1, 1, 1, 1]])[0, 0] > -50
+    assert (kept.leaf > 1e-3).all()
+
+
+def test_says_what_went_wrong():
+    with pytest.warns(ConvergenceWarning, match="EM stopped after n_iter = 2 iterations, before the tree converged"):
+        HiddenTree(TREE, n_iter=2).fit(draws(100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HiddenTree(TREE, n_iter=500).fit(draws(100))
+    stiff = "((a:0,b:0):1,(c:1,d:1):1);"
+    with pytest.raises(ValueError, match="row 1 has probability zero under the tree that the fit starts from"):
+        HiddenTree(stiff).fit([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]])
+    assert HiddenTree(stiff, n_iter=0).fit([[0, 1, 0, 0]]).score_samples([[0, 1, 0, 0]]) == -np.inf
+
+
+# -- kernels ---------------------------------------------------------------------------------------------------
+
+
+class TestMarginalization(KernelContract):
+    needs_fit = True
+
+    def kernel(self):
+        return Marginalization(HiddenTree(TREE, n_iter=3, tol=0, pruning=0.1))
+
+    def data(self, seed, n):
+        return draws(n, seed, missing=0.1)
+
+    def other_data(self, seed, n):
+        return None
+
+    def truth(self, X):
+        model = HiddenTree(TREE, n_iter=3, tol=0).fit(X).model_
+        states = np.array(np.meshgrid([0, 1], [0, 1], [0, 1], indexing="ij")).reshape(3, -1).T
+        one, two = model.transition[0, 1], model.transition[0, 2]
+
+        def below(x, v, a):
+            seen = [leaf for leaf in range(4) if model.leaf_parent[0, leaf] == v and not np.isnan(x[leaf])]
+            return np.prod([model.leaf[0, leaf, a, int(x[leaf])] for leaf in seen])
+
+        def apart(x, a):
+            return np.prod([sum(m[a, b] * below(x, v, b) for b in (0, 1)) for v, m in ((1, one), (2, two))])
+
+        def pair(x, y):
+            shared = sum(
+                model.root[0, r] * one[r, b] * two[r, c] * np.prod([below(z, 1, b) * below(z, 2, c) for z in (x, y)])
+                for r, b, c in states
+            )
+            return 0.9 * shared + 0.1 * sum(model.root[0, r] * apart(x, r) * apart(y, r) for r in (0, 1))
+
+        return np.array([[pair(x, y) for y in X] for x in X])
+
+
+class TestFisher(KernelContract):
+    needs_fit = True
+    features = True
+
+    def kernel(self):
+        return Fisher(HiddenTree(TREE, n_iter=3, tol=0))
+
+    def data(self, seed, n):
+        return draws(n, seed, missing=0.1)
+
+    def other_data(self, seed, n):
+        return None
+
+    def truth(self, X):
+        scores = HiddenTree(TREE, n_iter=3, tol=0).fit(X).model_.fisher_scores(X)[0]
+        return scores @ scores.T
+
+
+def test_kernels_of_given_models_and_topologies():
+    x = draws(12, missing=0.1)
+    single, both = given(rate=RATE), given([TREE, OTHER], weights=[0.7, 0.3], rate=RATE)
+    assert_allclose(Marginalization(single)(x), Marginalization(HiddenTree(TREE, rate=RATE, n_iter=0)).fit(x)(x))
+    parts = [np.exp(given(t, rate=RATE, leaves=list("abcd")).shared_history(x).alone()) for t in (TREE, OTHER)]
+    found = Marginalization(both, normalize=False).diag(x)
+    assert_allclose(found, 0.7 * parts[0] + 0.3 * parts[1], rtol=1e-10)
+    for model in (single, both, HiddenTree([TREE, OTHER], n_iter=2, tol=0)):
+        K = Fisher(model).fit(x)(x)
+        assert np.isfinite(K).all()
+        assert np.linalg.eigvalsh(K)[0] > -1e-9
+    assert list(Fisher(both).fit(x).get_score_names()[:2]) == ["weights[0]", "weights[1]"]
+
+
+def test_tables_reach_the_kernel():
+    pd = pytest.importorskip("pandas")
+    x = draws(10)
+    kernel = Marginalization(HiddenTree(TREE, n_iter=0)).fit(x)
+    assert_array_equal(kernel(pd.DataFrame(x, columns=list("abcd"))[list("cbda")]), kernel(x))
+
+
+def test_a_large_tree():
+    """Ten thousand leaves, half of them a caterpillar."""
+    rng = np.random.default_rng(0)
+    nodes = [f"l{i}" for i in range(10_000)]
+    deep = nodes[:5000]
+    text = "(" * 4999 + deep[0] + "".join(f",{name})" for name in deep[1:])
+    rest = nodes[5000:]
+    while len(rest) > 1:
+        rest = [f"({','.join(rest[i : i + 2])})" for i in range(0, len(rest), 2)]
+    tree = HiddenTree(f"({text},{rest[0]});", n_iter=1, tol=0)
+    x = rng.integers(0, 2, (2, 10_000)).astype(float)
+    fitted = tree.fit(x)
+    assert isinstance(fitted.model_, HiddenTrees)
+    logs = fitted.score_samples(x)
+    assert np.isfinite(logs).all()
+    assert (logs < -3000).all()
+    assert np.isfinite(fitted.model_.shared_history(x).alone()).all()
