@@ -10,25 +10,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import mercer as mc
+from mercer.datasets import make_families
 
 # %%
 # Three families of made proteins. Every member descends from its family's ancestor: some residues were lost, a third of
 # the others were drawn anew, and a few were inserted somewhere.
 
-rng = np.random.default_rng(3)
-residues = list("ACDEFGHIKLMNPQRSTVWY")
-
-
-def descendant(ancestor):
-    """Lose some residues, draw some anew, insert some."""
-    kept = ancestor[rng.random(len(ancestor)) > 0.04]
-    letters = np.where(rng.random(len(kept)) < 0.35, rng.choice(residues, len(kept)), kept)
-    return "".join(np.insert(letters, rng.integers(len(letters)), rng.choice(residues, rng.integers(2, 8))))
-
-
-ancestors = [rng.choice(residues, 45) for _ in range(3)]
-proteins = mc.Sequences([descendant(ancestor) for ancestor in ancestors for _ in range(12)], alphabet="protein")
-family = np.repeat(["A", "B", "C"], 12)
+strings, number = make_families(36, length=45, mutation=0.35, random_state=3)
+proteins = mc.Sequences(strings, alphabet="protein")
+family = np.array(["A", "B", "C"])[number]
 
 # %%
 # The model has the parameters of any alignment program: a matrix of substitutions and the costs of gaps in its units.
@@ -38,7 +28,7 @@ family = np.repeat(["A", "B", "C"], 12)
 
 pairs = mc.PairHMM.affine((4, -1), gap_open=11, gap_extend=1, scale=np.log(2) / 2)
 model = pairs.fit(proteins).model_
-relatives, strangers = model.matches(proteins[0], proteins[1]), model.matches(proteins[0], proteins[12])
+relatives, strangers = model.matches(proteins[0], proteins[3]), model.matches(proteins[0], proteins[1])
 print(relatives)
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")

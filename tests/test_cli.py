@@ -17,7 +17,7 @@ from sklearn.dummy import DummyClassifier
 
 import mercer
 from mercer import cli
-from mercer.datasets import make_dna, make_documents, make_hmm_sequences, make_point_sets
+from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -83,7 +83,7 @@ class TestCompare:
 
     @pytest.mark.parametrize("task", list(_compare.TASKS))
     def test_every_kernel_of_every_task_has_code_that_runs(self, task):
-        made = {"point-sets": make_point_sets, "dna": make_dna}.get(task, make_documents)
+        made = {"point-sets": make_point_sets, "dna": make_dna, "proteins": make_families}.get(task, make_documents)
         X, y = made(12, random_state=0)
         for contender in _compare.TASKS[task](0).contenders:
             if contender.kernel is not None:
@@ -99,7 +99,10 @@ class TestCompare:
     def test_unknown_task(self):
         result = run("compare", "--task", "sonnets")
         assert result.exit_code == 2
-        assert said(result) == "there is no task 'sonnets': the tasks are documents, digits, vectors, point-sets, dna"
+        assert (
+            said(result)
+            == "there is no task 'sonnets': the tasks are documents, digits, vectors, point-sets, dna, proteins"
+        )
 
     @pytest.mark.parametrize(
         "option", [("--labels", "1"), ("--groups", "1"), ("--alphabet", "dna"), ("--limit", "300")], ids=lambda o: o[0]

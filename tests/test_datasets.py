@@ -28,6 +28,7 @@ from mercer.datasets import (
     fetch_webkb,
     make_dna,
     make_documents,
+    make_families,
     make_hmm_sequences,
     make_point_sets,
     make_traits,
@@ -334,7 +335,7 @@ def same(a, b) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("make", [make_documents, make_point_sets, make_dna, make_hmm_sequences])
+@pytest.mark.parametrize("make", [make_documents, make_point_sets, make_dna, make_families, make_hmm_sequences])
 class TestEveryGenerator:
     def test_the_same_seed_gives_the_same_data(self, make):
         assert same(make(9, random_state=3)[0], make(9, random_state=3)[0])
@@ -459,6 +460,28 @@ class TestDNA:
     def test_length_is_checked(self):
         with pytest.raises(ValueError, match=r"length=\(9, 5\) is not possible: give a whole number"):
             make_dna(length=(9, 5))
+
+
+class TestFamilies:
+    def test_members_share_what_the_ancestor_left_them(self):
+        X, y = make_families(400, length=500, n_classes=2, mutation=0.3, deletion=0.0, insertion=0, random_state=0)
+        letters = np.array([list(string) for string in X])
+        same = (letters[:200, None] == letters[200:]).mean(axis=2)
+        relatives = y[:200, None] == y[200:]
+        # A letter agrees if both kept it, or by chance of 1 in 20.
+        np.testing.assert_allclose(same[relatives].mean(), 0.49 + 0.51 / 20, atol=0.01)
+        np.testing.assert_allclose(same[~relatives].mean(), 1 / 20, atol=0.01)
+
+    def test_letters_are_lost_and_inserted(self):
+        X, _ = make_families(300, length=100, n_classes=1, deletion=0.1, insertion=20, alphabet="dna", random_state=0)
+        assert set("".join(X)) == set("ACGT")
+        np.testing.assert_allclose(np.mean([len(string) for string in X]), 100, atol=1.5)  # 90 are left, 10 come in
+        assert np.std([len(string) for string in X]) > 5
+
+    @pytest.mark.parametrize("wrong", [{"mutation": 1.0}, {"deletion": -0.1}, {"insertion": -1}, {"length": 0}])
+    def test_bad_values(self, wrong):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.* is not possible"):
+            make_families(**wrong)
 
 
 class TestHMMSequences:

@@ -123,6 +123,13 @@ class TestSearch:
         cross_val_score(search, X, y, cv=5, error_score="raise")
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
+    def test_powers_share_the_pairs_of_their_kernel(self, counted):
+        X, y = strings()
+        kernel = mc.Tempered(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")))
+        grid = {"tempered__beta": [0.1, 0.5, 1.0], "svc__C": [1.0, 10.0]}
+        GridSearchCV(make_pipeline(kernel, SVC(kernel="precomputed")), grid, cv=5, error_score="raise").fit(X, y)
+        assert counted.pairs <= 1.6 * 100 * 101 / 2
+
     def test_the_same_scores_without(self, counted):
         X, y = strings(40)
         pipeline = make_pipeline(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")), SVC(kernel="precomputed"))

@@ -24,7 +24,7 @@ from mercer.cli._contenders import (
     with_svm,
 )
 from mercer.cli._race import Contender, Task
-from mercer.datasets import make_dna, make_documents, make_point_sets
+from mercer.datasets import make_dna, make_documents, make_families, make_point_sets
 
 
 def documents(seed: int) -> Task:
@@ -132,11 +132,33 @@ def dna(seed: int) -> Task:
     )
 
 
+def proteins(seed: int) -> Task:
+    """Strings that descend from one ancestor per class, and have nothing else in common."""
+    X, y = make_families(90, length=60, random_state=seed)
+    pairs = CountVectorizer(analyzer="char", lowercase=False, ngram_range=(2, 2))
+    letters = CountVectorizer(analyzer="char", lowercase=False)
+    return Task(
+        "90 strings of about 60 amino acids, 3 classes that descend from an ancestor each",
+        np.array(X, dtype=object),
+        y,
+        [
+            majority(),
+            only_length("length"),
+            logistic("logistic regression on letters", letters),
+            linear_svm("linear SVM on pairs", pairs),
+            with_svm("Spectrum", mc.Spectrum(alphabet="protein"), k=(1, 2, 3)),
+            with_svm("Fisher, Markov chain", mc.Fisher(mc.MarkovChain(alphabet="protein"))),
+            aligned("protein"),
+        ],
+    )
+
+
 TASKS: dict[str, Callable[[int], Task]] = {
     "documents": documents,
     "digits": digits,
     "vectors": vectors,
     "point-sets": point_sets,
     "dna": dna,
+    "proteins": proteins,
 }
 """What can be raced on: a maker of the task from a seed."""

@@ -52,13 +52,12 @@ def aligned(alphabet: Alphabet | str) -> Contender:
     alphabet : Alphabet or str
         Proteins are compared by BLOSUM62, where Biopython is installed; all else by equal or not.
     """
-    # With the probability of one more match given, all folds share one model, and every pair is evaluated once.
     if Alphabet.of(alphabet) == Alphabet.of("protein") and find_spec("Bio") is not None:
-        pairs = PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1, continuation=0.99)
+        pairs = PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1)
         grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
     else:
-        pairs = PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.99)
-        pairs.set_params(scale=0.5, alphabet=alphabet if isinstance(alphabet, str) else None)
+        pairs = PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
+        pairs.set_params(alphabet=alphabet if isinstance(alphabet, str) else None)
         grid = {"kernel__model__scale": (0.2, 0.5)}
     return with_svm("Marginalization, pair HMM", EmpiricalMap(Marginalization(pairs)), **grid)
 

@@ -7,6 +7,7 @@ loader ``fetch_*`` returns a
 
 from mercer.datasets._fetch import data_path
 from mercer.datasets._make import make_dna, make_documents, make_point_sets
+from mercer.datasets._make_families import make_families
 from mercer.datasets._make_profiles import make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
 from mercer.datasets._series import (
@@ -43,6 +44,7 @@ __all__ = [
     "fetch_webkb",
     "make_dna",
     "make_documents",
+    "make_families",
     "make_hmm_sequences",
     "make_point_sets",
     "make_profiles",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -382,13 +382,13 @@ class Kernel(TransformerMixin, BaseEstimator):
                 diagonal = self._exp(diagonal)
         return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
 
-    def _remembered(self, a: Any, b: Any, *, log: bool = False, last: Prepared | None = None) -> Array:
-        """Return the matrix of two sources through the memo of pairs; ``last`` is the last side, if it is prepared."""
+    def _remembered(self, a: Any, b: Any, *, log: bool = False, last: Callable[[], Prepared] | None = None) -> Array:
+        """Return the matrix of two sources through the memo of pairs; ``last`` prepares the last side."""
 
         @cache
         def whole(side: int) -> Prepared:  # all of it, so that messages name an object by its place in the data
             if last is not None and (side == 1 or b is None):
-                return last
+                return last()
             return self._prepared(a if side == 0 else b)
 
         setting = self._setting()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from mercer._array import Array, namespace, safe_log, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import data_digests
 from mercer.families._family import check_gamma, is_number
+from mercer.kernels._base import Prepared
 from mercer.kernels._operands import InnerProducts, Rows, WithNumbers, finite
 from mercer.kernels.algebra import Together, Wrapper
 
@@ -27,10 +30,14 @@ class _Trained(Wrapper):
 
     def _training(self, X: Any) -> Any:
         source = super()._training(X)
-        inner = self._inner
-        self._train = inner._prepared(inner.train_)
+        self._train = self._prepares_training()
         self._learn_gram()
         return source
+
+    def _prepares_training(self) -> Callable[[], Prepared]:
+        """Return what prepares the training objects when first needed: the memo may know all of their pairs."""
+        inner = self._inner
+        return cache(lambda: inner._prepared(inner.train_))
 
     def _learn_gram(self) -> None:
         raise NotImplementedError
@@ -54,13 +61,13 @@ class _Trained(Wrapper):
         return super()._learned(), data_digests(self._inner.train_)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The prepared operand can be made again, and may be large or live on a device.
+        # The prepared training objects can be made again, and may be large or live on a device.
         return {name: value for name, value in super().__getstate__().items() if name != "_train"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "kernels_") and hasattr(self._inner, "train_"):
-            self._train = self._inner._prepared(self._inner.train_)
+            self._train = self._prepares_training()
 
 
 class Centered(_Trained):
@@ -209,7 +216,8 @@ class EmpiricalMap(_Featured):
             logs = safe_log(logs)
         if inner.normalize:
             return logs
-        sides = (self._train if matched is None else inner._prepared(matched.parts[0]), self._train)
+        train = self._train()
+        sides = (train if matched is None else inner._prepared(matched.parts[0]), train)
         diagonals = [to_numpy(inner._diagonal(side)) for side in sides]
         if inner.domain == "linear":
             diagonals = [safe_log(diagonal) for diagonal in diagonals]

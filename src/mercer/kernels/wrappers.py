@@ -105,6 +105,13 @@ class Tempered(Wrapper):
     def _self(self, a: Any) -> Array:
         return a.numbers - finite(a.numbers)
 
+    def _remembered(self, a: Any, b: Any, *, log: bool = False, last: Any = None) -> Array:
+        if not self._inner.normalize:
+            return super()._remembered(a, b, log=log, last=last)
+        # The kernel's own pairs are remembered, so that a search over beta evaluates them once.
+        logs = self.beta * self._inner._remembered(a.parts[0], None if b is None else b.parts[0], log=True)
+        return logs if log else self._exp(logs)
+
     @property
     def psd(self) -> Verdict:
         """As the kernel where it is infinitely divisible or beta is 1, else conditional."""

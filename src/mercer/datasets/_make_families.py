@@ -1,0 +1,80 @@
+"""Strings that descend from common ancestors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import Alphabet
+from mercer.datasets._make import _check_integers, _check_range, _is_real, _labels
+from mercer.families._family import random_generator
+
+
+def make_families(
+    n_samples: int = 60,
+    *,
+    length: int | tuple[int, int] = 80,
+    n_classes: int = 3,
+    mutation: float = 0.5,
+    deletion: float = 0.04,
+    insertion: int = 7,
+    alphabet: Any = "protein",
+    random_state: Any = None,
+) -> tuple[list[str], Floats]:
+    """Make strings that descend from one random ancestor per class, with mutations, deletions and one insertion.
+
+    Two members of a class have about a share ``(1 - mutation)**2`` of their letters in common, at places that moved.
+    Nothing else tells the classes apart: all letters are equally frequent.
+
+    Parameters
+    ----------
+    n_samples : int, default=60
+        Number of strings.
+    length : int or (int, int), default=80
+        Letters of an ancestor, or the smallest and largest number, each between them equally probable.
+    n_classes : int, default=3
+        Number of ancestors.
+    mutation : float, default=0.5
+        Share of the letters that are drawn anew.
+    deletion : float, default=0.04
+        Share of the letters that are lost.
+    insertion : int, default=7
+        Largest number of letters that are inserted at one random place; each number from 0 is equally probable.
+    alphabet : Alphabet or what makes one, default="protein"
+        The letters.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    X : list of str
+        The strings.
+    y : array of shape (n_samples,)
+        Classes, going round: 0, 1, ..., 0, 1, ...
+
+    Examples
+    --------
+    >>> from mercer.datasets import make_families
+    >>> X, y = make_families(4, length=12, n_classes=2, mutation=0.2, alphabet="dna", random_state=1)
+    >>> X
+    ['CGTCCTTTTATAACTC', 'CTCCAGAATTTG', 'CGTCATTTACTCTATT', 'CTCCGAACGTAATTTG']
+    """
+    _check_integers(n_samples=n_samples, n_classes=n_classes)
+    _check_integers(at_least=0, insertion=insertion)
+    for name, share in (("mutation", mutation), ("deletion", deletion)):
+        if not (_is_real(share) and 0 <= share < 1):
+            raise ValueError(f"{name}={share!r} is not possible: give a number from 0 to below 1")
+    rng = random_generator(random_state)
+    letters = np.array(Alphabet.of(alphabet).symbols)
+    lengths = rng.integers(*_check_range("length", length), size=n_classes, endpoint=True)
+    ancestors = [rng.choice(letters, size) for size in lengths]
+    y = _labels(n_samples, n_classes)
+    found = []
+    for c in y:
+        kept = ancestors[c][rng.random(len(ancestors[c])) >= deletion]
+        changed = np.where(rng.random(len(kept)) < mutation, rng.choice(letters, len(kept)), kept)
+        place, size = rng.integers(len(kept), endpoint=True), rng.integers(insertion, endpoint=True)
+        found.append("".join(np.insert(changed, place, rng.choice(letters, size))))
+    return found, y
