@@ -115,6 +115,13 @@ class Batch:
         if self.ndim != 1:
             raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single member")
 
+    def _require_one(self) -> None:
+        """Raise unless this is a batch of one model, which all data share."""
+        if self.shape != (1,):
+            raise ValueError(
+                f"the shared model has shape {self.shape}: give a batch of shape (1,), such as p[3:4], or p.reshape(1)"
+            )
+
     def reshape(self, *shape: int) -> Self:
         """Return the same distributions in another batch shape; one entry may be -1."""
         count = int(np.prod(self.shape))

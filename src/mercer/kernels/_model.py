@@ -18,6 +18,8 @@ from mercer.families._estimator import Estimator
 from mercer.families._family import is_number, is_whole
 from mercer.kernels._base import Kernel
 from mercer.models._discount import Discounted, check_lengths
+from mercer.models._inference import read
+from mercer.models.hmm import HMMs
 
 LONGEST = 10_000_000
 """Observations of the longest sequences that are compared."""
@@ -228,6 +230,8 @@ class SharedModelKernel(Kernel):
             raise TypeError(
                 f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
             )
+        if isinstance(self.model, HMMs):
+            return read(self.model.emission, X)
         context = None if reset else getattr(self, "context_", None)
         X = self._reader().accept(X, owner=self, reset=reset, context=context)
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ def is_sequential(models: Any) -> bool:
 
 def ends_by_itself(models: Any) -> bool:
     """Whether models of sequences draw whole ones, whose length nobody has to give."""
-    return is_sequential(models) and "length" not in inspect.signature(models.sample).parameters
+    return bool(getattr(models, "draws_whole", False))
 
 
 def has_scores(models: Any) -> bool:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
-from mercer.data import Sequences
 from mercer.families._csr import CSRRows
 from mercer.families._family import check_seed, is_number, is_whole, seed_of
 from mercer.families.multinomial import Multinomials
@@ -31,7 +30,6 @@ from mercer.kernels._score_rows import (
     lengths_of,
     score_rows,
 )
-from mercer.models._inference import read
 from mercer.models._posterior import Posterior
 from mercer.models._scores.names import score_names
 from mercer.models._scores.scores import check_posterior
@@ -161,7 +159,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             raise TypeError(f"model = {model!r}: give the HMMs of shape (1,) that the posteriors were computed with")
         kernel = cls(model, **parameters)
         kernel._check_parameters()
-        return kernel.fit(Posterior(kernel._read(X), states, transitions))
+        return kernel.fit(Posterior(kernel._accept(X, reset=False), states, transitions))
 
     # -- parameters ---------------------------------------------------------------------------------------
 
@@ -228,13 +226,7 @@ class Fisher(InnerProducts, SharedModelKernel):
                 )
             check_posterior(self.model, X)
             return X
-        return self._read(X) if isinstance(self.model, HMMs) else super()._accept(X, reset=reset)
-
-    def _read(self, X: Any) -> Sequences:
-        """Read sequences as a given model does."""
-        if isinstance(X, Batch):
-            raise TypeError("Fisher compares data under one model, not models: pass the data themselves")
-        return read(self.model.emission, X)
+        return super()._accept(X, reset=reset)
 
     # -- what is learned ----------------------------------------------------------------------------------
 

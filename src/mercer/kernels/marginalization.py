@@ -14,11 +14,8 @@ from mercer.families._segments import segment_sum
 from mercer.kernels._base import Kernel
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import LogFeatures
-from mercer.models._inference import read
-from mercer.models.affine import AffinePairHMMs
-from mercer.models.hmm import HMMs
-
-PRECISIONS = ("float64", "float32")
+from mercer.kernels._score_rows import is_sequential
+from mercer.models.affine import PRECISIONS, AffinePairHMMs
 
 
 class Marginalization(SharedModelKernel):
@@ -136,18 +133,10 @@ class Marginalization(SharedModelKernel):
 
     # -- data and what is learned -------------------------------------------------------------------------
 
-    def _accept(self, X: Any, *, reset: bool) -> Any:
-        if isinstance(self.model, HMMs) and not isinstance(X, Batch):
-            return read(self.model.emission, X)
-        return super()._accept(X, reset=reset)
-
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
         if self.prior is None:
             _require_history(self.model_)
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model",)
 
     # -- values -------------------------------------------------------------------------------------------
 
@@ -188,7 +177,7 @@ def _require_history(model: Any) -> None:
 
 def _log_probabilities(models: Any, X: Any) -> Floats:
     """Log probability of every whole datum under every model, ``(M, N)``."""
-    if hasattr(models, "sequence_scores"):  # a model of whole sequences
+    if is_sequential(models):
         return to_numpy(models.log_prob(X))
     x, offsets = segments(X)
     return segment_sum(to_numpy(models.log_prob(x)).T, offsets).T

@@ -64,6 +64,8 @@ class AffinePairHMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    draws_whole: ClassVar[bool] = True
+    """Whether `sample` draws whole sequences, whose lengths the model decides."""
 
     joint: Array
     insertion: Array
@@ -137,8 +139,7 @@ class AffinePairHMMs(Batch):
 
         if precision not in PRECISIONS:
             raise ValueError(f"precision = {precision!r}: give 'float64' or 'float32'")
-        if self.shape != (1,):
-            raise ValueError(f"one model is shared by all data, and this batch has shape {self.shape}: use p[3:4]")
+        self._require_one()
         return AffineOperand.of(self, Sequences(X, alphabet=self.alphabet), precision)
 
     def matches(self, first: Any, second: Any) -> Matches:

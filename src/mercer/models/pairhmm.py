@@ -79,6 +79,8 @@ class PairHMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "stop": 1, "silent": 1, "empty": 0}
     _parts: ClassVar[dict[str, int]] = {"emission": 1}
+    draws_whole: ClassVar[bool] = True
+    """Whether `sample` draws whole sequences, whose lengths the model decides."""
 
     initial: Array
     transition: Array
@@ -197,7 +199,8 @@ class PairHMMs(Batch):
                [0.125   , 0.125   , 0.      ],
                [0.      , 0.      , 0.015625]])
         """
-        return VisitsOperand(tables_of(self._only("a shared history")), read(self.emission, X))
+        self._require_one()
+        return VisitsOperand(tables_of(Parameters.of(self, 0)), read(self.emission, X))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings come from the same visit, of a model of shape (1,).
@@ -216,14 +219,8 @@ class PairHMMs(Batch):
 
         s, t = read_pair(self.alphabet, first, second)
         both = Sequences._make(np.concatenate([s, t]), np.array([0, len(s), len(s) + len(t)]), self.alphabet, None)
-        probability, log_kernel = pair_matches(self._only("matches"), both)
+        probability, log_kernel = pair_matches(Parameters.of(self, 0), both)
         return Matches.of_codes(s, t, probability, log_kernel, self.alphabet)
-
-    def _only(self, what: str) -> Parameters:
-        """Return the one model."""
-        if self.shape != (1,):
-            raise ValueError(f"{what} is asked of one model, and these have shape {self.shape}: use p[3:4]")
-        return Parameters.of(self, 0)
 
     # -- single strings ----------------------------------------------------------------------------------
 

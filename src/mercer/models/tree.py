@@ -333,8 +333,7 @@ class HiddenTrees(Family):
         """
         from mercer.models._history.operand import history_operand
 
-        if self.shape != (1,):
-            raise ValueError(f"a shared history needs one tree, a batch of shape (1,), not {self.shape}: use p[3:4]")
+        self._require_one()
         codes, xp = self._codes(x), namespace(self.root)
         kept = int(np.sum(self.parent[0] >= -1))
         evidence = xp.stack(self._evidence(0, codes)[:kept])  # (V, S, N)

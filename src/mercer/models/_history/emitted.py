@@ -8,7 +8,6 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.families._coupling import Operand
 from mercer.families.categorical import Categoricals
@@ -21,7 +20,7 @@ __all__ = ["independent_history", "one_of_several", "shared_chain"]
 
 def shared_chain(model: Any, X: Any) -> Operand:
     """Prepare sequences of one length under one hidden Markov model (MK-4)."""
-    _require_one(model)
+    model._require_one()
     X = read(model.emission, X)
     length = _one_length(X)
     n = int(model.n_states[0])  # the states after these are padding
@@ -33,7 +32,7 @@ def shared_chain(model: Any, X: Any) -> Operand:
 
 def independent_history(model: Any, X: Any) -> Operand:
     """Prepare points, or sequences of one length, under one mixture: every position has its own component (MK-3)."""
-    _require_one(model)
+    model._require_one()
     alphabet = getattr(model.components, "alphabet", None)
     length, example = 1, None
     if isinstance(X, Sequences) or alphabet is not None:
@@ -51,16 +50,11 @@ def independent_history(model: Any, X: Any) -> Operand:
 
 def one_of_several(model: Any, X: Any) -> Operand:
     """Prepare data under a mixture of models with hidden histories: the whole datum has one component."""
-    _require_one(model)
+    model._require_one()
     several = range(int(model.weights.shape[-1]))
     return MixedOperand(
         safe_log(model.weights[0, :]), [model.components[0, k : k + 1].shared_history(X) for k in several]
     )
-
-
-def _require_one(model: Batch) -> None:
-    if model.shape != (1,):
-        raise ValueError(f"the shared model has shape {model.shape}: give a batch of shape (1,), such as p[3:4]")
 
 
 def _one_length(X: Sequences) -> int:

@@ -151,8 +151,7 @@ def affine_matches(model: Any, first: Any, second: Any) -> Matches:
     """
     from mercer.models._pairs.affine_expectations import pair_posterior
 
-    if model.shape != (1,):
-        raise ValueError(f"matches are those of one model, and these have shape {model.shape}: use p[3:4].matches(...)")
+    model._require_one()
     s, t = read_pair(model.alphabet, first, second)
     probability, log_kernel = pair_posterior(model, s, t)
     if log_kernel == -np.inf:
