@@ -25,12 +25,8 @@ GAPS = {"gap_open": [8, 11, 14], "gap_extend": [1, 2]}
 
 
 def pairs_of_proteins(**parameters: Any) -> mc.Marginalization:
-    """Compare by alignments under BLOSUM62.
-
-    The probability of one more match is given, not learned from the lengths of a fold: so the folds have one model, and
-    every pair is evaluated once.
-    """
-    return mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, continuation=0.99, **parameters))
+    """Compare by alignments under BLOSUM62."""
+    return mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, **parameters))
 
 
 def inside(wrapper: str, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:

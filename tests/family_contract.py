@@ -1,4 +1,4 @@
-"""The battery that every family and its estimator inherit (STYLE.md, FORMULAS section 10).
+"""What every family keeps: one class that a family's test inherits by naming the family and a maker of its members.
 
 A family's test names how to make random members and a slow truth: `nodes`, points and weights whose weighted sums are
 integrals (a fine grid, spectrally exact for Gaussians) or sums over all outcomes. Closed forms are held against these.

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from contract import KernelContract
 from mercer.data import Alphabet, Sequences
 from mercer.gram import _engine
-from mercer.kernels.marginalization import Marginalization
 from mercer.models._pairs.affine_range import scaling32, scaling64
 from mercer.models.affine import AffinePairHMMs
 
@@ -260,6 +258,16 @@ def test_ambiguity_codes_are_sums_over_what_they_stand_for():
             assert_allclose(got[i, j], np.exp(values).sum(), rtol=1e-12)
 
 
+def test_probabilities_near_the_smallest_float():
+    """Products of two of them are below all floats."""
+    tiny = AffinePairHMMs([[[1e-25, 0.0], [0.0, 1.0]]], [[0.5, 0.5]], [0.0], [0.4], [1e-300])
+    assert_allclose(log_kernel(tiny, [[0, 0]]), [[2 * np.log(1e-300) + 2 * np.log(1e-25)]], rtol=1e-12)
+    rare = AffinePairHMMs([np.diag([1e-310, 1.0])], [[1e-310, 1.0]], [1e-310], [1e-310], [0.5])
+    strings = [[0], [1, 0], [0, 0, 1], [1] * 40]
+    truth = [[in_logs(rare, s, t) for t in strings] for s in strings]
+    assert_allclose(log_kernel(rare, strings), truth, rtol=1e-11)
+
+
 # -- float32 ------------------------------------------------------------------------------------------------
 
 
@@ -318,25 +326,6 @@ def test_threads_do_not_change_a_bit():
     assert_allclose(matrices[0], operand.pair(operand), rtol=1e-12)
 
 
-class TestMarginalization(KernelContract):
-    """The kernel's shared battery."""
-
-    def kernel(self):
-        return Marginalization(model(k=3, seed=4, alphabet="abc"))
-
-    def data(self, seed, n):
-        rng = np.random.default_rng(seed)
-        return ["".join(rng.choice(list("abc"), size)) for size in rng.integers(1, 12, n)]
-
-    def other_data(self, seed, n):
-        return None  # the model is given, and with it the alphabet
-
-    def truth(self, X):
-        p = self.kernel().model
-        strings = [p.alphabet.encode(x) for x in X]
-        return np.exp([[in_logs(p, s, t) for t in strings] for s in strings])
-
-
 # -- the batch ----------------------------------------------------------------------------------------------
 
 
@@ -353,6 +342,25 @@ def test_batch(tmp_path):
         assert again.alphabet == p.alphabet
     assert len(set(p.digests())) == 3
     assert not p.joint.flags.writeable
+
+
+def test_no_axis_and_no_members():
+    p = AffinePairHMMs(**GOOD, alphabet="ab")
+    assert p[:0].log_prob(["a", "b"]).shape == (0, 2)
+    assert p[:0].sequence_scores(["a"]).shape == (0, 1, 7)
+    assert (p[:0].sample(2), p[:0].bic(["a"]).shape) == ([], (0,))
+    with pytest.raises(ValueError, match=r"shape \(0,\) holds no model"):
+        p[:0].estimator()
+    assert p[0].estimator().fit(["ab"]).model_.digests() == p.digests()
+    with pytest.raises(ValueError, match=r"needs a batch of shape \(N,\)"):
+        p[0].log_prob(["a"])
+
+
+def test_bic():
+    p = AffinePairHMMs.concat([AffinePairHMMs(**GOOD, alphabet="ab"), model(seed=3, alphabet="ab")])
+    X = ["abba", "", "b"]
+    assert_allclose(p.bic(X), (2 + 1 + 3) * np.log(5) - 2 * p.log_prob(X).sum(axis=1))
+    assert p[:1].estimator().fit(X).bic(X) == pytest.approx(p.bic(X)[0])
 
 
 def test_empty_data():
@@ -381,7 +389,16 @@ GOOD = {
             {"joint": [[[0.5, 0.2], [0.1, 0.2]]]},
             "joint at index .0, 0, 1. is 0.2, and at .0, 1, 0. 0.1: a match treats",
         ),
-        ({"joint": [[[0.1, 0.4], [0.4, 0.1]]]}, "joint at index .0,. has the eigenvalue -0.3: no hidden letter"),
+        (
+            {"joint": [[[0.1, 0.4], [0.4, 0.1]]]},
+            "joint at index .0,., scaled to a diagonal of ones, has the eigenvalue -3: no hidden",
+        ),
+        ({"joint": [[[1.0 - 2e-9, 1e-9], [1e-9, 0.0]]]}, "scaled to a diagonal of ones, has the eigenvalue -inf"),
+        # A rare letter that goes with another one more than with itself: the eigenvalue of joint itself is -3e-15.
+        (
+            {"joint": [[[1.0 - 2e-7, 1e-7], [1e-7, 1e-14 / 1.5]]]},
+            "scaled to a diagonal of ones, has the eigenvalue -0.2",
+        ),
         ({"joint": [[0.5, 0.5]]}, "joint has shape .1, 2.: its last two axes must hold k x k"),
         ({"joint": [[[np.nan, 0.1], [0.1, 0.4]]]}, "joint at index .0, 0, 0. is nan"),
         ({"insertion": [[0.5, 0.6]]}, "insertion at index .0,. sums to 1.1"),

@@ -11,15 +11,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import mercer as mc
 from mercer.data import Alphabet, Sequences
-from mercer.models._pairs import affine_em
-from mercer.models._pairs.affine_expectations import (
-    Laws,
-    log_probabilities,
-    sampled,
-    sampled_pairs,
-    score_names,
-    scores,
-)
+from mercer.models._pairs import affine_draws, affine_em
+from mercer.models._pairs.affine_expectations import Laws, log_probabilities, score_names, scores
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models.affine import AffinePairHMMs
 from mercer.models.affine_estimator import AffinePairHMM
@@ -168,7 +161,7 @@ class TestScores:
 class TestDraws:
     def test_frequencies(self):
         p, size = model(9), 40_000
-        drawn = sampled(p, size, 0)[0]
+        drawn = p.sample(size, 0)[0]
         assert len(drawn) == size
         X = ["".join(s) for n in range(4) for s in product("ab", repeat=n)]
         found = np.array([sum(s == x for s in drawn) for x in X]) / size
@@ -177,7 +170,7 @@ class TestDraws:
 
     def test_pairs(self):
         p, size = model(10), 40_000
-        first, second = sampled_pairs(p, size, 1)[0]
+        first, second = p.sample_pairs(size, 1)[0]
         X = ["", "a", "b", "ab", "aa"]
         K = np.exp(p.shared_history(X).pair(p.shared_history(X)))
         drawn = list(zip(first, second, strict=True))
@@ -192,13 +185,31 @@ class TestDraws:
         with pytest.raises(ValueError, match="size = -1"):
             both.sample(-1)
 
+    def test_many_are_drawn_in_parts(self, monkeypatch):
+        monkeypatch.setattr(affine_draws, "LETTERS_AT_ONCE", 50.0)
+        p = model(9)
+        drawn = p.sample(5000, 0)[0]
+        inserted = p.open[0] / (1 - p.extend[0])
+        matches = p.continuation[0] / (1 - p.continuation[0])
+        error = drawn.lengths.std() / np.sqrt(5000)
+        assert abs(drawn.lengths.mean() - (matches + (matches + 1) * inserted)) < 4.5 * error
+        assert (drawn.values.dtype, len(drawn)) == (np.dtype(np.int32), 5000)
+
+    @pytest.mark.parametrize("endless", [{"continuation": 1 - 1e-15}, {"extend": 1 - 1e-15}])
+    def test_endless(self, endless):
+        p = model(0, **endless)
+        with pytest.raises(ValueError, match=r"letters on average .*give a smaller continuation or extend"):
+            p.sample(3)
+        with pytest.raises(ValueError, match="give a smaller continuation or extend"):
+            mc.Fisher(p, information="sampled").fit(["ab"])
+
 
 def family(n, seed=0, **given):
     """Draw pairs; each is a class of its own."""
     fields = {"open": 0.05, "extend": 0.6, "continuation": 0.97} | given
     p = AffinePairHMM((2, -3), alphabet="dna", open_probability=0.1, extend_probability=0.1).fit(["ACGT"]).model_
     p = AffinePairHMMs(p.joint, p.insertion, **{name: [value] for name, value in fields.items()}, alphabet="dna")
-    first, second = sampled_pairs(p, n, seed)[0]
+    first, second = p.sample_pairs(n, seed)[0]
     return Sequences.concat([first, second]), np.tile(np.arange(n), 2), p
 
 
@@ -227,6 +238,7 @@ class TestEM:
         start = AffinePairHMM((1, -1), alphabet="dna", n_iter=15, tol=0.0, prior_strength=0.0)
         fitted = start.fit(X, y)
         assert fitted.objective_.shape == (15,)
+        assert (fitted.n_iter_, fitted.converged_) == (15, False)
         assert (np.diff(fitted.objective_) > -1e-9 * np.abs(fitted.objective_[0])).all()
         assert fitted.objective_[-1] > fitted.objective_[0] + 10
         before = clone(start).set_params(n_iter=0).fit(X).model_
@@ -334,6 +346,20 @@ class TestEM:
         assert all(y[i] == y[j] and i != j for i, j in some)
         assert len(drawn_pairs(X, None, 1000, 0, "")[0]) == 36
         assert len(drawn_pairs(X, y + 0.5, 1000, 0, "")[0]) == 36  # numbers are no classes
+        for same in (y.astype(object), [f"c{label}" for label in y], np.array([f"c{label}" for label in y], object)):
+            np.testing.assert_array_equal(drawn_pairs(X, same, 1000, 0, ""), (first, second))
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            ([0, None], r"sequence 1 has no class, because y\[1\] is None: give it one, leave it out, or leave out y"),
+            ([np.nan, 1.0], r"sequence 0 has no class, because y\[0\] is nan"),
+            (np.array([1, "a"], dtype=object), "y mixes labels of different kinds"),
+        ],
+    )
+    def test_classes_that_are_none(self, y, message):
+        with pytest.raises(ValueError, match=message):
+            AffinePairHMM((2, -3), alphabet="dna", n_iter=2).fit(["ACG", "AC"], y)
 
     def test_refused_and_warned(self):
         est = AffinePairHMM((2, -3), alphabet="dna", n_iter=2)
@@ -343,6 +369,8 @@ class TestEM:
             est.fit(["ACG"])
         with pytest.raises(ValueError, match=r"y has shape \(1,\) for 2 sequences"):
             est.fit(["ACG", "AC"], [0])
+        with pytest.raises(ValueError, match=r"y has shape \(1,\) for 2 sequences"):
+            clone(est).set_params(n_iter=0).fit(["ACG", "AC"], [0])
         X = Sequences(["ACG", "AC"], alphabet="dna", ids=["x", "y"])
         with pytest.raises(ValueError, match=r"x.* have probability zero together where EM starts"):
             clone(est).set_params(open_probability=0.0).fit(X)
@@ -381,6 +409,12 @@ class TestEstimator:
         mixed = AffinePairHMM("BLOSUM62", open_probability=0.02, gap_extend=2).fit(["MKVLAA"]).model_
         assert (mixed.open[0], mixed.extend[0]) == (0.02, pytest.approx(0.5))
         np.testing.assert_allclose(p.model_.insertion[0], np.asarray(p.model_.joint[0]).sum(axis=1))
+        with pytest.warns(UserWarning, match="these look like DNA, and are read as proteins"):
+            AffinePairHMM().fit(["ACGTN", "ACCA"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            AffinePairHMM(alphabet="protein").fit(["ACGTN", "ACCA"])
+            AffinePairHMM().fit(["ACGTW", "ACCA"])
         assert AffinePairHMM("NUC.4.4").fit(["ACGU"[:3]]).model_.alphabet == Alphabet.of("dna")
         with pytest.raises(ValueError, match="scores amino acids"):
             AffinePairHMM().fit(Sequences(["ACGT"], alphabet="dna"))
@@ -417,7 +451,7 @@ class TestEstimator:
         np.testing.assert_allclose(fitted.score_samples(["ACG"]), fitted.model_.log_prob(["ACG"])[0])
         with pytest.raises(NotFittedError):
             AffinePairHMM((2, -3)).score_samples(["A"])
-        assert not hasattr(fitted, "objective_")
+        assert (fitted.objective_.shape, fitted.n_iter_, fitted.converged_) == ((0,), 0, True)
 
     def test_shared_fit_is_the_fit(self):
         X, y, _ = family(10, seed=3)
@@ -445,6 +479,21 @@ class TestEstimator:
         for name in ("joint", "insertion", "open", "extend", "continuation"):
             np.testing.assert_allclose(getattr(again, name), getattr(p, name), rtol=1e-15)
 
+    def test_of_a_model_in_float32(self):
+        law = np.array([0.3, 0.2, 0.4, 0.1])  # of rank one: the smallest eigenvalue is rounding
+        fields = {name: np.array([value], np.float32) for name, value in
+                  (("joint", np.outer(law, law)), ("insertion", law), ("open", 0.1), ("extend", 0.2),
+                   ("continuation", 0.9))}  # fmt: skip
+        p = AffinePairHMMs(**fields, alphabet="dna")
+        again = p.estimator().fit(["ACGT"]).model_
+        assert again.joint.dtype == np.float32
+        np.testing.assert_allclose(again.joint, p.joint, rtol=1e-6)
+        assert np.isfinite(mc.Marginalization(p).fit(["ACGT"]).log(["ACGT", "AC"])).all()
+
+    def test_letters_that_the_data_lack(self):
+        with pytest.raises(ValueError, match=r"the alphabet ACG has 3 letters.*or alphabet= where the training data"):
+            AffinePairHMM(np.eye(4)).fit(["ACG"])
+
     def test_each_has_no_meaning(self):
         est = AffinePairHMM((2, -3), alphabet="dna")
         with pytest.raises(TypeError, match="one model that all sequences share"):
@@ -470,6 +519,12 @@ class TestEstimator:
             ({"n_pairs": 0}, "n_pairs = 0"),
             ({"tol": -1.0}, "tol = -1.0"),
             ({"prior_strength": -1.0}, "prior_strength = -1.0"),
+            ({"learn": None}, "learn = None: give some of 'gaps'"),
+            ({"scale": -1}, "scale = -1: give natural logarithms"),
+            ({"scale": "large"}, "scale = 'large'"),
+            ({"substitution": None, "joint": np.eye(4) / 4, "scale": np.nan}, "scale = nan"),
+            ({"gap_extend": 1e-17}, "gap_extend = 1e-17 at scale 0.6337 is the probability 1"),
+            ({"gap_open": 1, "scale": 1e-17}, "gap_open = 1 at scale 1e-17 is the probability 1"),
             ({"learn": ("gaps", "scale")}, "learn = .*'scale' is none of"),
             ({"random_state": "x"}, "random_state = 'x'"),
             ({"insertion": [0.5, 0.5]}, r"insertion has shape \(2,\)"),

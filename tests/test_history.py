@@ -213,9 +213,14 @@ def test_few_messages_wait(seed, nodes):
     place = np.argsort(forest.order)
     assert np.all(place[parent[parent >= 0]] > place[np.flatnonzero(parent >= 0)])
     # Of siblings the largest goes first: whoever waits is at least as large as who is waited for.
-    assert forest.depth <= np.log2(nodes) + 1 + max(np.bincount(parent + 1)[1:].max(initial=0) - 2, 0) * np.log2(nodes)
-    if np.all(np.bincount(parent[parent >= 0], minlength=1) <= 2):
-        assert forest.depth <= np.log2(nodes) + 1
+    # While child i works, i - 1 siblings wait, each with i times its nodes or more.
+    d = max(np.bincount(parent[parent >= 0], minlength=1).max(), 2)
+    assert forest.depth <= 1 + (d - 1) * np.log2(nodes) / np.log2(d) + 1e-9
+
+
+def test_children_of_one_node_wait_together():
+    assert Forest.of([-1, 0, 0, 0, 0, 0]).depth == 5
+    assert Forest.of([-1, *(np.arange(126) // 2)]).depth == 7  # a sibling of every level, and the last message
 
 
 def test_bad_histories():

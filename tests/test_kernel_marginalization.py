@@ -295,12 +295,38 @@ def test_classes_restrict_the_pairs_of_training():
         (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "PairHMM.affine"),
         (lambda: mc.Marginalization(chain())(["ab", "abc"]), ValueError, "mc.PairHMM"),
         (lambda: mc.Marginalization(chain())(["abz", "abc"]), ValueError, "'z'"),
+        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="uniform")(["az"]), ValueError, "Sequences"),
         (lambda: mc.Marginalization(chain())(chain()), TypeError, "pass the data themselves"),
     ],
 )
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_given_models_of_another_library():
+    torch = pytest.importorskip("torch")
+    tensors = mc.HMMs(
+        torch.asarray(INITIAL[None]), torch.asarray(STEP[None]), mc.Categoricals(torch.asarray(SHOWN[None]), LETTERS)
+    )
+    X = strings(0, 5)
+    kernel, expected = mc.Marginalization(tensors), mc.Marginalization(chain())(X)
+    np.testing.assert_allclose(kernel.fit_transform(X), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.transform(X[:2]), expected[:2], rtol=1e-12)
+    x = np.array([[0.0, 1.0], [2.0, 3.0]])
+    mean, covariance = np.array([[0.0, 0.0], [1.0, 2.0]]), np.ones(2)
+    K = mc.Marginalization(mc.Gaussians(torch.asarray(mean), torch.asarray(covariance)), prior="uniform")(x)
+    np.testing.assert_allclose(K, mc.Marginalization(mc.Gaussians(mean, covariance), prior="uniform")(x), rtol=1e-12)
+
+
+def test_prior_of_mixtures_of_whole_sequences():
+    pairs = mc.HMMs.concat([chain(), chain()[:1]]).reshape(1, 2)
+    X = strings(0, 4)
+    K = mc.Marginalization(mc.Mixtures([[0.3, 0.7]], pairs), prior="uniform", normalize=False)(X)
+    prob = np.exp(chain().log_prob(X)[0])  # both components are the same
+    np.testing.assert_allclose(K, np.outer(prob, prob), rtol=1e-12)
+    with pytest.raises(TypeError, match="Fisher needs"):
+        mc.Fisher(mc.Mixtures([[0.3, 0.7]], pairs))(X)
 
 
 def test_impossible_data_have_zero_norm():

@@ -93,6 +93,24 @@ class TestPosterior:
             assert log_kernel == pytest.approx(log(total.numerator) - log(total.denominator), rel=1e-13)
             np.testing.assert_allclose(found, (W / total).astype(float), rtol=1e-9, atol=1e-150)
 
+    def test_the_smallest_probabilities(self):
+        fields = {"joint": [[[0.4, 0.1], [0.1, 0.4]]], "insertion": [[0.5, 0.5]], "alphabet": "ab"}
+        p = AffinePairHMMs(**fields, open=[1e-250], extend=[0.4], continuation=[0.8])
+        assert affine_matches(p, "ab" * 80, "ab" * 80 + "a").expected > 159.99
+        p = AffinePairHMMs(**fields, open=[0.0], extend=[0.4], continuation=[1e-250])
+        found = affine_matches(p, "ab" * 80, "ab" * 80)
+        assert found.expected == pytest.approx(160)
+        assert found.log_kernel == pytest.approx(160 * np.log(1e-250 * 0.4), rel=1e-12)
+
+    def test_exponents_beyond_16_bits(self):
+        p = model(0, open=1e-300, extend=1e-300)
+        s, t = "ab" * 9000, "ab"
+        W, log_kernel = pair_posterior(p, *read_pair(p.alphabet, s, t))
+        kernel = float(p.shared_history([s]).pair(p.shared_history([t]))[0, 0])
+        assert log_kernel == pytest.approx(kernel, rel=1e-12)
+        assert kernel < -512 * np.log(2) * 2**14  # a gap of thousands of letters
+        assert W.sum() == pytest.approx(2, abs=1e-6)
+
     def test_swapped(self):
         p, rng = model(1, k=4), np.random.default_rng(1)
         s, t = rng.integers(0, 4, 40).astype(np.int32), rng.integers(0, 4, 55).astype(np.int32)
@@ -178,6 +196,12 @@ class TestMatches:
         with pytest.raises(AttributeError):
             shown.first = "b"
 
+    def test_only_equal_to_itself(self):
+        one, other = (affine_matches(model(0), "ab", "b") for _ in range(2))
+        assert one == one
+        assert one != other
+        assert len({one, other}) == 2
+
     def test_one_sequence_in_any_form(self):
         p = model(0)
         X = Sequences(["ab", "ba"], alphabet="ab")
@@ -189,6 +213,14 @@ class TestMatches:
     def test_refused(self):
         with pytest.raises(ValueError, match=r"probability has shape \(1, 1\), and the sequences have 2 and 1 symbols"):
             Matches("ab", "a", np.ones((1, 1)), 0.0)
+        with pytest.raises(ValueError, match=r"probability\[0, 0\] is nan: give probabilities"):
+            Matches("a", "a", [[np.nan]], 0.0)
+        with pytest.raises(ValueError, match=r"probability\[0, 1\] is 1.5"):
+            Matches("a", "ab", [[0.0, 1.5]], 0.0)
+        with pytest.raises(ValueError, match="log_kernel = nan"):
+            Matches("a", "a", [[1.0]], np.nan)
+        with pytest.raises(ValueError, match="least = 'most'"):
+            affine_matches(model(0), "a", "a").pairs("most")
         with pytest.raises(ValueError, match="least = 2"):
             affine_matches(model(0), "a", "a").pairs(2)
         with pytest.raises(ValueError, match="the two sequences have probability zero together"):

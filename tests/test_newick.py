@@ -128,3 +128,9 @@ def test_a_layout_is_written_back(tree):
         return sorted(map(sorted, below))
 
     assert clades(other) == clades(layout)
+
+
+def test_what_files_and_python_add():
+    assert parse_newick("\ufeff(A:1,B:2);").leaves == ("A", "B")
+    with pytest.raises(ValueError, match="expected the length of a branch, a number, at position 3, before '1_0"):
+        parse_newick("(A:1_0,B:2);")

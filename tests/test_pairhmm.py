@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
 import mercer as mc
-from contract import KernelContract
 from mercer.kernels.marginalization import Marginalization
 from mercer.models._pairs import visits_expectations, visits_operand
-from mercer.models._pairs.elimination import eliminate
+from mercer.models._pairs.elimination import eliminate, expected_visits
 from mercer.models._pairs.visits_expectations import pair_counts
-from mercer.models._pairs.visits_operand import _side
+from mercer.models._pairs.visits_operand import side
 from mercer.models._pairs.visits_rescue import wide_sweep
 from mercer.models._pairs.visits_single import Parameters
 from mercer.models.pairhmm import PairHMMs
@@ -326,7 +325,7 @@ def wide(model, X):
     size = len(X)
     first, second = np.repeat(np.arange(size), size), np.tile(np.arange(size), size)
     value = np.empty(size * size)
-    wide_sweep(first, second, *_side(X), *_side(X), *model.shared_history(X).tables.arrays, value)
+    wide_sweep(first, second, *side(X), *side(X), *model.shared_history(X).tables.arrays, value)
     return value.reshape(size, size)
 
 
@@ -399,21 +398,6 @@ def test_same_bits_beside_anybody():
             with mc.config(n_jobs=jobs):
                 results.append(kernel(X))
     assert np.array_equal(*results)
-
-
-class TestContract(KernelContract):
-    def kernel(self):
-        return Marginalization(cyclic(11, 3, "abc"))
-
-    def data(self, seed, n):
-        rng = np.random.default_rng(seed)
-        return ["".join(rng.choice(list("abc"), k)) for k in rng.integers(1, 9, n)]
-
-    def truth(self, X):
-        return expanded(cyclic(11, 3, "abc"), X)
-
-    def other_data(self, seed, n):
-        return None  # the model knows one alphabet
 
 
 # -- single strings ----------------------------------------------------------------------------------------
@@ -615,6 +599,31 @@ def test_samples_have_their_probabilities():
         assert abs(np.mean((left == s) & (right == t)) - p) < 5 * np.sqrt(p / size)
 
 
+def test_a_long_string_and_one_that_is_too_long():
+    long = one_state(1 - 1e-6, 0.25, [0.7, 0.3]).sample(1, random_state=0)[0]
+    assert long.lengths[0] > 10**5
+    share = np.mean(long.values == 0)
+    assert abs(share - 0.7) < 5 * np.sqrt(0.21 / len(long.values))
+    endless = one_state(1 - 1e-9, 0.25, [0.7, 0.3])
+    for ask in (endless.sample, endless.sample_pairs):
+        with pytest.raises(ValueError, match=r"take 1e\+09 visits on average, .* give a larger stop \(its smallest is"):
+            ask(1)
+    assert len(endless.sample(0)[0]) == 0
+    with pytest.raises(ValueError, match=r"visits on average, .* more than 2e\+08: draw fewer"):
+        mc.Fisher(endless, information="sampled").fit(["ab", "b"])
+
+
+def test_expected_visits():
+    for seed in range(3):
+        model = cyclic(seed, 4, zeros=0.5)
+        p = Parameters.of(model, 0)
+        truth = p.initial[:4] @ np.linalg.inv(np.eye(4) - p.transition[:, :4])
+        np.testing.assert_allclose(expected_visits(p.initial, p.transition), truth, rtol=1e-12)
+    stuck = np.array([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]])  # a state that nobody enters need not end
+    np.testing.assert_allclose(expected_visits(np.array([1.0, 0.0, 0.0]), stuck), [2, 0])
+    np.testing.assert_allclose(expected_visits(np.array([0.0, 0.0, 1.0]), stuck), [0, 0])
+
+
 # -- the batch ---------------------------------------------------------------------------------------------
 
 
@@ -638,6 +647,17 @@ def test_a_batch_of_models(tmp_path):
     assert models[:1].bic(X).shape == (1,)
     reader = models.estimator()
     assert (reader.n_states, reader.alphabet) == (2, models.alphabet)
+    with pytest.raises(ValueError, match=r"the shared model has shape \(3,\)"):
+        models.matches("ab", "b")
+
+
+def test_no_models_at_all():
+    models, X = cyclic(24, 2)[:0], ["ab", "", "bbab"]
+    assert models.log_prob(X).shape == (0, 3)
+    assert models.sequence_scores(X, "weight").shape == (0, 3, len(models.score_names()))
+    assert models.bic(X).shape == models.n_parameters.shape == (0,)
+    assert models.sample(2) == models.sample_pairs(2) == []
+    assert models.estimator().n_states == 2
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch", "float32"])

@@ -48,6 +48,14 @@ def test_given_axes():
     assert plot.matches(some(), ax=ax) is ax
 
 
+def test_symbols_are_no_formulas():
+    ax = plot.matches(Matches(["$x_1$"], ["$\\alpha"], np.ones((1, 1)), -1.0))
+    labels = [*ax.get_yticklabels(), *ax.get_xticklabels()]
+    assert [t.get_text() for t in labels] == ["$x_1$", "$\\alpha"]
+    assert not any(t.get_parse_math() for t in labels)
+    ax.figure.canvas.draw()
+
+
 def test_no_match_has_no_path():
     ax = plot.matches(Matches("A", "C", np.zeros((1, 1)), -1.0))
     assert len(ax.lines[0].get_xdata()) == 0

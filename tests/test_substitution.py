@@ -1,6 +1,7 @@
 """Substitution matrices as joint laws of matched letters: published values, identities, and what is refused."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.data import Alphabet
-from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul
+from mercer.models._pairs.scales import _searched, implied_background, implied_scale, karlin_altschul
 from mercer.models._pairs.substitution import _scores_of, given_joint, given_law, joint_of, natural_alphabet
 
 DNA, PROTEIN = Alphabet.of("dna"), Alphabet.of("protein")
@@ -153,6 +154,49 @@ class TestNumbers:
         assert (np.outer(q, q) * np.exp(found.scale * S)).sum() == pytest.approx(1, abs=1e-12)  # lambda over it
         np.testing.assert_allclose(found.joint, np.outer(q, q) * np.exp(found.scale * S), rtol=1e-12)
 
+    @pytest.mark.parametrize("unit", [1e-7, 1.0, 1e7])
+    def test_scales_have_all_digits_in_any_unit(self, unit):
+        assert joint_of((2 * unit, -3 * unit), None, None, DNA).scale * unit == pytest.approx(0.63373144, abs=1e-8)
+        S = np.array([[3.0, -4.0, -5.0], [-4.0, 2.0, -4.0], [-5.0, -4.0, 4.0]])
+        assert implied_scale(S * unit) * unit == pytest.approx(implied_scale(S), rel=1e-12)
+
+    def test_closed_form_of_match_and_mismatch(self):
+        S = np.full((4, 4), -3.0) + 5 * np.eye(4)
+        assert implied_scale(S) == pytest.approx(_searched(S.tobytes(), 4), rel=1e-12)
+        assert implied_scale(S + 10) is None  # positive on average
+
+    def test_frames_are_read_by_label(self):
+        pd = pytest.importorskip("pandas")
+        S = np.array([[2.0, -1.0, -2.0], [-1.0, 3.0, -1.5], [-2.0, -1.5, 4.0]])
+        law, order = np.array([0.2, 0.3, 0.5]), [2, 0, 1]
+        letters = Alphabet("abc")
+        frame = pd.DataFrame(S, index=list("abc"), columns=list("abc")).iloc[order]
+        series = pd.Series(law, index=list("abc")).iloc[order]
+        truth = joint_of(S, 0.4, law, letters).joint
+        np.testing.assert_array_equal(joint_of(frame, 0.4, series, letters).joint, truth)
+        wide = frame.reindex(index=[*"xabc"], columns=[*"xabc"], fill_value=0.0)  # others are left out, as B and Z are
+        np.testing.assert_array_equal(joint_of(wide, 0.4, series, letters).joint, truth)
+        J = pd.DataFrame(truth, index=list("abc"), columns=list("abc")).iloc[order]
+        np.testing.assert_allclose(given_joint(J, letters), truth, rtol=1e-15)
+        assert natural_alphabet(pd.DataFrame(np.eye(4), index=list("TGCA"), columns=list("TGCA"))) == DNA
+        with pytest.raises(ValueError, match=r"the labels of substitution lack 'a'.*to_numpy"):
+            joint_of(pd.DataFrame(S), 0.4, None, letters)
+        with pytest.raises(ValueError, match="the labels of joint hold 'x'"):
+            given_joint(wide, letters)
+        with pytest.raises(ValueError, match="the labels of background hold 'd'"):
+            joint_of(S, 0.4, pd.Series({"a": 0.2, "b": 0.3, "c": 0.5, "d": 0.0}), letters)
+        with pytest.raises(ValueError, match="the labels of background repeat themselves"):
+            joint_of(S, 0.4, pd.Series([0.2, 0.3, 0.5, 0.0], index=list("abca")), letters)
+
+    def test_a_scale_that_loses_letters_warns(self):
+        pairs = {("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 4.9}
+        with pytest.warns(UserWarning, match="at scale 3 gives matched letters 'b' with probability 2e-07 only"):
+            joint_of(pairs, 3.0, [0.5, 0.5], Alphabet("ab"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            joint_of(pairs, 0.3, [0.5, 0.5], Alphabet("ab"))
+            joint_of((2, -3), 1.0, [1 - 1e-9, 1e-9], Alphabet("ab"))  # which was asked for
+
     def test_large_scores_do_not_overflow(self):
         J = joint_of((2000, -3000), 1.0, None, DNA).joint
         np.testing.assert_allclose(J, np.eye(4) / 4)
@@ -161,7 +205,7 @@ class TestNumbers:
 class TestRefused:
     def test_no_scale_helps(self, matrices):
         with pytest.raises(
-            ValueError, match=r"JONES at scale .*smallest eigenvalue -.*no scale helps, because 'A' with 'T'"
+            ValueError, match=r"JONES at scale .*smallest eigenvalue is -.*no scale helps, because 'A' with 'T'"
         ):
             joint_of("JONES", None, None, PROTEIN)
 
@@ -171,6 +215,11 @@ class TestRefused:
         scale = float(str(refused.value).split("scale=")[1].split(",")[0])
         assert 0.2 < scale < 0.24
         assert joint_of("PAM250", scale, None, PROTEIN).scale == scale
+
+    def test_a_rare_letter_does_not_hide(self):
+        # J has the eigenvalue -1e-13 only, and the kernel of 'a' and 'b' normalised is 1.35.
+        with pytest.raises(ValueError, match=r"its smallest eigenvalue is -0\.35"):
+            joint_of({("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 5.1}, 3.0, [0.5, 0.5], Alphabet("ab"))
 
     def test_no_natural_scale(self, matrices):
         with pytest.raises(ValueError, match=r"FENG has no natural scale.*give scale="):
@@ -203,6 +252,9 @@ class TestRefused:
             (np.full((4, 4), np.nan), ValueError, r"substitution\[0, 0\] = nan"),
             ({("A", "A"): 1}, ValueError, r"no score of \('C', 'A'\)"),
             ({("A", "A"): 1, ("A", "C"): 0, ("C", "A"): 1}, ValueError, "two scores, 0 and 1"),
+            ({("A", "A"): None}, ValueError, "the score of 'A' and 'A' is None: give a number"),
+            ([[1, 2], [3]], TypeError, "give the name"),
+            ([["x"] * 4] * 4, ValueError, "substitution = .*: give numbers"),
             (7, TypeError, "substitution = 7: give the name"),
             ((1, 2, 3), TypeError, "give the name"),
         ],
@@ -210,11 +262,6 @@ class TestRefused:
     def test_bad_scores(self, substitution, error, message):
         with pytest.raises(error, match=message):
             joint_of(substitution, None, None, DNA)
-
-    @pytest.mark.parametrize("scale", [0, -1, "large", np.nan, np.inf])
-    def test_bad_scale(self, scale):
-        with pytest.raises(ValueError, match="scale = "):
-            joint_of((2, -3), scale, None, DNA)
 
     @pytest.mark.parametrize(
         ("law", "message"),
@@ -233,10 +280,11 @@ class TestRefused:
         ("joint", "message"),
         [
             (np.eye(3) / 3, r"shape \(3, 3\)"),
+            ([["x", "y"], ["z", "w"]], "joint = .*: give numbers"),
             (np.eye(2), "sums to 2"),
-            ([[1.2, -0.1], [-0.1, 0.0]], r"joint\[0, 1\] = -0.1 is negative"),
-            ([[0.5, 0.3], [0.1, 0.1]], "not symmetric"),
-            ([[0.1, 0.4], [0.4, 0.1]], "smallest eigenvalue -0.3"),
+            ([[1.2, -0.1], [-0.1, 0.0]], r"joint at index \(0, 1\) is -0.1"),
+            ([[0.5, 0.3], [0.1, 0.1]], "must be symmetric"),
+            ([[0.1, 0.4], [0.4, 0.1]], "the eigenvalue -3"),
         ],
     )
     def test_bad_joint(self, joint, message):

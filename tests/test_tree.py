@@ -181,6 +181,50 @@ def test_a_datum_does_not_depend_on_its_neighbours():
         assert_array_equal(p.fisher_scores(x[rows]), p.fisher_scores(x)[:, rows])
 
 
+@few
+@given(seed=seeds, zeros=st.booleans())
+def test_posterior_by_enumeration(seed, zeros):
+    p = random_tree(seed, zeros=zeros)
+    x = all_points(p, missing=True)
+    x = x[np.isfinite(p.log_prob(x)[0])]
+    x = x[np.random.default_rng(seed).permutation(len(x))[:10]]
+    expected = np.zeros((len(x), p.parent.shape[1], p.n_states))
+    for row, found in zip(x, expected, strict=True):
+        for h, weight in hidden(p):
+            found[np.arange(len(h)), h] += weight * shown(p, row, h)
+    expected /= expected.sum(axis=-1, keepdims=True)
+    assert_allclose(p.posterior(x), expected[None], rtol=1e-11, atol=1e-300)
+
+
+def test_posterior_of_several_trees():
+    small, large, _ = two_topologies()
+    x = all_points(small)
+    found = HiddenTrees.concat([small, large]).posterior(x)
+    assert_array_equal(found[0, :, :1], small.posterior(x)[0])
+    assert_array_equal(found[0, :, 1:], np.zeros((len(x), 2, 2)))  # padding
+    assert_array_equal(found[1], large.posterior(x)[0])
+    star = HiddenTrees([[-1]], [[0.5, 0.5]], [[np.eye(2)]], [[0, 0]], [[np.eye(2), np.eye(2)]])
+    with pytest.raises(ValueError, match="point 1 has probability zero under tree 0, and no posterior"):
+        star.posterior([[0, 0], [0, 1]])
+
+
+def test_batches_read_tables_and_symbols():
+    pd = pytest.importorskip("pandas")
+    p = random_tree(3, states=2, symbols=2)
+    p = HiddenTrees(
+        p.parent, p.root, p.transition, p.leaf_parent, p.leaf, leaves=list("abcde")[: p.dimension], alphabet="01"
+    )
+    x = all_points(p)
+    table = pd.DataFrame(x, columns=p.leaves)[list(p.leaves)[::-1]]
+    text = ["".join(str(int(cell)) for cell in row) for row in x]
+    for form in (table, text):
+        assert_array_equal(p.log_prob(form), p.log_prob(x))
+        assert_array_equal(p.shared_history(form).alone(), p.shared_history(x).alone())
+        assert_array_equal(p.fisher_scores(form), p.fisher_scores(x))
+    with pytest.raises(ValueError, match=r"pass mc.Sequences\(X, unknown='missing'\) to treat it as not observed"):
+        p.log_prob(["z" * p.dimension])
+
+
 # -- shared histories ------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """The estimator of hidden trees: its forms of data and parameters, its EM, and the kernels that use it."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from mercer.kernels.fisher import Fisher
 from mercer.kernels.marginalization import Marginalization
 from mercer.models._tree.rates import changes, equal_rate, jumps_and_times, stationary_of
 from mercer.models.mixture import Mixtures
-from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree
 
 TREE = "((a:1,b:0.5)ab:0.7,(c:0.5,d:0.3)cd:1.2)top;"
@@ -65,6 +65,17 @@ def test_jumps_and_times_by_quadrature():
     off = ~np.eye(3, dtype=bool)
     assert_allclose(jumps[off], (rate * expected)[off], rtol=1e-9)
     assert_allclose(times.sum(), (lengths * counts.sum(axis=(1, 2))).sum(), rtol=1e-12)
+
+
+def test_endless_branches_end_in_the_long_run():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = changes(RATE, np.array([1e-3, 1e3, 1e20, 1e300]))
+        jumps, times = jumps_and_times(RATE, np.array([1e300]), found[3:], np.ones((1, 2, 2)))
+    assert_allclose(found[0], expm(1e-3 * RATE), rtol=1e-14)  # beside branches that are halved a hundred times
+    assert_allclose(found[1:], np.broadcast_to(stationary_of(RATE), (3, 2, 2)), rtol=1e-14)
+    assert_allclose(jumps[0, 1] / times[0], 0.3, rtol=1e-12)
+    assert_allclose(times / times.sum(), stationary_of(RATE), rtol=1e-12)
 
 
 # -- what is given ---------------------------------------------------------------------------------------------
@@ -157,6 +168,7 @@ def test_ambiguity_codes():
         ([[0, 1, 0.5, 0]], r"row 0 holds 0\.5 at leaf 'c'"),
         (["0110", "011"], r"sequence 1 has 3 symbols, and the tree has 4 leaves \('a', .* give one symbol for every"),
         ([["0", "1", "1", "z"]], "row 0 holds 'z' at leaf 'd', which is not in the alphabet 01: put None where"),
+        (["0110", "01z0"], "sequence 1 has the symbol 'z' at position 2.* unknown='missing'"),
         ([[0, 1, 1, np.inf]], "first at row 0, column 3"),
     ],
 )
@@ -165,11 +177,34 @@ def test_data_refused(X, sentence):
         HiddenTree(TREE, alphabet="01").fit(X)
 
 
+def test_unknown_symbols_may_be_missing():
+    tree = HiddenTree(TREE, alphabet="01", n_iter=0, unknown="missing").fit(["0110"])
+    expected = tree.score_samples([[0, 1, np.nan, 0]])
+    for X in (["01z0"], [["0", "1", "z", "0"]]):
+        assert_array_equal(tree.score_samples(X), expected)
+
+
+def test_what_pandas_has_not():
+    pd = pytest.importorskip("pandas")
+    tree = HiddenTree(TREE, alphabet="01", n_iter=0).fit([[0, 1, 1, 0]])
+    expected = tree.score_samples([[np.nan, 1, 1, 0], [0, np.nan, 1, 0]])
+    symbols = pd.DataFrame([[pd.NA, "1", "1", "0"], ["0", None, "1", "0"]], columns=list("abcd"))
+    numbers = pd.DataFrame([[pd.NA, 1, 1, 0], [0, pd.NA, 1, 0]], columns=list("abcd"), dtype="Int64")
+    for X in (symbols, numbers, numbers.to_numpy(), [[None, "1", "1", "0"], ["0", None, "1", "0"]]):
+        assert_array_equal(tree.score_samples(X), expected)
+    late = [[None] * 4, ["0", "1", "1", "0"]]  # the first row holds no symbol
+    assert_array_equal(tree.score_samples(late), tree.score_samples([[np.nan] * 4, [0, 1, 1, 0]]))
+
+
 def test_tables_refused():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(np.zeros((2, 4)), columns=list("abce"))
     with pytest.raises(ValueError, match="the data have no column for the leaf 'd': name the columns as the leaves"):
         HiddenTree(TREE).fit(table)
+    with pytest.raises(ValueError, match="the data have two columns with the name 'a': keep one"):
+        HiddenTree(TREE).fit(table[list("aabce")])
+    with pytest.raises(ValueError, match="there are no data: give rows with a column for every leaf"):
+        HiddenTree(TREE).fit([])
     table["d"] = 0.0
     with pytest.raises(ValueError, match="the data have columns that are no leaves of the tree, 'e': leave them out"):
         HiddenTree(TREE).fit(table)
@@ -187,8 +222,9 @@ def test_tables_refused():
         ({"n_states": 0}, ValueError, "n_states = 0"),
         ({"n_iter": -1}, ValueError, "n_iter = -1: give a whole number, 0 or more"),
         ({"tol": -1}, ValueError, "tol = -1"),
-        ({"smoothing": -1}, ValueError, "smoothing = -1"),
+        ({"prior_strength": -1}, ValueError, "prior_strength = -1"),
         ({"pruning": 2}, ValueError, "pruning = 2: give a probability"),
+        ({"unknown": "skip"}, ValueError, "unknown = 'skip': give 'raise' or 'missing'"),
         ({"tied": "yes"}, ValueError, "tied = 'yes'"),
         ({"learn": ("roots",)}, ValueError, "learn holds 'roots': give some of 'root', 'edges', 'emission', 'weights'"),
         ({"learn": "emission"}, ValueError, r"emission=None says that leaves show their state: give emission=0\.05"),
@@ -202,6 +238,15 @@ def test_tables_refused():
         ({"transition": 2 * FLIP}, ValueError, "transition at index .* sums to 2"),
         ({"transition": {"a": FLIP}}, ValueError, "no matrix for 5 edges of the tree, the first above 'ab'"),
         ({"transition": {"zz": FLIP, None: FLIP}}, ValueError, "transition names 'zz', which the tree does not have"),
+        ({"tree": "((a,b:1)x:1,c:1);"}, ValueError, "the branch above 'a' has no length.* or transition="),
+        (
+            {"tree": "((a,b)x,(c,d)x);", "transition": {"x": FLIP, None: FLIP}},
+            ValueError,
+            "transition names 'x', which several nodes of the tree are called",
+        ),
+        ({"learn": 5}, TypeError, "learn = 5: give some of 'root'"),
+        ({"learn": None}, TypeError, r"learn = None: give some of .* or \(\) for nothing"),
+        ({"leaves": 5}, TypeError, "leaves = 5: give the names of the leaves"),
         ({"transition": {None: FLIP}, "tied": True}, ValueError, "tied=True wants one matrix"),
         ({"root": [1.0]}, ValueError, r"root has shape \(1,\): for n_states = 2 give \(2,\)"),
         ({"weights": [0.5, 0.5]}, ValueError, r"weights has shape \(2,\): give one for every tree, \(1,\)"),
@@ -221,9 +266,8 @@ def test_one_model_of_all_data():
 
 
 def test_clone():
-    tree = HiddenTree(TREE, rate=RATE, n_iter=3, learn=("edges",))
-    assert clone(tree).get_params()["n_iter"] == 3
-    assert clone(tree).get_params()["learn"] == ("edges",)
+    tree = HiddenTree(TREE, rate=RATE.tolist(), n_iter=3, learn=("edges",), prior_strength=0.5, unknown="missing")
+    assert clone(tree).get_params() == tree.get_params()
 
 
 # -- the fit ---------------------------------------------------------------------------------------------------
@@ -241,15 +285,15 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("prior_strength", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("name", FITS)
-def test_em_never_goes_down(name, smoothing):
+def test_em_never_goes_down(name, prior_strength):
     x = draws(200, missing=0.1)
-    fitted = HiddenTree(**{"tree": TREE} | FITS[name], tol=0, n_iter=25, smoothing=smoothing).fit(x)
+    fitted = HiddenTree(**{"tree": TREE} | FITS[name], tol=0, n_iter=25, prior_strength=prior_strength).fit(x)
     assert fitted.n_iter_ == 25
     assert np.all(np.diff(fitted.objective_) > -1e-9 * np.abs(fitted.objective_[0]))
     assert np.isfinite(fitted.score_samples(x)).all()
-    if smoothing == 0 and name != "nothing":
+    if prior_strength == 0 and name != "nothing":
         assert fitted.score(x) * len(x) >= fitted.objective_[-1] - 1e-9
         assert fitted.objective_[-1] > fitted.objective_[0] + 1
 
@@ -257,7 +301,7 @@ def test_em_never_goes_down(name, smoothing):
 def test_em_is_at_a_stationary_point():
     """The gradient of the log probability, by the scores, vanishes along the edges that were learned."""
     x = draws(300, missing=0.1)
-    fitted = HiddenTree(TREE, tied=False, smoothing=0, tol=0, n_iter=1500).fit(x)
+    fitted = HiddenTree(TREE, tied=False, prior_strength=0, tol=0, n_iter=1500).fit(x)
     scores = fitted.model_.fisher_scores(x)[0].sum(axis=0)
     assert np.abs(scores).max() < 1e-2
     start = HiddenTree(TREE, tied=False, n_iter=0).fit(x).model_.fisher_scores(x)[0].sum(axis=0)
@@ -270,6 +314,42 @@ def test_recovers_rates():
     assert fitted.converged_
     assert_allclose(fitted.rate_, RATE, atol=0.04)
     assert_allclose(fitted.model_.root[0], [0.6, 0.4], atol=0.05)
+
+
+def scaled(s):
+    return f"((a:{s},b:{0.5 * s})ab:{0.7 * s},(c:{0.5 * s},d:{0.3 * s})cd:{1.2 * s})top;"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"rate": "equal"}, {"tied": False}])
+def test_the_unit_of_lengths_does_not_matter(parameters):
+    x = draws(400, missing=0.05)
+    units = 10.0 ** np.arange(-4, 5)
+    fits = [HiddenTree(scaled(s), n_iter=60, tol=0, **parameters).fit(x) for s in units]
+    for s, fitted in zip(units, fits, strict=True):
+        assert_allclose(fitted.objective_, fits[4].objective_, rtol=1e-9)
+        assert_allclose(fitted.score_samples(x), fits[4].score_samples(x), rtol=1e-7)
+        if not parameters:
+            assert_allclose(s * fitted.rate_, fits[4].rate_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("speed", [0.01, 0.1, 1.0, 10.0])
+def test_rates_far_from_the_tree(speed):
+    """Never worse than the truth by more than the prior is worth."""
+    x = draws(2000, rate=speed * RATE)
+    fitted = HiddenTree(TREE, n_iter=200, tol=0).fit(x)
+    truth = given(rate=speed * RATE, root=[0.6, 0.4]).log_prob(x)[0].sum()
+    assert fitted.score_samples(x).sum() > truth - 3
+
+
+@pytest.mark.parametrize("start", [1e-6, 1e-3, 1e3])
+def test_a_bad_start_is_a_weak_prior(start):
+    """One observation, in the unit of the tree: it costs a few nats of thousands, not a hundred."""
+    x = draws(2000)
+    best = HiddenTree(TREE, n_iter=300, tol=1e-8).fit(x).score_samples(x).sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        bad = HiddenTree(TREE, rate=start * RATE, root=[0.6, 0.4], n_iter=500, tol=1e-8).fit(x)
+    assert bad.score_samples(x).sum() > best - 3
 
 
 def test_recovers_tied_probabilities():
@@ -292,17 +372,50 @@ def test_what_is_not_learned_stays():
     assert not hasattr(HiddenTree(TREE, transition=FLIP, n_iter=0).fit(x), "rate_")
 
 
+def test_nothing_learned_has_no_objective():
+    fitted = HiddenTree(TREE, n_iter=0).fit(draws(10))
+    assert fitted.objective_.shape == (fitted.n_iter_,) == (0,)
+    assert fitted.converged_
+
+
+def test_fits_on_other_threads_have_the_same_bits():
+    x = draws(50)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(lambda: HiddenTree(TREE, n_iter=4, tol=0).fit(x)).result()
+    assert other.model_.digests() == HiddenTree(TREE, n_iter=4, tol=0).fit(x).model_.digests()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_free"),
+    [
+        ({}, 1 + 2),
+        ({"n_iter": 0}, 0),
+        ({"learn": "edges"}, 2),
+        ({"rate": [[0.0, 0.0], [0.5, -0.5]], "root": [0.5, 0.5], "emission": 0.05}, 1 + 1),
+        ({"transition": FLIP}, 1 + 2),
+        ({"tied": False}, 1 + 6 * 2),
+        ({"transition": {None: FLIP, "a": np.eye(2)}}, 1 + 5 * 2),
+        ({"emission": 0.1, "learn": ("root", "edges", "emission")}, 1 + 2 + 2),
+        ({"tree": [TREE, OTHER], "tied": False, "learn": ("root", "edges", "weights")}, 1 + 12 * 2 + 1),
+    ],
+)
+def test_bic_counts_what_is_learned(parameters, n_free):
+    x = draws(40, missing=0.1)
+    fitted = HiddenTree(**{"tree": TREE, "n_iter": 3, "tol": 0} | parameters).fit(x)
+    assert_allclose(fitted.bic(x), n_free * np.log(40) - 2 * fitted.score_samples(x).sum())
+
+
 def test_order_and_copies_of_data():
     x = draws(120, missing=0.1)
     first = HiddenTree(TREE, tol=0, n_iter=5).fit(x).model_
     assert HiddenTree(TREE, tol=0, n_iter=5).fit(x[::-1]).model_.digests() == first.digests()
-    twice = HiddenTree(TREE, tol=0, n_iter=5, smoothing=2.0).fit(np.concatenate([x, x])).model_
+    twice = HiddenTree(TREE, tol=0, n_iter=5, prior_strength=2.0).fit(np.concatenate([x, x])).model_
     assert_allclose(twice.leaf, first.leaf, rtol=1e-9)
 
 
-def test_smoothing_keeps_what_is_possible():
+def test_prior_strength_keeps_what_is_possible():
     x = np.zeros((50, 4))
-    bare = HiddenTree(TREE, tied=False, smoothing=0, tol=0, n_iter=200).fit(x).model_
+    bare = HiddenTree(TREE, tied=False, prior_strength=0, tol=0, n_iter=200).fit(x).model_
     kept = HiddenTree(TREE, tied=False, tol=0, n_iter=200).fit(x).model_
     assert bare.log_prob([[1, 1, 1, 1]])[0, 0] < -100
     assert kept.log_prob([[1, 1, 1, 1]])[0, 0] > -50
@@ -315,9 +428,13 @@ def test_says_what_went_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HiddenTree(TREE, n_iter=500).fit(draws(100))
+        HiddenTree(TREE, n_iter=1).fit(draws(100))  # who asks for one step, or for all of them, gets what was asked for
+        HiddenTree(TREE, n_iter=3, tol=0).fit(draws(100))
     stiff = "((a:0,b:0):1,(c:1,d:1):1);"
     with pytest.raises(ValueError, match="row 1 has probability zero under the tree that the fit starts from"):
         HiddenTree(stiff).fit([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]])
+    with pytest.raises(ValueError, match="there is nothing to learn from: no leaf was observed"):
+        Marginalization(HiddenTree(TREE)).fit(np.full((3, 4), np.nan))
     assert HiddenTree(stiff, n_iter=0).fit([[0, 1, 0, 0]]).score_samples([[0, 1, 0, 0]]) == -np.inf
 
 
@@ -398,19 +515,30 @@ def test_tables_reach_the_kernel():
 
 
 def test_a_large_tree():
-    """Ten thousand leaves, half of them a caterpillar."""
+    """Two thousand leaves, half of them a caterpillar, by a recursion in logarithms."""
     rng = np.random.default_rng(0)
-    nodes = [f"l{i}" for i in range(10_000)]
-    deep = nodes[:5000]
-    text = "(" * 4999 + deep[0] + "".join(f",{name})" for name in deep[1:])
-    rest = nodes[5000:]
+    nodes = [f"l{i}" for i in range(2000)]
+    deep, rest = nodes[:1000], nodes[1000:]
+    text = "(" * 999 + deep[0] + "".join(f",{name})" for name in deep[1:])
     while len(rest) > 1:
         rest = [f"({','.join(rest[i : i + 2])})" for i in range(0, len(rest), 2)]
     tree = HiddenTree(f"({text},{rest[0]});", n_iter=1, tol=0)
-    x = rng.integers(0, 2, (2, 10_000)).astype(float)
-    fitted = tree.fit(x)
-    assert isinstance(fitted.model_, HiddenTrees)
-    logs = fitted.score_samples(x)
-    assert np.isfinite(logs).all()
-    assert (logs < -3000).all()
-    assert np.isfinite(fitted.model_.shared_history(x).alone()).all()
+    x = rng.integers(0, 2, (2, 2000)).astype(float)
+    model = tree.fit(x).model_
+    transition, root, leaf = np.log(model.transition[0, 1:]), np.log(model.root[0]), np.log(model.leaf[0])
+
+    def truth(*rows):
+        """All rows, with the same hidden states."""
+        inside = np.zeros((model.parent.shape[1], 2))
+        for row in rows:
+            for end, v in enumerate(model.leaf_parent[0]):
+                inside[v] += leaf[end, :, int(row[end])]
+        for v in range(len(inside) - 1, 0, -1):
+            inside[model.parent[0, v]] += np.logaddexp.reduce(transition[v - 1] + inside[v], axis=1)
+        return np.logaddexp.reduce(root + inside[0])
+
+    logs = tree.score_samples(x)
+    assert (logs < -600).all()
+    assert_allclose(logs, [truth(row) for row in x], rtol=1e-12)
+    operand = model.shared_history(x)
+    assert_allclose(operand.pair(operand), [[truth(a, b) for b in x] for a in x], rtol=1e-12)

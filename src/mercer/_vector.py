@@ -198,9 +198,9 @@ def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None]) -> Any:
     return types.void(n, *kinds), code
 
 
-def aligned(shape: tuple[int, ...]) -> Floats:
+def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:
     """Allocate at a cache line's start, so that no vector lies on two lines."""
-    size = math.prod(shape)
-    raw = np.empty(size + 8)
-    skip = (-raw.ctypes.data // 8) % 8
+    size, width = math.prod(shape), np.dtype(real).itemsize
+    raw = np.empty(size + 64 // width, real)
+    skip = (-raw.ctypes.data % 64) // width
     return raw[skip : skip + size].reshape(shape)

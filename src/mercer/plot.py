@@ -283,7 +283,8 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
     ax.plot(path[:, 1], path[:, 0], color=COLORS[5], linewidth=1, marker="o", markersize=3, alpha=0.8)
     for axis, symbols in ((ax.yaxis, matches.first), (ax.xaxis, matches.second)):
         if len(symbols) <= LETTERS:
-            axis.set_ticks(np.arange(len(symbols)), [str(symbol) for symbol in symbols])
+            # A symbol is no formula, whatever signs it has.
+            axis.set_ticks(np.arange(len(symbols)), [str(symbol) for symbol in symbols], parse_math=False)
     ax.set(xlabel="second", ylabel="first", title=f"{matches.expected:.1f} matches expected")
     ax.set(xlim=(-0.5, len(matches.second) - 0.5), ylim=(len(matches.first) - 0.5, -0.5))
     ax.tick_params(length=0)

@@ -1,8 +1,7 @@
 """Generators of synthetic data, and loaders of the real sets that the papers use.
 
-A generator ``make_*`` returns ``(X, y)`` in the form that the kernels take, or a Bunch where there is more to tell; a
-loader ``fetch_*`` returns a
-`sklearn.utils.Bunch`.
+A generator ``make_*`` returns ``(X, y)`` in the form that the kernels take, or a `sklearn.utils.Bunch` where there is
+more to tell; a loader ``fetch_*`` returns a Bunch.
 """
 
 from mercer.datasets._fetch import data_path

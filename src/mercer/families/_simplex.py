@@ -128,6 +128,20 @@ def normalised(counts: Floats, fallback: Any) -> Floats:
     return np.where(visited, counts / np.where(visited, total, 1.0), fallback)
 
 
+def ratio(numbers: Floats, weights: Floats) -> Floats:
+    """Divide; 0 where the weight is 0."""
+    shape = np.broadcast_shapes(np.shape(numbers), np.shape(weights))
+    return np.divide(numbers, weights, out=np.zeros(shape), where=np.asarray(weights) > 0)
+
+
+def shared_out(counts: Floats, coded: Floats, probability: Floats, sets: Floats) -> Floats:
+    """Share counts of ambiguity codes ``(..., C)`` out to the outcomes that they stand for, ``(..., k)``.
+
+    ``coded`` are the probabilities of the codes, ``(..., C)``, and ``sets (C, k)`` says which outcomes they stand for.
+    """
+    return probability * (ratio(counts, coded) @ sets)
+
+
 def drawn(upper: Floats, uniform: Floats) -> Floats:
     """Draw outcomes: ``upper`` are cumulated probabilities ``(..., k)``, ``uniform`` numbers from 0 to 1 ``(...)``."""
     draws = uniform[..., None] * upper[..., -1:]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -17,8 +17,9 @@ from mercer.families._coupling import Coupling
 from mercer.families._estimator import Estimator
 from mercer.families._family import is_number, is_whole
 from mercer.kernels._base import Kernel
+from mercer.kernels._data import hashable
 from mercer.models._discount import Discounted, check_lengths
-from mercer.models._inference import read
+from mercer.models._inference import read, read_before
 from mercer.models.hmm import HMMs
 
 LONGEST = 10_000_000
@@ -211,18 +212,17 @@ class SharedModelKernel(Kernel):
 
     model: Any
     model_: Any
+    _such_as: ClassVar[str] = "mc.Gaussian()"
+    """A model that the kernel takes, for messages."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.model, Batch):
-            if self.model.shape != (1,):
-                raise ValueError(
-                    f"the shared model has shape {self.model.shape}: give a batch of shape (1,), such as p[3:4]"
-                )
+            self.model._require_one()
         elif not isinstance(self.model, Estimator):
             raise TypeError(
                 f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as "
-                "mc.Gaussian() or a fitted batch of shape (1,)"
+                f"{self._such_as} or a fitted batch of shape (1,)"
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
@@ -233,7 +233,10 @@ class SharedModelKernel(Kernel):
         if isinstance(self.model, HMMs):
             return read(self.model.emission, X)
         context = None if reset else getattr(self, "context_", None)
-        X = self._reader().accept(X, owner=self, reset=reset, context=context)
+        try:
+            X = self._reader().accept(X, owner=self, reset=reset, context=context)
+        except ValueError as error:
+            raise read_before(error) if isinstance(self.model, Batch) else error from None
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]
         expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
         if expected is not None and found is not None and found != expected:
@@ -253,7 +256,7 @@ class SharedModelKernel(Kernel):
         fitted._check_parameters()
         self.context_ = context = fitted.shared_context(X)
         target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
-        told = tuple(str(values.tolist()) for values in target)
+        told = tuple((str(values.dtype), str(values.tolist())) for values in target)
         self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
 
     @property
@@ -262,6 +265,9 @@ class SharedModelKernel(Kernel):
 
     def _learned(self) -> Any:
         return self.model_.digests()
+
+    def _setting(self) -> Hashable | None:
+        return super()._setting() if hashable(self.model_) else None  # values of other libraries are not remembered
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model",)

@@ -38,8 +38,8 @@ def has_scores(models: Any) -> bool:
     """Whether the models, or what they are made of, have scores."""
     if isinstance(models, HMMs):
         return has_scores(models.emission)
-    if hasattr(models, "components"):
-        return has_scores(models.components)
+    if hasattr(models, "components"):  # of points: a mixture of models of whole sequences has none
+        return has_scores(models.components) and not is_sequential(models.components)
     return hasattr(models, "sequence_scores") or hasattr(models, "fisher_scores")
 
 

@@ -247,10 +247,13 @@ class Fisher(InnerProducts, SharedModelKernel):
         if context is not None:
             self.context_ = context
         models = []
-        for own in (X[places] for places in members):
-            fitted = clone(self.model)
+        for label, places in zip(self.classes_, members, strict=True):
+            fitted, own = clone(self.model), X[places]
             fitted._check_parameters()
-            models.append(fitted._fit_shared(own, fitted.context(own)))
+            try:
+                models.append(fitted._fit_shared(own, fitted.context(own)))
+            except ValueError as error:
+                raise ValueError(f"class {label!r}: {error}") from None
         self.model_ = type(models[0]).concat(models)
 
     def _metric(self, X: Any) -> information_.Metric | None:
@@ -262,8 +265,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         if self.information == "complete":
             if not has_complete(models):
                 raise TypeError(
-                    f"information='complete' is for mixtures and hidden Markov models: for {type(models).__name__} use "
-                    "'sampled', 'diagonal' or 'empirical'"
+                    "information='complete' is for mixtures and hidden Markov models of families that know theirs: for "
+                    f"{type(getattr(models, 'components', models)).__name__} use 'sampled', 'diagonal' or 'empirical'"
                 )
             return information_.complete(models, lengths_of(X), self.parametrization, self.per)
         if self.information == "exact":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, logsumexp, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families._estimator import segments
@@ -78,6 +79,7 @@ class Marginalization(SharedModelKernel):
     """
 
     _why_zero = " (it is impossible under the model)"
+    _such_as = "mc.HMM() or mc.PairHMM.affine()"
 
     def __init__(
         self,
@@ -179,5 +181,12 @@ def _log_probabilities(models: Any, X: Any) -> Floats:
     """Log probability of every whole datum under every model, ``(M, N)``."""
     if is_sequential(models):
         return to_numpy(models.log_prob(X))
+    if is_sequential(getattr(models, "components", None)):  # a mixture of models of whole sequences
+        logs = _log_probabilities(models.components.reshape(-1), X)
+        joint = logs.reshape(*models.components.shape, -1) + safe_log(to_numpy(models.weights))[..., None]
+        return logsumexp(joint, axis=1)
     x, offsets = segments(X)
+    first = getattr(models, next(iter(models._arrays)))
+    if not is_numpy_array(first) and not hasattr(x, "indptr") and x.dtype.kind == "f":
+        x = beside(first, x, first.dtype)
     return segment_sum(to_numpy(models.log_prob(x)).T, offsets).T

@@ -22,7 +22,7 @@ from mercer.models._forward.interface import (
     paths,
 )
 
-__all__ = ["ONE_SERIES", "best_paths", "crossed_log_prob", "own_expectations", "read"]
+__all__ = ["ONE_SERIES", "best_paths", "crossed_log_prob", "own_expectations", "read", "read_before"]
 
 ONE_SERIES = "a 2-D array is N univariate series: one series of shape (T, d) goes in as [x]"
 
@@ -34,9 +34,7 @@ def read(emission: Any, X: Any) -> Sequences:
     try:
         X = Sequences(X, alphabet=alphabet) if alphabet is not None else Sequences(X)
     except ValueError as error:
-        # What is asked here has no such parameter: sequences are read before.
-        cure = "mc.Sequences(X, alphabet=..., unknown='missing')"
-        raise ValueError(str(error).replace("unknown='missing'", cure)) from None
+        raise read_before(error) from None
     except TypeError:
         if Sequences(X).is_symbols:
             raise
@@ -53,6 +51,11 @@ def read(emission: Any, X: Any) -> Sequences:
             cure = f": {ONE_SERIES}" if len(shape) == 2 and shape[1] == emission.dimension else ""
             raise ValueError(f"the data have {X.dimension} coordinates, the model has {emission.dimension}{cure}")
     return X
+
+
+def read_before(error: ValueError) -> ValueError:
+    """Return the error of reading data for a given model, which has no such parameter: sequences are read before."""
+    return ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, alphabet=..., unknown='missing')"))
 
 
 def crossed_log_prob(models: Any, X: Sequences) -> Floats:

@@ -9,7 +9,9 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer.data import Alphabet, Sequences
-from mercer.families._simplex import check_sums, checked_probability
+from mercer.families._simplex import checked_probability
+from mercer.models._inference import read
+from mercer.models._pairs.joint import checked_joint
 
 if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from mercer.models.affine_estimator import AffinePairHMM
 
 PRECISIONS = ("float64", "float32")
-_TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
-"""How far a joint may be from symmetric and positive semi-definite, relative to its largest entry or eigenvalue."""
 
 
 class AffinePairHMMs(Batch):
@@ -77,7 +77,7 @@ class AffinePairHMMs(Batch):
     def __init__(
         self, joint: Any, insertion: Any, open: Any, extend: Any, continuation: Any, alphabet: Any = None
     ) -> None:
-        joint = _checked_joint(joint)
+        joint = checked_joint(joint)
         insertion = checked_probability(insertion, "insertion")
         k, batch = int(joint.shape[-1]), tuple(joint.shape[:-2])
         numbers = {
@@ -140,7 +140,7 @@ class AffinePairHMMs(Batch):
         if precision not in PRECISIONS:
             raise ValueError(f"precision = {precision!r}: give 'float64' or 'float32'")
         self._require_one()
-        return AffineOperand.of(self, Sequences(X, alphabet=self.alphabet), precision)
+        return AffineOperand.of(self, read(self, X), precision)
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Tell which symbols of two strings were probably matched.
@@ -167,14 +167,19 @@ class AffinePairHMMs(Batch):
         from mercer.models._pairs.affine_expectations import log_probabilities
 
         self._require_axis()
-        return log_probabilities(self, Sequences(X, alphabet=self.alphabet))
+        return log_probabilities(self, read(self, X))
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better."""
+        X = read(self, X)
+        return self.n_parameters * np.log(max(len(X.values), 1)) - 2 * self.log_prob(X).sum(axis=1)
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
         """Fisher scores of every string under every model, ``(N, M, P)``; `score_names` names the columns."""
         from mercer.models._pairs.affine_expectations import scores
 
         self._require_axis()
-        return scores(self, Sequences(X, alphabet=self.alphabet), parametrization)
+        return scores(self, read(self, X), parametrization)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -184,10 +189,26 @@ class AffinePairHMMs(Batch):
 
     def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
         """Draw ``size`` single strings from every model; one `Sequences` per model."""
-        from mercer.models._pairs.affine_expectations import sampled
+        from mercer.models._pairs.affine_draws import drawn
 
         self._require_axis()
-        return sampled(self, size, random_state)
+        return [strings for (strings,) in drawn(self, size, random_state, 1)]
+
+    def sample_pairs(self, size: int = 1, random_state: Any = None) -> list[tuple[Sequences, Sequences]]:
+        """Draw ``size`` pairs of strings from every model; string i of both sides shares its matches.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> model = mc.PairHMM.affine((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
+        >>> first, second = model.sample_pairs(3, random_state=0)[0]
+        >>> len(first), len(second)
+        (3, 3)
+        """
+        from mercer.models._pairs.affine_draws import drawn
+
+        self._require_axis()
+        return [(first, second) for first, second in drawn(self, size, random_state, 2)]
 
 
 def _checked_number(values: Any, what: str) -> Array:
@@ -198,34 +219,3 @@ def _checked_number(values: Any, what: str) -> Array:
         where = tuple(map(int, bad[0]))
         raise ValueError(f"{what} at index {where} is {plain[where]}: it must be a probability below 1")
     return number
-
-
-def _checked_joint(values: Any) -> Array:
-    """Return joint probabilities of two letters that are symmetric and positive semi-definite."""
-    joint = as_float(values)
-    shape = tuple(joint.shape)
-    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] == 0:
-        raise ValueError(f"joint has shape {shape}: its last two axes must hold k x k probabilities of pairs")
-    tables = to_numpy(joint)
-    for where in np.argwhere(~(tables >= 0))[:1]:
-        at = tuple(map(int, where))
-        raise ValueError(f"joint at index {at} is {tables[at]}: probabilities must be nonnegative numbers")
-    check_sums(tables.sum(axis=(-1, -2)), tables.dtype, "joint")
-    tolerance = _TOLERANCE.get(str(tables.dtype), 1e-10)
-    apart = np.abs(tables - np.swapaxes(tables, -1, -2))
-    for where in np.argwhere(apart > tolerance * tables.max(axis=(-1, -2), keepdims=True, initial=0))[:1]:
-        at = tuple(map(int, where))
-        other = (*at[:-2], at[-1], at[-2])
-        raise ValueError(
-            f"joint at index {at} is {tables[at]}, and at {other} {tables[other]}: a match treats both strings alike, "
-            "so that it must be symmetric, such as (joint + joint.T) / 2"
-        )
-    spectrum = np.linalg.eigvalsh(tables)
-    for where in np.argwhere(spectrum[..., 0] < -tolerance * spectrum[..., -1])[:1]:
-        at = tuple(map(int, where))
-        raise ValueError(
-            f"joint at index {at} has the eigenvalue {spectrum[at][0]:.3g}: no hidden letter gives two strings this "
-            "joint, and the kernel would not be positive semi-definite (MK-5b); raise its diagonal, or use a larger "
-            "scale of the substitution matrix"
-        )
-    return joint

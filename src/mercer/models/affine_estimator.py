@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Alphabet, Sequences
-from mercer.families._estimator import Context, Estimator
-from mercer.families._family import check_seed, is_number, is_whole, seed_of
+from mercer.families._estimator import Context
+from mercer.families._family import is_number
 from mercer.models._pairs.affine_em import LEARNED, Climb, climb_pairs
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.drawn import drawn_pairs
+from mercer.models._pairs.estimator import PairEstimator
 from mercer.models._pairs.substitution import given_joint, given_law, joint_of, natural_alphabet
 
 if TYPE_CHECKING:
@@ -29,17 +28,17 @@ LEAST_CONTINUATION = 0.01
 """Where insertions alone are longer than the training data, matches stay possible."""
 
 
-class AffinePairHMM(Estimator):
+class AffinePairHMM(PairEstimator):
     r"""A pair HMM with affine gaps: one law of pairs of sequences that share hidden matches.
 
     Users write ``mc.PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1)``.
 
     Parameters
     ----------
-    substitution : str, Biopython Array, array of shape (k, k), dict, (match, mismatch) or None, default=None
+    substitution : str, Biopython Array, array of shape (k, k), DataFrame, dict, (match, mismatch) or None, default=None
         Scores of substitutions: the name of a matrix ("BLOSUM62", "PAM250", "NUC.4.4", ...; needs Biopython), scores in
-        the order of the alphabet, ``{("A", "R"): -1, ...}``, or two numbers such as ``(2, -3)``. None is BLOSUM62
-        unless ``joint`` is given.
+        the order of the alphabet, or with letters as labels, ``{("A", "R"): -1, ...}``, or two numbers such as
+        ``(2, -3)``. None is BLOSUM62 unless ``joint`` is given.
     gap_open, gap_extend : float or None, default=None
         What the first residue of a gap costs, and every further one: positive, in the units of the matrix, as EMBOSS
         and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever
@@ -47,10 +46,10 @@ class AffinePairHMM(Estimator):
     scale : float or None, default=None
         Natural logarithms in a unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
         ln 2 / 2), else the one at which its scores are log odds.
-    background : array of shape (k,), dict or None, default=None
+    background : array of shape (k,), Series, dict or None, default=None
         Law of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of the
         training data.
-    joint : array of shape (k, k) or None, default=None
+    joint : array of shape (k, k), DataFrame or None, default=None
         Probabilities of two matched letters, in place of ``substitution``: symmetric and positive semi-definite.
     open_probability, extend_probability : float or None, default=None
         Probability that a gap begins, and that it goes on, in place of the costs.
@@ -62,7 +61,7 @@ class AffinePairHMM(Estimator):
         training data.
     unknown : {"raise", "missing"}, default="raise"
         What a symbol outside the alphabet is.
-    insertion : array of shape (k,), dict or None, default=None
+    insertion : array of shape (k,), Series, dict or None, default=None
         Law of inserted letters; None is the law of one matched letter.
     n_iter : int, default=0
         Largest number of EM iterations; with 0 nothing is learned from pairs.
@@ -85,9 +84,13 @@ class AffinePairHMM(Estimator):
         The alphabet.
     scale_ : float or None
         Natural logarithms in a unit of the matrix, as it was used; None with ``joint``.
-    objective_ : ndarray
-        With ``n_iter > 0``: sum of the log kernels of the pairs plus the log prior (up to a constant), before every
-        iteration; it never falls.
+    n_iter_ : int
+        Iterations of EM.
+    converged_ : bool
+        Whether EM converged before ``n_iter``; without EM there was nothing to wait for, and it is True.
+    objective_ : ndarray of shape (n_iter_,)
+        Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; it never
+        falls.
 
     Notes
     -----
@@ -108,11 +111,6 @@ class AffinePairHMM(Estimator):
     >>> pairs.score_samples(["ACG", ""]).round(2)
     array([-6.46, -1.65])
     """
-
-    takes: ClassVar[str] = "symbols"
-    of_sequences: ClassVar[bool] = True
-    uses_classes: ClassVar[bool] = True
-    prior: Any = None
 
     def __init__(
         self,
@@ -157,19 +155,26 @@ class AffinePairHMM(Estimator):
     @classmethod
     def of(cls, model: AffinePairHMMs) -> Self:
         """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
-        fields = {name: to_numpy(getattr(model, name))[0] for name in ("joint", "insertion", "open", "extend")}
+        if 0 in model.shape:
+            raise ValueError(f"a batch of shape {model.shape} holds no model that an estimator could stand for")
+        one = model.reshape(-1)
+        joint, insertion, *numbers = (
+            to_numpy(x)[0] for x in (one.joint, one.insertion, one.open, one.extend, one.continuation)
+        )
+        opened, extended, goes_on = map(float, numbers)
         return cls(
-            joint=fields["joint"],
-            insertion=fields["insertion"],
-            open_probability=float(fields["open"]),
-            extend_probability=float(fields["extend"]),
-            continuation=float(to_numpy(model.continuation)[0]),
+            joint=joint,
+            insertion=insertion,
+            open_probability=opened,
+            extend_probability=extended,
+            continuation=goes_on,
             alphabet=model.alphabet,
         )
 
     # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.substitution is not None and self.joint is not None:
             raise ValueError("substitution and joint say the same thing twice: give scores, or probabilities as joint")
         if self.background is not None and self.joint is not None:
@@ -179,19 +184,24 @@ class AffinePairHMM(Estimator):
         c = self.continuation
         if c is not None and (not is_number(c) or not 0 <= c < 1):
             raise ValueError(f"continuation = {c!r}: give the probability of one more match, 0 or more and below 1")
-        if not is_whole(self.n_iter, 0):
-            raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; with 0 there is no EM")
-        if not is_whole(self.n_pairs):
-            raise ValueError(f"n_pairs = {self.n_pairs!r}: give the largest number of pairs that EM uses, 1 or more")
-        if not is_number(self.tol) or self.tol < 0:
-            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
+        if self.scale is not None and (not is_number(self.scale) or not self.scale > 0):
+            raise ValueError(
+                f"scale = {self.scale!r}: give natural logarithms in a unit of the scores, above 0, such as log(2) / 2 "
+                "for half bits, or None"
+            )
         if not is_number(self.prior_strength) or self.prior_strength < 0:
             raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of outcomes, 0 or more")
+        self._learned()
+
+    def _learned(self) -> tuple[str, ...]:
+        """Return the names of what EM learns."""
+        if not isinstance(self.learn, str | tuple | list | set | frozenset):
+            raise ValueError(f"learn = {self.learn!r}: give some of {', '.join(map(repr, LEARNED))}")
         named = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
         odd = [part for part in named if part not in LEARNED]
         if odd:
             raise ValueError(f"learn = {self.learn!r}: {odd[0]!r} is none of {', '.join(map(repr, LEARNED))}")
-        check_seed(self.random_state)
+        return named
 
     def _check_gap(self, cost_name: str, probability_name: str) -> None:
         cost, probability = getattr(self, cost_name), getattr(self, probability_name)
@@ -212,23 +222,23 @@ class AffinePairHMM(Estimator):
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into `Sequences`; symbols are read as the matrix has them where nothing else says how."""
+        natural = None
         if context is None and self.alphabet is None and not isinstance(X, Sequences) and self.joint is None:
             natural = natural_alphabet(self._scores)
             context = None if natural is None else Context(len(natural), natural)
-        return super().accept(X, owner=owner, reset=reset, context=context)
+        X = super().accept(X, owner=owner, reset=reset, context=context)
+        if natural == Alphabet.of("protein") and _looks_like_dna(X):
+            warnings.warn(
+                "these look like DNA, and are read as proteins, as the substitution matrix has it: pass alphabet='dna' "
+                "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'",
+                UserWarning,
+                stacklevel=2,
+            )
+        return X
 
     @property
     def _scores(self) -> Any:
         return DEFAULT_MATRIX if self.substitution is None else self.substitution
-
-    def context(self, X: Sequences) -> Context:
-        """Learn the alphabet."""
-        assert X.alphabet is not None
-        return Context(dimension=len(X.alphabet), alphabet=X.alphabet)
-
-    def shared_context(self, X: Any) -> Context:
-        """Return ``context(X)``, which takes no time."""
-        return self.context(X)
 
     # -- fitting ------------------------------------------------------------------------------------------
 
@@ -245,23 +255,34 @@ class AffinePairHMM(Estimator):
         self._check_parameters()
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
-        self.__dict__.pop("objective_", None)
-        start, self.scale_ = self._start(X, self.context_)
-        if self.n_iter:
-            found = self._climb(start, X, y)
-            start, self.objective_ = found.laws, found.objective
-        self.model_ = self._model(start, self.context_)
+        found, self.scale_ = self._fitted(X, self.context_, y)
+        self.objective_, self.converged_ = found.objective, found.converged
+        self.n_iter_ = len(found.objective)
+        self.model_ = self._model(found.laws, self.context_)
         return self
 
     def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:
-        start, _ = self._start(X, context)
-        return self._model(self._climb(start, X, y).laws if self.n_iter else start, context)
+        return self._model(self._fitted(X, context, y)[0].laws, context)
+
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> tuple[Climb, float | None]:
+        """Return where EM ended, which is where it starts if there is none, and the scale of the matrix."""
+        start, scale = self._start(X, context)
+        if not self.n_iter:
+            if y is not None and np.shape(y)[:1] != (len(X),):
+                raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
+            return Climb(start, np.empty(0), True), scale
+        pairs = drawn_pairs(X, y, int(self.n_pairs), self._seed(), "give n_iter=0 to learn nothing from pairs")
+        strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
+        return climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol), scale
 
     def _model(self, laws: Laws, context: Context) -> Any:
         from mercer.models.affine import AffinePairHMMs
 
+        kind = (
+            np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64
+        )  # what rounding is allowed
         return AffinePairHMMs(
-            joint=laws.joint[None],
+            joint=laws.joint[None].astype(kind),
             insertion=laws.insertion[None],
             open=np.array([laws.open]),
             extend=np.array([laws.extend]),
@@ -273,18 +294,20 @@ class AffinePairHMM(Estimator):
         """Return what parameters and data say without EM, and the scale of the matrix."""
         alphabet = context.alphabet
         assert alphabet is not None
+        used: float | None = None
         if self.joint is not None:
-            found = given_joint(self.joint, alphabet)
+            joint = given_joint(self.joint, alphabet).astype(np.float64)
+            scale = self.scale
         else:
             found = joint_of(self._scores, self.scale, self.background, alphabet, _composition(X, alphabet))
-        scale = found.scale if self.scale is None else float(self.scale)
-        match = found.joint.sum(axis=1)
+            joint, scale, used = found.joint, found.scale, found.scale
+        match = joint.sum(axis=1)
         insertion = match if self.insertion is None else given_law("insertion", self.insertion, alphabet, zeros=True)
         opened, extended = (self._gap(kind, scale) for kind in ("open", "extend"))
         goes_on = self.continuation
         if goes_on is None:
             goes_on = _continuation(X, opened, extended)
-        return Laws(found.joint, insertion, opened, extended, float(goes_on), alphabet.membership), found.scale
+        return Laws(joint, insertion, opened, extended, float(goes_on), alphabet.membership), used
 
     def _gap(self, kind: str, scale: float | None) -> float:
         """Return the probability that a gap begins, or goes on."""
@@ -294,35 +317,21 @@ class AffinePairHMM(Estimator):
         if cost is None:
             return float(np.exp(-HALF_BIT * DEFAULT_COSTS[kind]))
         assert scale is not None
-        return float(np.exp(-scale * cost))
-
-    def _climb(self, start: Laws, X: Sequences, y: Any) -> Climb:
-        otherwise = "give n_iter=0 to learn nothing from pairs"
-        pairs = drawn_pairs(X, y, int(self.n_pairs), seed_of(self.random_state), otherwise)
-        learn = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
-        found = climb_pairs(start, X, pairs, learn, float(self.prior_strength), int(self.n_iter), float(self.tol))
-        if not found.converged and self.tol > 0:
-            warnings.warn(
-                f"EM stopped after n_iter = {self.n_iter} iterations, before it converged: raise n_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
+        probability = float(np.exp(-scale * cost))
+        if probability == 1.0:
+            raise ValueError(
+                f"gap_{kind} = {cost!r} at scale {scale:.4g} is the probability 1, and gaps would never end: give a "
+                "larger cost, or a larger scale"
             )
-        return found
+        return probability
 
-    def fit_each(self, X: Any, context: Context | None = None) -> NoReturn:
-        """Raise: a pair HMM is a law of pairs, and one sequence says nothing about it."""
-        self._fit_accepted(X, context)
 
-    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
-        raise TypeError(
-            "a pair HMM is one model that all sequences share, and is not fitted to each: use fit, or a kernel under a "
-            "shared model, mc.Marginalization(mc.PairHMM.affine(...)) or mc.Fisher(...)"
-        )
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sequence by itself under the model that ``fit`` made."""
-        check_is_fitted(self, "model_")
-        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
+def _looks_like_dna(X: Sequences) -> bool:
+    """Whether the sequences hold A, C, G, T and N alone, and three of these at least."""
+    assert X.alphabet is not None
+    seen = np.flatnonzero(np.bincount(X.values, minlength=X.alphabet.n_codes))
+    letters = set(X.alphabet.decode(seen.astype(np.int32)))
+    return letters <= set("ACGTN") and len(letters) >= 3
 
 
 def _composition(X: Sequences, alphabet: Alphabet) -> Floats:

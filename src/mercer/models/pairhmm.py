@@ -14,8 +14,7 @@ from mercer.families._simplex import check_sums
 from mercer.families.categorical import Categoricals
 from mercer.models._inference import read
 from mercer.models._pairs.elimination import check_trajectories
-from mercer.models._pairs.from_pairs import split_pair_emissions
-from mercer.models._pairs.trajectories import draw_strings
+from mercer.models._pairs.pair_emissions import split_pair_emissions
 from mercer.models._pairs.visits_expectations import pair_matches, tables_of
 from mercer.models._pairs.visits_operand import VisitsOperand
 from mercer.models._pairs.visits_single import Parameters, sequence_log_prob, sequence_scores
@@ -217,6 +216,7 @@ class PairHMMs(Batch):
         """
         from mercer.models._pairs.matches import Matches, read_pair
 
+        self._require_one()
         s, t = read_pair(self.alphabet, first, second)
         both = Sequences._make(np.concatenate([s, t]), np.array([0, len(s), len(s) + len(t)]), self.alphabet, None)
         probability, log_kernel = pair_matches(Parameters.of(self, 0), both)
@@ -275,7 +275,8 @@ class PairHMMs(Batch):
         check_parametrization(parametrization)
         self._require_axis()
         X = read(self.emission, X)
-        return np.stack([sequence_scores(self, c, X, parametrization) for c in range(len(self))])
+        rows = [sequence_scores(self, c, X, parametrization) for c in range(len(self))]
+        return np.stack(rows) if rows else np.empty((0, len(X), len(self.score_names())))
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -301,6 +302,8 @@ class PairHMMs(Batch):
         return [(first, second) for first, second in self._drawn(size, random_state, 2)]
 
     def _drawn(self, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
+        from mercer.models._pairs.visits_draws import draw_strings
+
         self._require_axis()
         if not is_whole(size, 0):
             raise ValueError(f"size = {size!r}: give a whole number of strings, 0 or more")

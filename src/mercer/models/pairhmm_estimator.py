@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.families._estimator import Context
 from mercer.families._family import is_number
-from mercer.models._fitting.checks import impossible, warn_of_unconverged, warn_of_unvisited
-from mercer.models._fitting.climb import Climbed, Impossible, better_of, climb
-from mercer.models._fitting.iterative import IterativeEstimator, check_whole
+from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
+from mercer.models._fitting.climb import Climbed, Impossible, climb
+from mercer.models._fitting.iterative import check_whole
 from mercer.models._pairs.drawn import drawn_pairs
+from mercer.models._pairs.estimator import PairEstimator
 from mercer.models._pairs.visits_em import Strings, VisitsGoal, random_start
 from mercer.models.pairhmm import PairHMMs
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GOALS = ("pairs", "sequences")
 
 
-class PairHMM(IterativeEstimator):
+class PairHMM(PairEstimator):
     """Fit a pair hidden Markov model by EM: one hidden trajectory, with silent visits, that writes two strings.
 
     Parameters
@@ -41,7 +41,7 @@ class PairHMM(IterativeEstimator):
     n_pairs : int, default=500
         At most so many pairs, drawn without replacement.
     n_iter : int, default=100
-        Largest number of iterations.
+        Largest number of iterations; with 0 the start is the model.
     tol : float, default=1e-4
         EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
     n_init : int, default=1
@@ -62,9 +62,10 @@ class PairHMM(IterativeEstimator):
     n_iter_ : int
         Iterations of the best start.
     converged_ : bool
-        Whether it converged before ``n_iter``.
-    objective_ : float
-        Log probability of all pairs, or strings, plus the log prior that the smoothing is, before the last iteration.
+        Whether it converged before ``n_iter``; True with ``n_iter=0``.
+    objective_ : ndarray of shape (n_iter_,)
+        Log probability of all pairs, or strings, plus the log prior that the smoothing is, before every iteration of
+        the best start; it never falls.
 
     Notes
     -----
@@ -72,7 +73,7 @@ class PairHMM(IterativeEstimator):
     objective never falls. A sum over pairs is a composite likelihood: every string counts as often as it is paired. The
     order of the training data does not matter.
 
-    A random start has strings as long as the training data on average, which visits a tenth of silently.
+    A random start writes strings as long as the data on average; a tenth of its visits is silent.
 
     See Also
     --------
@@ -88,12 +89,6 @@ class PairHMM(IterativeEstimator):
     >>> mc.Marginalization(pairs.model_)(strings).shape
     (6, 6)
     """
-
-    takes: ClassVar[str] = "symbols"
-    of_sequences: ClassVar[bool] = True
-    uses_classes: ClassVar[bool] = True
-    prior: Any = None
-    prior_strength: float = 0.0
 
     def __init__(
         self,
@@ -140,7 +135,7 @@ class PairHMM(IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("n_states", "n_pairs"):
+        for name in ("n_states", "n_init"):
             check_whole(name, getattr(self, name))
         if self.fit_to not in GOALS:
             raise ValueError(f"fit_to = {self.fit_to!r}: give 'pairs', or 'sequences' for single strings")
@@ -166,15 +161,6 @@ class PairHMM(IterativeEstimator):
             context = Context(self.init.dimension, self.init.alphabet)
         return super().accept(X, owner=owner, reset=reset, context=context)
 
-    def context(self, X: Sequences) -> Context:
-        """Learn the alphabet."""
-        assert X.alphabet is not None
-        return Context(dimension=len(X.alphabet), alphabet=X.alphabet)
-
-    def shared_context(self, X: Any) -> Context:
-        """Return ``context(X)``, which takes no time."""
-        return self.context(X)
-
     # -- fitting -----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -190,72 +176,55 @@ class PairHMM(IterativeEstimator):
         self._check_parameters()
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
-        found = self._climbed(X, y)
-        self.model_ = found.models
-        self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
-        self.objective_ = float(found.objective[0])
+        self.model_, self.objective_, self.converged_ = self._climbed(X, y)
+        self.n_iter_ = len(self.objective_)
         return self
 
     def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> PairHMMs:
-        models: PairHMMs = self._climbed(X, y).models
-        return models
+        return self._climbed(X, y)[0]
 
-    def _climbed(self, X: Sequences, y: Any) -> Climbed:
-        """Climb from the start that is given, or from several, and keep the best."""
+    def _climbed(self, X: Sequences, y: Any) -> tuple[PairHMMs, Floats, bool]:
+        """Climb from the start that is given, or from several: the best model, its objectives, whether it converged."""
+        self._check_climb(X, y)
+        seed = self._seed()
+        if self.fit_to == "pairs":
+            pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
+            data, members = Strings(X, pairs), np.stack(pairs, axis=1)
+        else:  # sorted by content, so that sums do not depend on the order of the data
+            order = np.array(sorted(range(len(X)), key=X.digests().__getitem__), dtype=np.int64)
+            data, members = Strings(X[order], None), order[:, None]
+        best: Climbed | None = None
+        course = np.empty(0)
+        for attempt in range(1 if self.init is not None else self.n_init):
+            start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
+            if self.n_iter == 0:
+                return start, course, True
+            goal: Any = VisitsGoal(float(self.smoothing))
+            try:
+                found = climb(goal, cast(Any, data), start, self.n_iter, self.tol, "EM of a pair HMM")
+            except Impossible as error:
+                names = ", with ".join(X.name(int(i)) for i in sorted(members[error.args[0]]))
+                raise impossible(names, "init") from None
+            if best is None or found.objective[0] > best.objective[0]:
+                best, course = found, np.array(goal.course)
+        assert best is not None
+        if self.n_iter > 1 and self.tol > 0:
+            warn_of_unconverged([(best, _all_data)], self.n_iter, "EM")
+        warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
+        return best.models, course, bool(best.converged[0])
+
+    def _check_climb(self, X: Sequences, y: Any) -> None:
+        """Raise where the strings say nothing, y is of another length, or the start of another alphabet."""
+        if y is not None and np.shape(y)[:1] != (len(X),):  # also where single strings have no use for it
+            raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
         if len(X.values) == 0:
             raise ValueError("there is nothing to fit: every sequence is empty")
+        check_something(X, self)
         if self.init is not None and self.init.alphabet != X.alphabet:
             raise ValueError(
                 f"init has the alphabet {self.init.alphabet}, and the sequences have {X.alphabet}: read them with the "
                 "alphabet of init"
             )
-        seed = self._seed()
-        # Sorted by content, so that neither starts nor sums depend on the order of the data.
-        order = np.array(sorted(range(len(X)), key=X.digests().__getitem__), dtype=np.int64)
-        given, X, classes = X, X[order], None if y is None else np.asarray(y)
-        if classes is not None and classes.shape == (len(X),):
-            classes = classes[order]
-        pairs = drawn_pairs(X, classes, int(self.n_pairs), seed, _OTHERWISE) if self.fit_to == "pairs" else None
-        data: Any = Strings(X, pairs)
-        goal: Any = VisitsGoal(float(self.smoothing))
-        attempts = 1 if self.init is not None else self.n_init
-        best: Climbed | None = None
-        for attempt in range(attempts):
-            start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
-            try:
-                found = climb(goal, data, start, self.n_iter, self.tol, "EM of a pair HMM")
-            except Impossible as error:
-                places = [error.args[0]] if data.pairs is None else [int(side[error.args[0]]) for side in data.pairs]
-                names = ", with ".join(given.name(int(i)) for i in sorted(order[places]))
-                raise impossible(names, "init") from None
-            best = found if best is None else better_of(best, found)
-        assert best is not None
-        if self.n_iter > 1 and self.tol > 0:
-            warn_of_unconverged([(best, _all_data)], self.n_iter, "EM")
-        warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
-        return best
-
-    def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
-        """Raise: a pair HMM is a law of pairs that all strings share."""
-        self._fit_accepted(X, context)
-
-    def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
-        raise TypeError(
-            "a pair HMM is one model that all sequences share, and is not fitted to each: use fit, or a kernel under a "
-            "shared model, mc.Marginalization(mc.PairHMM(...)) or mc.Fisher(mc.PairHMM(...))"
-        )
-
-    # -- after the fit -----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of every string by itself under the model that ``fit`` learned."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.model_.log_prob(self.accept(X, context=self.context_))[0])
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better."""
-        check_is_fitted(self, "model_")
-        return float(self.model_.bic(self.accept(X, context=self.context_))[0])
 
 
 _OTHERWISE = "give fit_to='sequences' to learn from single ones"

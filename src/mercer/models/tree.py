@@ -10,13 +10,15 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer.data import Alphabet
+from mercer.families._coupling import Operand
 from mercer.families._family import Family, is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models._tree.checks import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
 from mercer.models._tree.layout import newick_of
-from mercer.models._tree.messages import Edges, evidence_at, inside_of
-from mercer.models._tree.scores import Member, score_names, tree_scores
+from mercer.models._tree.messages import Edges, Member, evidence_at, inside_of, sets_of, with_codes
+from mercer.models._tree.reading import table_of
+from mercer.models._tree.scores import chunks, score_names, tree_scores
 
 if TYPE_CHECKING:
     from mercer.models.tree_estimator import HiddenTree
@@ -220,13 +222,15 @@ class HiddenTrees(Family):
     # -- data ------------------------------------------------------------------------------------------------
 
     def _sets(self) -> Floats:
-        """Which symbols every code stands for, ``(C, A)``; the last code is a leaf that was not observed."""
-        if self.alphabet is None:
-            return np.concatenate([np.eye(self.n_symbols), np.ones((1, self.n_symbols))])
-        return np.asarray(self.alphabet.membership)
+        """Which symbols every code stands for, ``(C, A)``; none for the last code, a leaf that was not observed."""
+        return sets_of(self.alphabet, self.n_symbols)
 
     def _codes(self, x: Any) -> Floats:
         """Codes of points ``(T, L)`` as whole numbers, the last one for NaN."""
+        try:
+            x = table_of(x, self.leaves, self.alphabet, "raise")
+        except ValueError as error:  # a batch has no such parameter: symbols are read before
+            raise ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, unknown='missing')")) from None
         x = to_numpy(as_float(x))
         if x.ndim != 2 or x.shape[1] != self.dimension:
             raise ValueError(f"points have shape {x.shape}: give (T, {self.dimension}), a column for every leaf")
@@ -234,15 +238,9 @@ class HiddenTrees(Family):
         check_codes(x, self.leaves, n_codes - 1, self.n_symbols)
         return np.where(np.isnan(x), n_codes - 1, x).astype(np.int64)
 
-    def _coded(self, leaf: Array) -> Array:
-        """Probability of every code, ``(L, S, A) -> (L, S, C)``; that of the last one is exactly 1."""
-        xp = namespace(leaf)
-        sets = beside(leaf, self._sets()[:-1].T, leaf.dtype)
-        return xp.concat([leaf @ sets, xp.ones_like(leaf[..., :1])], axis=-1)
-
     def _evidence(self, member: int, codes: Floats) -> list[Array]:
         """Log evidence at the internal nodes of one member of a flat batch, arrays ``(S, T)``."""
-        log_leaf = safe_log(self._coded(self.leaf[member, ...]))
+        log_leaf = safe_log(with_codes(self.leaf[member, ...], self._sets()))
         return evidence_at(self.parent[member], self.leaf_parent[member], log_leaf, codes)
 
     # -- capabilities ----------------------------------------------------------------------------------------
@@ -255,6 +253,42 @@ class HiddenTrees(Family):
             inside, _ = inside_of(flat.parent[i], Edges.of(flat.transition[i, ...]), flat._evidence(i, codes))
             rows.append(logsumexp(safe_log(flat.root[i, ...])[:, None] + inside[0], axis=0))
         return xp.reshape(xp.stack(rows), (*self.shape, codes.shape[0]))
+
+    def posterior(self, x: Any) -> Array:
+        """Probabilities of the hidden states of all internal nodes given the leaves, ``(*B, n, T, V, S)``.
+
+        Nodes are those of ``parent``, in preorder (names: ``nodes_`` of the estimator); padding has zeros.
+
+        Parameters
+        ----------
+        x : array of shape (T, L)
+            Points. One that a member excludes raises.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> tree = mc.HiddenTree("((human:1,chimp:1)apes:1,mouse:2)root;", rate=[[-0.1, 0.1], [0.2, -0.2]], n_iter=0)
+        >>> tree.fit([[1, 1, 0]]).nodes_
+        ('root', 'apes')
+        >>> tree.model_.posterior([[1, 1, 0]])[0].round(2)
+        array([[[0.4 , 0.6 ],
+                [0.04, 0.96]]])
+        """
+        codes, flat = self._codes(x), self.reshape(-1)
+        impossible = np.argwhere(np.isneginf(to_numpy(self.log_prob(x)).reshape(len(flat), -1)))
+        if len(impossible):
+            raise ValueError(
+                f"point {impossible[0][1]} has probability zero under tree {impossible[0][0]}, and no posterior: give "
+                "the tree noisy leaves, as in emission=0.01, or no branches of length 0"
+            )
+        parts = chunks(len(codes), int(self.parent.shape[-1]) + self.dimension, self.n_states)
+        shape = len(codes), int(self.parent.shape[-1]), self.n_states
+        found = np.empty((len(flat), *shape))
+        for i in range(len(flat)):
+            member = flat._member(i)
+            for part in parts:
+                found[i, part] = member.posterior(codes[part])
+        return beside(self.root, found.reshape(*self.shape, *shape), self.root.dtype)
 
     def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
         """Scores of every point, ``(*B, n, T, P)``: root, edges, leaves (FK-7); 0 where a leaf was not observed.
@@ -292,10 +326,7 @@ class HiddenTrees(Family):
         root, transition, leaf = (
             to_numpy(getattr(self, name)[i, ...]).astype(np.float64) for name in ("root", "transition", "leaf")
         )
-        sets = self._sets().copy()
-        sets[-1] = 0.0
-        coded = np.concatenate([leaf @ sets[:-1].T, np.ones((*leaf.shape[:2], 1))], axis=-1)
-        return Member(self.parent[i], self.leaf_parent[i], root, transition, leaf, coded, sets)
+        return Member.of(self.parent[i], self.leaf_parent[i], root, transition, leaf, self._sets())
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -318,7 +349,7 @@ class HiddenTrees(Family):
                 out[i, :, leaf] = drawn(shown[leaf][states[v]], rng.random(size))
         return out.reshape(*self.shape, size, self.dimension)
 
-    def shared_history(self, x: Any) -> Any:
+    def shared_history(self, x: Any) -> Operand:
         """Return the operand of the marginalization kernel: log kernels of pairs of points ``(N, L)`` (MK-6).
 
         Examples

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer.data import Alphabet
@@ -16,8 +16,9 @@ from mercer.families._family import is_number, is_whole
 from mercer.models._fitting.iterative import check_whole
 from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
+from mercer.models._tree.messages import sets_of
 from mercer.models._tree.newick import Tree, parse_newick
-from mercer.models._tree.parameters import Parameters, emission_of, start_of
+from mercer.models._tree.parameters import Parameters, emission_of, start_of, starts_of
 from mercer.models._tree.reading import read_profiles
 from mercer.models.mixture import Mixtures
 from mercer.models.tree import HiddenTrees
@@ -43,8 +44,9 @@ class HiddenTree(Estimator):
         dictionary from the name of the child to its matrix, with None as the name of all others.
     rate : array of shape (S, S), "equal" or None, default=None
         Rates of change per unit of branch length, rows that sum to zero; "equal" makes one change per unit of length,
-        to every other state alike. None is "equal" where all branches have lengths and no transition is given; without
-        lengths, an edge keeps its state with probability 0.9.
+        to every other state alike. None is "equal" where branches have lengths and no transition is given; without
+        lengths, an edge keeps its state with probability 0.9. A fit that learns the edges begins at the multiple of
+        the rates that suits the data best, so that the unit of lengths does not matter.
     root : array of shape (S,) or None, default=None
         Probabilities of the root's state. None: where the rate leads in the long run, or evenly.
     emission : None, float or array of shape (S, A), default=None
@@ -65,11 +67,15 @@ class HiddenTree(Estimator):
         Largest number of iterations; with 0 the model is used as given.
     tol : float, default=1e-6
         Stop when the objective per datum grows by no more; 0 makes ``n_iter`` iterations always.
-    smoothing : float, default=1.0
-        How many observations the start counts for in every row of probabilities (or jumps, from every state) that is
-        learned. So nothing becomes impossible that was possible at the start.
+    prior_strength : float, default=1.0
+        How many observations the start counts for in every row of probabilities that is learned; of rates, how often
+        every state was watched until it changed (or for the usual way from the root to a leaf, if that is shorter),
+        with one change on this way where no rate is given. So nothing becomes impossible that was possible at the
+        start.
     leaves : sequence of str or None, default=None
         Order of the columns of data that have no names; None is the order in the (first) tree.
+    unknown : {"raise", "missing"}, default="raise"
+        What a symbol outside the alphabet is.
 
     Attributes
     ----------
@@ -77,6 +83,8 @@ class HiddenTree(Estimator):
         What ``fit`` learned.
     leaves_ : tuple of str
         Names of the leaves, in the order of columns.
+    nodes_ : tuple of str
+        Names of the internal nodes of the (first) tree, in preorder, as ``model_.posterior`` has them; "" for none.
     rate_ : ndarray of shape (S, S)
         The rates, where edges have rates.
     objective_ : ndarray of shape (n_iter_,)
@@ -119,8 +127,9 @@ class HiddenTree(Estimator):
         tied: bool | None = None,
         n_iter: int = 100,
         tol: float = 1e-6,
-        smoothing: float = 1.0,
+        prior_strength: float = 1.0,
         leaves: Any = None,
+        unknown: str = "raise",
     ) -> None:
         self.tree = tree
         self.n_states = n_states
@@ -135,8 +144,9 @@ class HiddenTree(Estimator):
         self.tied = tied
         self.n_iter = n_iter
         self.tol = tol
-        self.smoothing = smoothing
+        self.prior_strength = prior_strength
         self.leaves = leaves
+        self.unknown = unknown
 
     # -- parameters ----------------------------------------------------------------------------------------
 
@@ -146,10 +156,12 @@ class HiddenTree(Estimator):
             raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; 0 uses the model as given")
         if not is_number(self.tol) or self.tol < 0:
             raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
-        if not is_number(self.smoothing) or self.smoothing < 0:
-            raise ValueError(f"smoothing = {self.smoothing!r}: give a number of observations, 0 or more")
+        if not is_number(self.prior_strength) or self.prior_strength < 0:
+            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
         if not is_number(self.pruning) or not 0 <= self.pruning <= 1:
             raise ValueError(f"pruning = {self.pruning!r}: give a probability, from 0 to 1")
+        if self.unknown not in ("raise", "missing"):
+            raise ValueError(f"unknown = {self.unknown!r}: give 'raise' or 'missing'")
         if not (self.tied is None or isinstance(self.tied, bool | np.bool_)):
             raise ValueError(f"tied = {self.tied!r}: give True, False or None")
         unknown = [what for what in self._learned() if what not in LEARNABLE]
@@ -169,6 +181,10 @@ class HiddenTree(Estimator):
         start_of(self, self._layouts())
 
     def _learned(self) -> tuple[str, ...]:
+        if not isinstance(self.learn, str | tuple | list | set | frozenset):
+            raise TypeError(
+                f"learn = {self.learn!r}: give some of {', '.join(map(repr, LEARNABLE))}, or () for nothing"
+            )
         return (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
 
     def _n_symbols(self) -> int:
@@ -187,7 +203,9 @@ class HiddenTree(Estimator):
         known = trees[0].leaves
         if self.leaves is None:
             return known
-        if sorted(self.leaves) != sorted(known):
+        if isinstance(self.leaves, str) or not isinstance(self.leaves, Iterable):
+            raise TypeError(f"leaves = {self.leaves!r}: give the names of the leaves, in the order of the columns")
+        if sorted(map(str, self.leaves)) != sorted(known):
             raise ValueError(f"leaves = {list(self.leaves)!r} are not those of the tree, {list(known)!r}: give these")
         return tuple(self.leaves)
 
@@ -204,7 +222,8 @@ class HiddenTree(Estimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Floats:
         """Turn ``X`` into a matrix of codes, a column for every leaf; NaN where one was not observed."""
         owner = self if owner is None else owner
-        return read_profiles(X, self._leaves(self._trees()), self._n_symbols(), self._alphabet(), owner, reset)
+        leaves = self._leaves(self._trees())
+        return read_profiles(X, leaves, self._n_symbols(), self._alphabet(), self.unknown, owner, reset)
 
     def context(self, X: Any) -> Context:
         """Return the number of leaves and the alphabet."""
@@ -221,7 +240,9 @@ class HiddenTree(Estimator):
         self._check_parameters()
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
-        self.leaves_ = self._leaves(self._trees())
+        trees = self._trees()
+        self.leaves_ = self._leaves(trees)
+        self.nodes_ = tuple(trees[0].names[v] for v in np.flatnonzero(~trees[0].is_leaf))
         found = self._climbed(X)
         self.model_ = self._batch(found.parameters)
         self.__dict__.pop("rate_", None)
@@ -245,34 +266,38 @@ class HiddenTree(Estimator):
         return self._batch(self._climbed(X).parameters)
 
     def _climbed(self, X: Floats) -> Fitted:
-        start = start_of(self, self._layouts())
+        layouts, learn = self._layouts(), self._learned()
         if self.n_iter == 0:
-            return Fitted(start, np.empty(0), True)
+            return Fitted(start_of(self, layouts), np.empty(0), True)
+        if np.isnan(X).all():
+            raise ValueError("there is nothing to learn from: no leaf was observed; give data that were observed")
         sets = self._sets()
         codes, count, first = distinct(X, len(sets) - 1)
-        impossible = first[np.isneginf(log_probabilities(start, codes, sets))]
+        prior, starts = starts_of(self, layouts, learn)
+        logs = [log_probabilities(start, codes, sets) for start in starts]
+        best = int(np.argmax([count @ one for one in logs]))
+        impossible = first[np.isneginf(logs[best])]
         if len(impossible):
             raise ValueError(
                 f"row {impossible.min()} has probability zero under the tree that the fit starts from: give noisy "
                 "leaves, as in emission=0.01, or a start without zeros"
             )
-        found = fit_trees(
-            start, codes, count, sets, self._learned(), int(self.n_iter), float(self.tol), float(self.smoothing)
-        )
-        if not found.converged and self.tol > 0 and self.n_iter > 1:
-            warnings.warn(
-                f"EM stopped after n_iter = {self.n_iter} iterations, before the tree converged: raise n_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return found
+        until = int(self.n_iter), float(self.tol)
+        return fit_trees(starts[best], prior, codes, count, sets, learn, *until, float(self.prior_strength))
 
     def _sets(self) -> Floats:
-        """Which symbols codes stand for; the last one, not observed, counts for none."""
-        n, alphabet = self._n_symbols(), self._alphabet()
-        sets = np.eye(n + 1, n) if alphabet is None else np.array(alphabet.membership)
-        sets[-1] = 0.0
-        return sets
+        return sets_of(self._alphabet(), self._n_symbols())
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better.
+
+        Minus twice the log probability, plus the number of free parameters that are learned (of tied edges one matrix,
+        of rates one for every possible change) times the logarithm of the number of rows.
+        """
+        check_is_fitted(self, "model_")
+        logs = self.score_samples(X)
+        n_free = start_of(self, self._layouts()).n_free(self._learned()) if self.n_iter else 0
+        return float(n_free * np.log(max(len(logs), 1)) - 2 * logs.sum())
 
     def _batch(self, found: Parameters) -> HiddenTrees | Mixtures:
         leaves = self._leaves(self._trees())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats
 from mercer._parallel import progress_bar
@@ -15,7 +17,20 @@ from mercer.families._segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Expectations
 
-__all__ = ["UNVISITED", "Climbed", "Collapsed", "FitInfo", "Goal", "Impossible", "better_of", "climb", "in_order"]
+__all__ = [
+    "UNVISITED",
+    "Climbed",
+    "Collapsed",
+    "FitInfo",
+    "Goal",
+    "Impossible",
+    "ascend",
+    "better_of",
+    "climb",
+    "in_order",
+]
+
+Model = TypeVar("Model")
 
 UNVISITED = 1e-8
 """Expected visits below which nobody visits a state."""
@@ -116,6 +131,46 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     if len(finished) > 1:
         joined = joined[np.argsort(np.concatenate(places))]
     return Climbed(joined, objective, steps, converged, visits)
+
+
+def ascend(
+    step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
+) -> tuple[Model, Floats, bool]:
+    """Iterate one model until its objective grows by ``tol`` at most; always, where ``tol`` is 0.
+
+    Warns where more iterations were wanted.
+
+    Parameters
+    ----------
+    step : callable
+        Returns the objective of a model, and the next model.
+    model : object
+        Where to begin.
+    n_iter, tol : int and float
+        When to stop.
+    what : str
+        Name of the model, for the warning.
+
+    Returns
+    -------
+    model, objective, converged
+        Where it ended, the objective before every iteration, and whether it stopped before ``n_iter``.
+    """
+    objective: list[float] = []
+    with _counted(n_iter, "EM") as iterations:
+        for _ in iterations:
+            value, model = step(model)
+            gained = value - objective[-1] if objective else np.inf
+            objective.append(value)
+            if tol > 0 and gained <= tol:
+                return model, np.array(objective), True
+    if tol > 0 and n_iter > 1:
+        warnings.warn(
+            f"EM stopped after n_iter = {n_iter} iterations, before {what} converged: raise n_iter or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return model, np.array(objective), False
 
 
 def _counted(n_iter: int, label: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats, safe_log
 from mercer._vector import LANES
 from mercer.models._history.loops import log_pairs
-from mercer.models._history.planes import History
+from mercer.models._history.planes import History, check_alike
 from mercer.models._history.sweeps import Model, lane_sums, log_lane_sums, packed, raised
 
 __all__ = ["LaneOperand"]
@@ -94,8 +94,6 @@ class LaneOperand:
 
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``."""
-        from mercer.models._history.operand import check_alike
-
         check_alike(self, other)
         values, sound = lane_sums(self.model, self.evidence.values, other.evidence.lanes(), len(other), own=False)
         if not sound.all():

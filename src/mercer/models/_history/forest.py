@@ -16,8 +16,9 @@ __all__ = ["Forest", "Range"]
 class Forest:
     """Trees in the order of a machine with a stack: a node takes what its children left there, and leaves one message.
 
-    The child with the most nodes comes first, so that no more than log2(V) + 1 messages wait at a time. A chain is a
-    tree whose nodes have one child, and independent nodes are trees of one node.
+    The child with the most nodes comes first, so that few messages wait at a time: log2(V) + 1 at most where nodes have
+    two children, and 1 + (d - 1) log2(V) / log2(d) where they have up to d, which all wait for their parent. A chain is
+    a tree whose nodes have one child, and independent nodes are trees of one node.
     """
 
     order: Floats

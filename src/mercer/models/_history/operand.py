@@ -12,10 +12,10 @@ from mercer._array import Array, Floats, beside, logsumexp, namespace
 from mercer.families._coupling import Operand
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
-from mercer.models._history.planes import Evidence, History, aligned, crossed, plane_sums
+from mercer.models._history.planes import Evidence, History, aligned, check_alike, crossed, plane_sums
 from mercer.models._history.rescue import below, redone
 
-__all__ = ["LANE_STATES", "MixedOperand", "PlaneOperand", "check_alike", "history_operand"]
+__all__ = ["LANE_STATES", "MixedOperand", "PlaneOperand", "history_operand"]
 
 
 LANE_STATES = 16
@@ -176,16 +176,6 @@ class PlaneOperand:
 
 def _on_host(x: Array) -> bool:
     return is_numpy_array(x) or "cpu" in str(device(x)).lower()
-
-
-def check_alike(left: Any, right: Any) -> None:
-    """Raise where two operands have different hidden nodes: sequences of different lengths."""
-    if left.nodes != right.nodes:
-        what = " and ".join(x.example for x in (left, right) if x.example is not None)
-        raise ValueError(
-            f"a hidden history of {left.nodes} nodes and one of {right.nodes} cannot be shared"
-            + (f" ({what}): mc.PairHMM and mc.PairHMM.affine compare sequences of any lengths" if what else "")
-        )
 
 
 class MixedOperand:

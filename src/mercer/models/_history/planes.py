@@ -12,7 +12,7 @@ from mercer._array import Array, namespace, safe_log
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 
-__all__ = ["Evidence", "History", "aligned", "crossed", "plane_sums"]
+__all__ = ["Evidence", "History", "aligned", "check_alike", "crossed", "plane_sums"]
 
 _NEVER = -1e300
 """Logarithm of the scale of a message that is zero: below all others, and no infinity."""
@@ -57,6 +57,16 @@ class Evidence:
 
     def _fields(self) -> tuple[Array | None, ...]:
         return self.values, self.logs, self.below, self.below_logs, self.below_tops
+
+
+def check_alike(left: Any, right: Any) -> None:
+    """Raise where two operands have different hidden nodes: sequences of different lengths."""
+    if left.nodes != right.nodes:
+        what = " and ".join(x.example for x in (left, right) if x.example is not None)
+        raise ValueError(
+            f"a hidden history of {left.nodes} nodes and one of {right.nodes} cannot be shared"
+            + (f" ({what}): mc.PairHMM and mc.PairHMM.affine compare sequences of any lengths" if what else "")
+        )
 
 
 def crossed(a: Array, b: Array) -> tuple[Array, Array]:

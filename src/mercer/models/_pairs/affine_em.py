@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import closing, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer._parallel import n_threads, progress_bar, thread_map
 from mercer.data import Sequences
+from mercer.families._simplex import ratio, shared_out
+from mercer.models._fitting.climb import ascend
+from mercer.models._forward.work import share
 from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.joint import lowest_eigenvalue
 
 __all__ = ["Climb", "climb_pairs"]
 
@@ -19,6 +20,8 @@ LEARNED = ("gaps", "letters", "substitution")
 """What EM can learn."""
 PAIRS_OF_A_TASK = 8
 """Pairs that one thread takes at a time."""
+SECONDS_OF_A_CELL = 6e-8
+"""Work of one place of each of two sequences, about."""
 SHORT_OF_THE_BORDER = 0.9
 """Where a full step leaves the positive semi-definite matrices, this part of the way to their border is gone."""
 
@@ -59,17 +62,13 @@ def climb_pairs(
     Every law has the start's outcomes ``strength`` times beside what is expected, so that nothing that the start allows
     becomes impossible. The objective never falls. It stops where it grows by ``tol`` per symbol at most.
     """
-    laws, objective, mass = start, [], _symbols(X, pairs)
-    numbers = list(range(n_iter))
-    in_main = threading.current_thread() is threading.main_thread()
-    with closing(progress_bar(numbers, "EM, iteration")) if in_main else nullcontext(iter(numbers)) as iterations:
-        for _ in iterations:
-            found = _expect(laws, X, pairs)
-            objective.append(found.log_kernel + _log_prior(laws, start, learn, strength))
-            laws = _maximise(laws, start, found, learn, strength)
-            if len(objective) > 1 and tol > 0 and objective[-1] - objective[-2] <= tol * mass:
-                return Climb(laws, np.array(objective), True)
-    return Climb(laws, np.array(objective), False)
+
+    def step(laws: Laws) -> tuple[float, Laws]:
+        found = _expect(laws, X, pairs)
+        value = found.log_kernel + _log_prior(laws, start, learn, strength)
+        return value, _maximise(laws, start, found, learn, strength)
+
+    return Climb(*ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data"))
 
 
 def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
@@ -108,23 +107,21 @@ def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected
         )
         sums[task] = matched.sum(axis=0), letters.sum(axis=0), runs.sum(axis=0)
 
-    thread_map(work, list(range(len(starts))), threads=n_threads(), label="pairs")
+    cells = float((X.lengths[first] + 1.0) @ (X.lengths[second] + 1.0))
+    share(work, list(range(len(starts))), cells * SECONDS_OF_A_CELL)
     if not np.isfinite(log_kernel).all():
         p = int(np.flatnonzero(~np.isfinite(log_kernel))[0])
         raise ValueError(
             f"{X.name(first[p])} and {X.name(second[p])} have probability zero together where EM starts, so that "
-            "nothing can be learned from them: give a start without zeros, such as a positive open_probability"
+            "nothing can be learned from them: give a start without zeros, such as a positive open_probability and "
+            "extend_probability"
         )
     matched, letters, runs = (sum(parts) for parts in zip(*sums, strict=True))
     members = laws.membership
     # A code is shared out to its letters by their probabilities: expected numbers are parameter times gradient.
-    per_letter = laws.joint * (members.T @ _ratio(matched, joint) @ members)
-    inserted = laws.insertion * (members.T @ _ratio(letters, insertion))
+    per_letter = laws.joint * (members.T @ ratio(matched, joint) @ members)
+    inserted = shared_out(letters, insertion, laws.insertion, members)
     return _Expected(float(log_kernel.sum()), per_letter, inserted, float(runs[0]), float(runs[1]), n)
-
-
-def _ratio(numbers: Floats, probability: Floats) -> Floats:
-    return np.where(probability > 0, numbers / np.where(probability > 0, probability, 1.0), 0.0)
 
 
 def _log_prior(laws: Laws, start: Laws, learn: tuple[str, ...], strength: float) -> float:
@@ -183,8 +180,7 @@ def _toward(old: Floats, new: Floats) -> Floats:
     """
 
     def stays(step: float) -> bool:
-        values = np.linalg.eigvalsh(old + step * (new - old))
-        return bool(values[0] >= -1e-14 * values[-1])
+        return bool(lowest_eigenvalue(old + step * (new - old)) >= -1e-13)
 
     if stays(1.0):
         return new

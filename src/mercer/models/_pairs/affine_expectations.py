@@ -1,4 +1,4 @@
-"""What pair HMMs with affine gaps expect: probabilities, scores and draws of single sequences, and pairs (MK-5b)."""
+"""What pair HMMs with affine gaps expect: probabilities and scores of single sequences, and matches (MK-5b)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
-from mercer.families._family import is_whole, random_generator
 from mercer.models._scores.weighted import check_parametrization
 
-__all__ = ["log_probabilities", "pair_posterior", "sampled", "sampled_pairs", "score_names", "scores"]
+__all__ = ["Laws", "log_probabilities", "pair_posterior", "score_names", "scores"]
 
 
 class Laws(NamedTuple):
@@ -56,11 +55,12 @@ class Laws(NamedTuple):
 # -- single sequences -------------------------------------------------------------------------------------------
 
 
-def log_probabilities(model: Any, X: Any) -> Floats:
+def log_probabilities(model: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``: the sum of kappa over all partners."""
-    X = Sequences(X, alphabet=model.alphabet)
-    none = np.empty((0, 0))
-    return np.stack([_single(Laws.of(model, i), X, none, none, none) for i in range(len(model))])
+    none, out = np.empty((0, 0)), np.empty((len(model), len(X)))
+    for i in range(len(model)):
+        out[i] = _single(Laws.of(model, i), X, none, none, none)
+    return out
 
 
 def _single(laws: Laws, X: Sequences, events: Floats, matched: Floats, letters: Floats) -> Floats:
@@ -74,7 +74,7 @@ def _single(laws: Laws, X: Sequences, events: Floats, matched: Floats, letters: 
     return out
 
 
-def scores(model: Any, X: Any, parametrization: str = "logit") -> Floats:
+def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
     """Fisher scores of every sequence under every model, ``(N, M, 3 + 2 k)`` (FK-7).
 
     Columns: continuation, open, extend, the letters of matches (k) and of insertions (k). With n the expected number of
@@ -82,8 +82,10 @@ def scores(model: Any, X: Any, parametrization: str = "logit") -> Floats:
     n / p - m, computed without the division.
     """
     check_parametrization(parametrization)
-    X = Sequences(X, alphabet=model.alphabet)
-    return np.stack([_scores_of_one(Laws.of(model, i), X, parametrization) for i in range(len(model))])
+    out = np.empty((len(model), len(X), 3 + 2 * model.dimension))
+    for i in range(len(model)):
+        out[i] = _scores_of_one(Laws.of(model, i), X, parametrization)
+    return out
 
 
 def _scores_of_one(laws: Laws, X: Sequences, parametrization: str) -> Floats:
@@ -123,11 +125,11 @@ def score_names(model: Any) -> list[str]:
 
 def pair_posterior(model: Any, s: Floats, t: Floats) -> tuple[Floats, float]:
     """Posterior probability of every match of two sequences of codes, ``(n, m)``, and the log kernel."""
-    from mercer.models._pairs.affine_posterior_loops import LOG_RADIX, pair_backward, pair_forward
+    from mercer.models._pairs.affine_posterior_loops import EXPONENTS, LOG_RADIX, pair_backward, pair_forward
 
     laws, codes = Laws.of(model), len(model.alphabet.membership)
     tables = laws.joint_of_codes, laws.insertion_of_codes, laws.open, laws.extend, laws.continuation
-    v, k = np.empty((3, len(s) + 1, len(t) + 1)), np.zeros((3, len(s) + 1, len(t) + 1), dtype=np.int16)
+    v, k = (np.empty((3, len(s) + 1, len(t) + 1), dtype=kind) for kind in (np.float64, EXPONENTS))
     probability = np.zeros((len(s), len(t)))
     total, exponent = pair_forward(s, t, *tables, v, k)
     if total == 0.0:
@@ -135,42 +137,3 @@ def pair_posterior(model: Any, s: Floats, t: Floats) -> tuple[Floats, float]:
     sums = np.zeros((codes, codes)), np.zeros(codes), np.zeros(2)
     pair_backward(s, t, *tables, v, k, total, exponent, *sums, probability)
     return probability, float(np.log(total) + exponent * LOG_RADIX)
-
-
-# -- draws ------------------------------------------------------------------------------------------------------
-
-
-def sampled(model: Any, size: int = 1, random_state: Any = None) -> list[Sequences]:
-    """Draw ``size`` sequences from every model."""
-    return [first for first, _ in sampled_pairs(model, size, random_state)]
-
-
-def sampled_pairs(model: Any, size: int = 1, random_state: Any = None) -> list[tuple[Sequences, Sequences]]:
-    """Draw ``size`` pairs of sequences from every model: matches that both share, and runs of each by itself."""
-    if not is_whole(size, 0):
-        raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
-    rng = random_generator(random_state)
-    out = []
-    for i in range(len(model)):
-        laws = Laws.of(model, i)
-        k = len(laws.insertion)
-        matches = rng.geometric(1.0 - laws.continuation, size=size) - 1
-        pair = rng.choice(k * k, p=laws.joint.reshape(-1) / laws.joint.sum(), size=matches.sum())
-        first, second = (_with_runs(laws, matches, letters, rng) for letters in divmod(pair, k))
-        out.append(tuple(Sequences.from_codes(rows, model.alphabet) for rows in (first, second)))
-    return out  # type: ignore[return-value]
-
-
-def _with_runs(laws: Laws, matches: Floats, letters: Floats, rng: np.random.Generator) -> list[Floats]:
-    """Insert runs before, between and after the matched letters of every sequence."""
-    places = int((matches + 1).sum())
-    run = (rng.random(places) < laws.open) * rng.geometric(1.0 - laws.extend, size=places)
-    follows = np.ones(places, dtype=np.int64)  # a match after every run but the last of a sequence
-    follows[np.cumsum(matches + 1) - 1] = 0
-    kind = np.repeat(np.tile([False, True], places), np.stack([run, follows], axis=1).reshape(-1))
-    codes = np.empty(len(kind), dtype=np.int64)
-    codes[kind] = letters
-    codes[~kind] = rng.choice(len(laws.insertion), p=laws.insertion / laws.insertion.sum(), size=int((~kind).sum()))
-    owner = np.repeat(np.arange(len(matches)), matches + 1)
-    lengths = np.bincount(owner, weights=run, minlength=len(matches)).astype(np.int64) + matches
-    return np.split(codes, np.cumsum(lengths)[:-1]) if len(matches) else []

@@ -22,7 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import Emitter, Value
+from mercer._vector import Emitter, Value, aligned
 from mercer.models._pairs.affine_range import STRIP, Scaling
 
 __all__ = ["lane_kernels"]
@@ -247,12 +247,13 @@ def lane_kernels(
     longest = int(sizes.max(initial=0))
     value = np.ones((len(sizes), len(others)), real)
     exponent = np.zeros(value.shape, np.int64 if lanes == 8 else np.int32)
-    state = _lines(STATE * lanes, real)
+    state = aligned((STATE * lanes,), real)
     _sweep(
         ended, compact[left_codes], _plain(left_offsets), np.array(right_codes, np.int32), _plain(right_offsets),
         np.argsort(others, kind="stable"), lanes, real.type(gap), real.type(2.0**scaling.start), scaling.start,
-        scaling.rows, _lines(strips * STRIP * lanes * len(ended), real), state, _lines(2 * longest * lanes, real),
-        _lines(-(-longest // scaling.rows) * lanes, real), state.view(exponent.dtype), value, exponent,
+        scaling.rows, aligned((strips * STRIP * lanes * len(ended),), real), state,
+        aligned((2 * longest * lanes,), real), aligned((-(-longest // scaling.rows) * lanes,), real),
+        state.view(exponent.dtype), value, exponent,
     )  # fmt: skip
     return value.astype(np.float64), exponent.astype(np.float64) - scaling.start
 
@@ -260,10 +261,3 @@ def lane_kernels(
 def _plain(offsets: Any) -> Any:
     """Copy: Numba would compile anew for a read-only array."""
     return np.array(offsets, np.int64)
-
-
-def _lines(size: int, real: Any) -> Any:
-    """Allocate at a cache line's start, so that no vector lies on two lines."""
-    raw = np.empty(size + 64 // real.itemsize, real)
-    skip = (-raw.ctypes.data % 64) // real.itemsize
-    return raw[skip : skip + size]

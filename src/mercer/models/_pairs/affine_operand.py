@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
-from mercer.models._pairs.affine_odds import Odds, odds
+from mercer.models._pairs.affine_odds import Factors, Odds, odds
 from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
 
 __all__ = ["AffineOperand"]
@@ -21,22 +21,21 @@ TILE_CELLS = 2e7
 class Recursion(NamedTuple):
     """The model's numbers, once for all strings."""
 
-    wide: Odds
+    wide: Factors
     """For the recursion that is right everywhere."""
-    fast: Odds
-    """Tilted, for the lanes: divided by the law of insertions, and by e per letter."""
+    fast: Odds | None
+    """For the lanes; None where they have no scaling."""
     scalings: tuple[Scaling, ...]
     """Of the lanes, in the order in which they are tried; none where the parameters are too extreme for all."""
 
 
 def recursion(model: Any, precision: str) -> Recursion:
     """Choose how to compute under the one model of a batch."""
-    wide, insertion = odds(model), to_numpy(model.insertion)[0].astype(np.float64)
-    e = wide.extend
-    if min(e, wide.gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
-        return Recursion(wide, wide, ())
-    fast = odds(model, insertion)
-    fast = fast._replace(match=fast.match / e**2, gap=fast.gap / e)
+    wide, insertion = Factors.of(model), to_numpy(model.insertion)[0].astype(np.float64)
+    gap = wide.open * (1 - wide.extend) / (1 - wide.open)
+    if min(wide.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
+        return Recursion(wide, None, ())
+    fast = odds(model)
     most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
     scalings = [scaling64(most, fast.gap)]
     if precision == "float32" and least > 1e-30:
@@ -128,18 +127,16 @@ class AffineOperand:
         from mercer.models._pairs.affine_lanes import lane_kernels
 
         numbers = self.recursion.fast
+        assert numbers is not None
         value, exponent = lane_kernels(
             numbers.match, (self.values, self.offsets), (other.values, other.offsets), numbers.gap, scaling
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(value)
         logs += math.log(2) * exponent
-        logs += numbers.base + (self._letters(numbers)[:, None] + other._letters(numbers))
+        left, right = (_sums(numbers.log_letter, side.values, side.offsets) for side in (self, other))
+        logs += numbers.base + (left[:, None] + right)
         return logs
-
-    def _letters(self, numbers: Odds) -> Floats:
-        """Logarithm of e per letter and of the reference probability of every string."""
-        return _sums(numbers.log_reference + math.log(numbers.extend), self.values, self.offsets)
 
     def _in_wide_range(self, other: Self, rows: Any, columns: Any) -> Floats:
         """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is right everywhere."""

@@ -1,9 +1,7 @@
 """Numba: forward and backward through pair HMMs with affine gaps (MK-5b), of two sequences and of one.
 
 Values of two sequences leave the range of floats in any direction: off the diagonal they fall by a gap, along it by a
-match. So every value has an exponent of its own: it is v * 2^(512 k) with v = 0 or v in [2^-256, 2^256), also after
-it was multiplied with a probability that may be tiny. A sum drops what is smaller by 2^-400 at least, and nothing else
-is lost. (Only probabilities below 1e-230 count as zero, since their product with v does.)
+match. So every value, and every probability, has an exponent of its own (`wide_numbers`).
 """
 
 from __future__ import annotations
@@ -12,40 +10,14 @@ import numpy as np
 from numba import njit
 
 from mercer._array import Floats
+from mercer.models._pairs.wide_numbers import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
+
+__all__ = ["EXPONENTS", "LOG_RADIX", "pair_backward", "pair_forward", "pairs_expected", "single_expected"]
+
+EXPONENTS = np.int32
+"""Type of the exponents that are kept: thousands of tiny factors leave 16 bits."""
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-
-RADIX, INVERSE = 2.0**512, 2.0**-512
-HIGH, LOW = 2.0**256, 2.0**-256
-LOG_RADIX = 512 * np.log(2.0)
-
-
-@_compiled
-def _times(factor: float, v: float, k: int) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Multiply a value with a probability, and bring it back into its range."""
-    v = factor * v
-    if v >= HIGH:
-        return v * INVERSE, k + 1
-    if v == 0.0:
-        return 0.0, 0
-    while v < LOW:
-        v *= RADIX
-        k -= 1
-    return v, k
-
-
-@_compiled
-def _plus(a: float, ka: int, b: float, kb: int) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Add two values."""
-    if ka == kb:
-        return a + b, ka
-    if a == 0.0:
-        return b, kb
-    if b == 0.0:
-        return a, ka
-    if ka > kb:
-        return (a + b * INVERSE, ka) if ka == kb + 1 else (a, ka)
-    return (b + a * INVERSE, kb) if kb == ka + 1 else (b, kb)
 
 
 @_compiled
@@ -61,12 +33,23 @@ def _share(a: float, ka: int, b: float, kb: int, inverse: float, k: int) -> floa
 
 
 @_compiled
+def _match_table(joint: Floats, c: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
+    """Return c J as numbers and exponents: their product may be below all floats."""
+    v, k = split(joint)
+    cv, ck = tidy(c, 0)
+    for a in range(len(v)):
+        for b in range(len(v)):
+            v[a, b], k[a, b] = times(v[a, b], k[a, b], cv, ck)
+    return v, k
+
+
+@_compiled
 def _before_match(
     v: Floats, k: Floats, i: int, j: int, stay: float, leave: float
 ) -> tuple[float, int]:  # pragma: no cover - compiled
     """Weight of everything up to a cell after which a match, or the end, comes next."""
-    a, ka = _plus(stay * stay * v[0, i, j], k[0, i, j], leave * stay * v[1, i, j], k[1, i, j])
-    return _plus(a, ka, leave * v[2, i, j], k[2, i, j])
+    a, ka = plus(stay * stay * v[0, i, j], k[0, i, j], leave * stay * v[1, i, j], k[1, i, j])
+    return plus(a, ka, leave * v[2, i, j], k[2, i, j])
 
 
 @_compiled
@@ -78,28 +61,33 @@ def pair_forward(
     ``joint`` and ``insertion`` have a row for every code, ambiguity codes summed over what they may be.
     """
     n, m = len(s), len(t)
-    stay, leave = 1.0 - o, 1.0 - e
+    stay, leave = 1.0 - o, 1.0 - e  # 1e-16 at least, or 1
+    match, match_k = _match_table(joint, c)
+    letter, letter_k = split(insertion)
+    ov, ok = tidy(o, 0)
+    ev, ek = tidy(e, 0)
     for i in range(n + 1):
         for j in range(m + 1):
-            v[0, i, j], k[0, i, j] = 1.0 if i == 0 and j == 0 else 0.0, 0
-            v[1, i, j], k[1, i, j] = 0.0, 0
-            v[2, i, j], k[2, i, j] = 0.0, 0
+            v[0, i, j], k[0, i, j] = (1.0, 0) if i == 0 and j == 0 else (0.0, NEVER)
+            v[1, i, j], k[1, i, j] = 0.0, NEVER
+            v[2, i, j], k[2, i, j] = 0.0, NEVER
             if i > 0 and j > 0:
                 a, ka = _before_match(v, k, i - 1, j - 1, stay, leave)
-                v[0, i, j], k[0, i, j] = _times(c * joint[s[i - 1], t[j - 1]], a, ka)
+                p, q = s[i - 1], t[j - 1]
+                v[0, i, j], k[0, i, j] = times(a, ka, match[p, q], match_k[p, q])
             if i > 0:
-                a, ka = _times(o, v[0, i - 1, j], k[0, i - 1, j])
-                x, kx = _times(e, v[1, i - 1, j], k[1, i - 1, j])
-                a, ka = _plus(a, ka, x, kx)
-                v[1, i, j], k[1, i, j] = _times(insertion[s[i - 1]], a, ka)
+                a, ka = times(v[0, i - 1, j], k[0, i - 1, j], ov, ok)
+                x, kx = times(v[1, i - 1, j], k[1, i - 1, j], ev, ek)
+                a, ka = plus(a, ka, x, kx)
+                v[1, i, j], k[1, i, j] = times(a, ka, letter[s[i - 1]], letter_k[s[i - 1]])
             if j > 0:
-                a, ka = _plus(stay * v[0, i, j - 1], k[0, i, j - 1], leave * v[1, i, j - 1], k[1, i, j - 1])
-                a, ka = _times(o, a, ka)
-                y, ky = _times(e, v[2, i, j - 1], k[2, i, j - 1])
-                a, ka = _plus(a, ka, y, ky)
-                v[2, i, j], k[2, i, j] = _times(insertion[t[j - 1]], a, ka)
+                a, ka = plus(stay * v[0, i, j - 1], k[0, i, j - 1], leave * v[1, i, j - 1], k[1, i, j - 1])
+                a, ka = times(a, ka, ov, ok)
+                y, ky = times(v[2, i, j - 1], k[2, i, j - 1], ev, ek)
+                a, ka = plus(a, ka, y, ky)
+                v[2, i, j], k[2, i, j] = times(a, ka, letter[t[j - 1]], letter_k[t[j - 1]])
     a, ka = _before_match(v, k, n, m, stay, leave)
-    return _times(1.0 - c, a, ka)
+    return tidy((1.0 - c) * a, ka)
 
 
 @_compiled
@@ -127,34 +115,34 @@ def pair_backward(
     """
     n, m = len(s), len(t)
     stay, leave = 1.0 - o, 1.0 - e
+    match, match_k = _match_table(joint, c)
+    letter, letter_k = split(insertion)
+    ov, ok = tidy(o, 0)
+    ev, ek = tidy(e, 0)
     keep = probability.size > 0
     inverse = 1.0 / total
-    b, kb = np.zeros((2, 3, m + 2)), np.zeros((2, 3, m + 2), dtype=np.int64)
+    b, kb = np.zeros((2, 3, m + 2)), np.full((2, 3, m + 2), NEVER)
     for i in range(n, -1, -1):
         here, below = i % 2, (i + 1) % 2
         for j in range(m, -1, -1):
             # What follows: a match or the end; a letter of s or of t, the first of a run or a further one.
-            a, ka, x, kx, y, ky = 0.0, 0, 0.0, 0, 0.0, 0
+            a, ka, x, kx, y, ky = 0.0, NEVER, 0.0, NEVER, 0.0, NEVER
             if i == n and j == m:
-                a = 1.0 - c
+                a, ka = 1.0 - c, 0
             if i < n and j < m:
-                a, ka = _times(c * joint[s[i], t[j]], b[below, 0, j + 1], kb[below, 0, j + 1])
+                a, ka = times(b[below, 0, j + 1], kb[below, 0, j + 1], match[s[i], t[j]], match_k[s[i], t[j]])
             if i < n:
-                x, kx = _times(insertion[s[i]], b[below, 1, j], kb[below, 1, j])
+                x, kx = times(b[below, 1, j], kb[below, 1, j], letter[s[i]], letter_k[s[i]])
             if j < m:
-                y, ky = _times(insertion[t[j]], b[here, 2, j + 1], kb[here, 2, j + 1])
-            first_s, k_first_s = _times(o, x, kx)
-            more_s, k_more_s = _times(e, x, kx)
-            first_t, k_first_t = _times(o, y, ky)
-            more_t, k_more_t = _times(e, y, ky)
-            w, kw = _plus(stay * a, ka, first_t, k_first_t)
-            both, k_both = _times(1.0, w, kw)  # a match or a run of t, after a run of s or none
-            w, kw = _plus(stay * both, k_both, first_s, k_first_s)
-            b[here, 0, j], kb[here, 0, j] = _times(1.0, w, kw)
-            w, kw = _plus(leave * both, k_both, more_s, k_more_s)
-            b[here, 1, j], kb[here, 1, j] = _times(1.0, w, kw)
-            w, kw = _plus(leave * a, ka, more_t, k_more_t)
-            b[here, 2, j], kb[here, 2, j] = _times(1.0, w, kw)
+                y, ky = times(b[here, 2, j + 1], kb[here, 2, j + 1], letter[t[j]], letter_k[t[j]])
+            first_s, k_first_s = times(x, kx, ov, ok)
+            more_s, k_more_s = times(x, kx, ev, ek)
+            first_t, k_first_t = times(y, ky, ov, ok)
+            more_t, k_more_t = times(y, ky, ev, ek)
+            both, k_both = plus(stay * a, ka, first_t, k_first_t)  # a match or a run of t, after a run of s or none
+            b[here, 0, j], kb[here, 0, j] = plus(stay * both, k_both, first_s, k_first_s)
+            b[here, 1, j], kb[here, 1, j] = plus(leave * both, k_both, more_s, k_more_s)
+            b[here, 2, j], kb[here, 2, j] = plus(leave * a, ka, more_t, k_more_t)
 
             if i > 0 and j > 0:
                 p = _share(v[0, i, j], k[0, i, j], b[here, 0, j], kb[here, 0, j], inverse, exponent)
@@ -194,7 +182,7 @@ def pairs_expected(
         s = values[offsets[first[p]] : offsets[first[p] + 1]]
         t = values[offsets[second[p]] : offsets[second[p] + 1]]
         v = np.empty((3, len(s) + 1, len(t) + 1))
-        k = np.zeros((3, len(s) + 1, len(t) + 1), dtype=np.int16)
+        k = np.empty((3, len(s) + 1, len(t) + 1), dtype=EXPONENTS)
         total, exponent = pair_forward(s, t, joint, insertion, o, e, c, v, k)
         log_kernel[p] = np.log(total) + exponent * LOG_RADIX if total > 0.0 else -np.inf
         if total > 0.0:

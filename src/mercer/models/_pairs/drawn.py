@@ -10,7 +10,33 @@ from sklearn.utils.multiclass import type_of_target
 from mercer._array import Floats
 from mercer.data import Sequences
 
-__all__ = ["drawn_pairs"]
+__all__ = ["classes_of", "drawn_pairs"]
+
+
+def classes_of(X: Sequences, y: Any) -> Floats:
+    """Return one label for every sequence, none of them missing; whole numbers and text also where y holds objects."""
+    label = np.asarray(y)
+    if label.shape != (len(X),):
+        raise ValueError(f"y has shape {label.shape} for {len(X)} sequences: give one class for each")
+    values = label.tolist()
+    for i, value in enumerate(values):
+        if _is_missing(value):
+            raise ValueError(
+                f"{X.name(i)} has no class, because y[{i}] is {value}: give it one, leave it out, or leave out y"
+            )
+    if label.dtype == object:
+        label = np.array(values)
+        if label.dtype == object or label.ndim != 1 or len({isinstance(value, str) for value in values}) > 1:
+            raise ValueError("y mixes labels of different kinds: give whole numbers, or text, for all classes")
+    return label
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN, or the missing value of pandas, which is neither true nor false."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -> tuple[Floats, Floats]:
@@ -23,9 +49,7 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
     order = np.array(sorted(range(len(X)), key=digests.__getitem__), dtype=np.int64)
     groups = [order]
     if y is not None:
-        label = np.asarray(y)
-        if label.shape != (len(X),):
-            raise ValueError(f"y has shape {label.shape} for {len(X)} sequences: give one class for each")
+        label = classes_of(X, y)
         if type_of_target(label) not in ("continuous", "unknown"):  # numbers to be predicted are no classes
             _, member = np.unique(label, return_inverse=True)
             groups = [order[member[order] == g] for g in range(member.max() + 1)]
@@ -36,7 +60,7 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
         what = "there is only one" if len(groups) == 1 else "no class has two"
         raise ValueError(
             f"EM of a pair HMM learns from pairs of sequences that share a class, and {what}: give more sequences, "
-            f"leave out y, or {otherwise}"
+            f"{'leave out y, ' if y is not None else ''}or {otherwise}"
         )
     chosen = np.arange(total)
     if total > n_pairs:

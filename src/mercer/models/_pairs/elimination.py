@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer._array import Floats
 
-__all__ = ["Counts", "Eliminated", "check_trajectories", "eliminate"]
+__all__ = ["Counts", "Eliminated", "check_trajectories", "eliminate", "expected_visits"]
 
 
 class Counts(NamedTuple):
@@ -95,6 +95,18 @@ def eliminate(initial: Floats, transition: Floats, silent: Floats, loud: Floats,
     step[:, :n] *= kept
     start[:n] *= kept
     return Eliminated(start, step, ways, initial, transition, silent, kept)
+
+
+def expected_visits(initial: Floats, transition: Floats) -> Floats:
+    """Return how often a trajectory visits every state on average, ``(n,)``; arguments as those of `eliminate`."""
+    n = len(transition)
+    entered = np.flatnonzero(_reaching(transition[:, :n].T, initial[:n] > 0))
+    first, all_silent = initial[entered], np.ones(len(entered))
+    some = np.append(entered, n)
+    passed = eliminate(initial[some], transition[np.ix_(entered, some)], all_silent, 0 * all_silent, all_silent)
+    visits = np.zeros(n)
+    visits[entered] = first + first @ passed.ways
+    return visits
 
 
 def check_trajectories(initial: Floats, transition: Floats, stop: Floats, silent: Floats, where: str = "") -> None:

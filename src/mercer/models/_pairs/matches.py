@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import Alphabet, Sequences
+from mercer.families._family import is_number
 
 __all__ = ["Matches", "affine_matches", "read_pair"]
 
@@ -18,7 +19,7 @@ MARKS = ((0.9, "|"), (0.5, ":"), (0.1, "."))
 """What stands between two matched symbols, from which probability on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matches:
     """Posterior probabilities that symbols of two sequences come from the same hidden match.
 
@@ -31,8 +32,6 @@ class Matches:
         sequences. Rows and columns sum to one at most.
     log_kernel : float
         Logarithm of the kernel of the two sequences, the probability of both.
-    alphabet : Alphabet
-        The symbols.
 
     Examples
     --------
@@ -51,7 +50,6 @@ class Matches:
     second: Any
     probability: Floats
     log_kernel: float
-    alphabet: Alphabet | None = None
 
     def __post_init__(self) -> None:
         probability = np.array(self.probability, dtype=np.float64)
@@ -60,13 +58,19 @@ class Matches:
                 f"probability has shape {probability.shape}, and the sequences have {len(self.first)} and "
                 f"{len(self.second)} symbols: give one for every pair of them"
             )
+        bad = np.argwhere(~((probability >= 0) & (probability <= 1 + 1e-9)))
+        if len(bad):
+            i, j = map(int, bad[0])
+            raise ValueError(f"probability[{i}, {j}] is {probability[i, j]}: give probabilities, from 0 to 1")
+        if not is_number(self.log_kernel):
+            raise ValueError(f"log_kernel = {self.log_kernel!r}: give the logarithm of the kernel, a finite number")
         probability.setflags(write=False)
         object.__setattr__(self, "probability", probability)
 
     @classmethod
     def of_codes(cls, first: Any, second: Any, probability: Floats, log_kernel: float, alphabet: Alphabet) -> Matches:
         """Make matches of two sequences that are given as codes of the alphabet."""
-        return cls(alphabet.decode(first), alphabet.decode(second), probability, float(log_kernel), alphabet)
+        return cls(alphabet.decode(first), alphabet.decode(second), probability, float(log_kernel))
 
     @property
     def expected(self) -> float:
@@ -91,7 +95,7 @@ class Matches:
         >>> Matches("ab", "b", np.array([[0.1], [0.8]]), -1.0).pairs()
         [(1, 0, 0.8)]
         """
-        if not 0 <= least <= 1:
+        if not is_number(least) or not 0 <= least <= 1:
             raise ValueError(f"least = {least!r}: give a probability, from 0 to 1")
         from mercer.models._pairs.match_loops import most_accurate
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from mercer._array import Floats
+from mercer._parallel import single_blas
 
 __all__ = ["implied_background", "implied_scale", "karlin_altschul", "printed_unit"]
+
+LETTERS = 64
+"""Of more letters than codons, no implied scale is looked for: it takes hundreds of decompositions."""
 
 
 def printed_unit(header: Any) -> float | None:
@@ -31,14 +36,26 @@ def _excess(scores: Floats, u: float) -> float:
 
 def implied_scale(scores: Floats) -> float | None:
     """Find the scale at which the implied background is a law: positive, and of sum 1 (Yu and Altschul 2005)."""
+    k = len(scores)
+    apart = scores[~np.eye(k, dtype=bool)]
+    if k > 1 and np.ptp(apart) == 0 and np.ptp(np.diag(scores)) == 0:  # a match and a mismatch: the law is even
+        return karlin_altschul(scores, np.full(k, 1.0 / k))
+    return _searched(np.ascontiguousarray(scores).tobytes(), k) if k <= LETTERS else None
+
+
+@lru_cache(maxsize=64)
+def _searched(content: bytes, k: int) -> float | None:
+    """Search all scales, from the largest; remembered, since every fit of a search asks again."""
+    scores = np.frombuffer(content).reshape(k, k)
     grid = np.geomspace(1e-2, 30.0, 300) / max(float(np.abs(scores).max()), 1e-300)
-    excess = np.array([_excess(scores, u) for u in grid])
-    with np.errstate(invalid="ignore"):
-        crossed = np.flatnonzero(np.sign(excess[1:]) != np.sign(excess[:-1]))
-    for i in crossed[::-1]:
-        u = float(brentq(lambda u: _excess(scores, u), grid[i], grid[i + 1], xtol=1e-14))
-        if abs(_excess(scores, u)) < 1e-6 and implied_background(np.exp(u * scores)) is not None:
-            return u  # and not a pole, where the sign changes too
+    with single_blas():
+        excess = np.array([_excess(scores, u) for u in grid])
+        with np.errstate(invalid="ignore"):
+            crossed = np.flatnonzero(np.sign(excess[1:]) != np.sign(excess[:-1]))
+        for i in crossed[::-1]:
+            u = float(brentq(lambda u: _excess(scores, u), grid[i], grid[i + 1], xtol=1e-14 * grid[i]))
+            if abs(_excess(scores, u)) < 1e-6 and implied_background(np.exp(u * scores)) is not None:
+                return u  # and not a pole, where the sign changes too
     return None
 
 
@@ -66,4 +83,4 @@ def karlin_altschul(scores: Floats, law: Floats) -> float | None:
     low = high
     while excess(low) >= 0:
         low /= 2
-    return float(brentq(excess, low, high, xtol=1e-14))
+    return float(brentq(excess, low, high, xtol=1e-14 * low))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,17 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.data import Alphabet
 from mercer.families._family import is_number
+from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
 
-__all__ = ["Joint", "given_joint", "given_law", "joint_of", "natural_alphabet", "smallest_eigenvalue"]
+__all__ = ["Joint", "given_joint", "given_law", "joint_of", "natural_alphabet"]
 
 AMINO_ACIDS = frozenset("ACDEFGHIKLMNPQRSTVWY")
 NUCLEOTIDES = frozenset("ACGT")
 
-NEGATIVE = -1e-10
-"""Eigenvalues below this fraction of the largest one are negative, and not a matter of rounding."""
+OTHER_LETTERS = "or alphabet= where the training data do not show all letters"
+RARE = 1e-6
+"""A letter with a smaller probability than this is as good as gone, which a scale alone should not do."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Joint:
 
     joint: Floats
     """Probabilities, ``(k, k)``, symmetric."""
-    scale: float | None
-    """Natural logarithms in a unit of the scores; None where probabilities were given."""
+    scale: float
+    """Natural logarithms in a unit of the scores."""
 
 
 @dataclass(frozen=True)
@@ -84,45 +87,45 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     given = None if background is None else given_law("background", background, alphabet)
     u = _scale_of(scores, scale, given, spread)
     ratio = np.exp(u * (scores.values - scores.values.max()))  # a factor falls out, and nothing overflows
-    law = given if given is not None else implied_background(ratio)
-    law = spread if law is None else law
+    implied = implied_background(ratio) if given is None else None
+    chosen = spread if given is None else given
+    law = chosen if implied is None else implied
     joint = law[:, None] * law * ratio
     joint /= joint.sum()
     _check_psd(joint, scores, u, alphabet)
+    rarest = int(joint.sum(axis=1).argmin())
+    if joint[rarest].sum() < RARE and (implied is not None or chosen[rarest] >= RARE):
+        warnings.warn(
+            f"{scores.name} at scale {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} with probability "
+            f"{joint[rarest].sum():.1g} only: give a smaller scale, or another background",
+            UserWarning,
+            stacklevel=2,
+        )
     return Joint(joint, u)
 
 
-def given_joint(joint: Any, alphabet: Alphabet) -> Joint:
-    """Check a joint law that was given as probabilities, ``(k, k)``."""
-    values, k = _table("joint", joint, alphabet), len(alphabet)
-    if (values < 0).any():
-        a, b = (int(i) for i in np.argwhere(values < 0)[0])
-        raise ValueError(f"joint[{a}, {b}] = {values[a, b]:g} is negative: give the probabilities of matched letters")
-    _check_symmetric("joint", values, alphabet)
-    if abs(values.sum() - 1.0) > 1e-6:
-        raise ValueError(f"joint sums to {values.sum():.6g}: give probabilities of the {k} x {k} pairs that sum to 1")
-    lowest = smallest_eigenvalue(values)
-    if lowest < NEGATIVE * float(np.linalg.eigvalsh(values)[-1]):
-        raise ValueError(
-            f"joint is not positive semi-definite (smallest eigenvalue {lowest:.3g}), so that no hidden letter "
-            "explains both letters of a match, and the kernel would not be one: give a sum of P(h) P(a|h) P(b|h) over "
-            "hidden letters h"
-        )
-    return Joint(values / values.sum(), None)
+def given_joint(joint: Any, alphabet: Alphabet) -> Floats:
+    """Read a joint law that was given as probabilities, ``(k, k)``; float32 stays what it is."""
+    values = _table("joint", joint, alphabet)
+    kind = np.float32 if getattr(joint, "dtype", None) == np.float32 else np.float64
+    checked_joint(values.astype(kind))
+    return (values / values.sum()).astype(kind)
 
 
 def given_law(name: str, law: Any, alphabet: Alphabet, *, zeros: bool = False) -> Floats:
-    """Check a law of letters that was given as an array in the order of the alphabet, or as a dictionary."""
+    """Check a law of letters: an array in the order of the alphabet, a dictionary, or a Series with their labels."""
+    if hasattr(law, "iloc"):
+        law = _by_label(name, law, alphabet)
     if isinstance(law, Mapping):
         lacking = [symbol for symbol in alphabet.symbols if symbol not in law]
         if lacking:
             raise ValueError(f"{name} has no probability of {lacking[0]!r}: give one for every letter")
         law = [law[symbol] for symbol in alphabet.symbols]
-    values = np.asarray(to_numpy(law), dtype=np.float64)
+    values = _numbers(name, law)
     if values.shape != (len(alphabet),):
         raise ValueError(
             f"{name} has shape {values.shape}, and the alphabet {alphabet.describe()} has {len(alphabet)} letters: "
-            "give a probability for each, in this order"
+            f"give a probability for each, in this order, {OTHER_LETTERS}"
         )
     bad = np.flatnonzero(~(np.isfinite(values) & ((values >= 0) if zeros else (values > 0))))
     if len(bad):
@@ -143,11 +146,6 @@ def natural_alphabet(substitution: Any) -> Alphabet | None:
     return None
 
 
-def smallest_eigenvalue(matrix: Floats) -> float:
-    """Return the smallest eigenvalue of a symmetric matrix."""
-    return float(np.linalg.eigvalsh(matrix)[0])
-
-
 # -- scores ---------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +156,9 @@ def _scores_of(substitution: Any, alphabet: Alphabet) -> _Scores:
         return _of_letters(array, array.alphabet, f"{substitution}", alphabet)
     if isinstance(substitution, Mapping):
         return _checked(_of_pairs(substitution, alphabet), None, "the substitution matrix", alphabet)
+    if hasattr(substitution, "iloc"):
+        values = _numbers("substitution", _by_label("substitution", substitution, alphabet, others=True))
+        return _checked(values, None, "the substitution matrix", alphabet)
     if hasattr(substitution, "alphabet") and getattr(substitution, "ndim", 0) == 2:
         return _of_letters(substitution, substitution.alphabet, "the substitution matrix", alphabet)
     if isinstance(substitution, tuple | list) and len(substitution) == 2 and all(map(is_number, substitution)):
@@ -170,7 +171,7 @@ def _scores_of(substitution: Any, alphabet: Alphabet) -> _Scores:
         values = np.full((len(alphabet), len(alphabet)), mismatch)
         np.fill_diagonal(values, match)
         return _checked(values, None, f"({match:g}, {mismatch:g})", alphabet)
-    if substitution is None or np.ndim(substitution) != 2:
+    if substitution is None or _ndim(substitution) != 2:
         raise TypeError(
             f"substitution = {substitution!r}: give the name of a matrix such as 'BLOSUM62', scores of shape (k, k) in "
             "the order of the alphabet, a dictionary {('A', 'R'): -1, ...}, or (match, mismatch)"
@@ -202,6 +203,8 @@ def _letters(substitution: Any) -> list[Any]:
         return list(_named(substitution).alphabet)
     if isinstance(substitution, Mapping):
         return [letter for pair in substitution if isinstance(pair, tuple) for letter in pair]
+    if hasattr(substitution, "iloc"):
+        return list(substitution.index)
     return list(getattr(substitution, "alphabet", ()))
 
 
@@ -228,7 +231,11 @@ def _of_pairs(pairs: Mapping[Any, Any], alphabet: Alphabet) -> Floats:
     values = np.empty((len(alphabet), len(alphabet)))
     for i, a in enumerate(alphabet.symbols):
         for j, b in enumerate(alphabet.symbols[: i + 1]):
-            found = {float(pairs[key]) for key in ((a, b), (b, a)) if key in pairs}
+            given = [pairs[key] for key in ((a, b), (b, a)) if key in pairs]
+            for score in given:
+                if not is_number(score):
+                    raise ValueError(f"the score of {a!r} and {b!r} is {score!r}: give a number")
+            found = set(map(float, given))
             if len(found) != 1:
                 problem = f"two scores, {min(found):g} and {max(found):g}" if found else "no score"
                 raise ValueError(f"the substitution matrix has {problem} of ({a!r}, {b!r}): give one for every pair")
@@ -236,12 +243,42 @@ def _of_pairs(pairs: Mapping[Any, Any], alphabet: Alphabet) -> Floats:
     return values
 
 
+def _ndim(values: Any) -> int | None:
+    try:
+        return np.ndim(values)
+    except ValueError:  # rows of different lengths
+        return None
+
+
+def _numbers(name: str, values: Any) -> Floats:
+    try:
+        return np.asarray(to_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} = {values!r}: give numbers") from None
+
+
+def _by_label(name: str, frame: Any, alphabet: Alphabet, *, others: bool = False) -> Any:
+    """Bring a pandas DataFrame or Series into the order of the alphabet; ``others``: more labels are left out."""
+    for axis in frame.axes:
+        labels = list(axis)
+        lacking = [symbol for symbol in alphabet.symbols if symbol not in labels]
+        odd = [label for label in labels if label not in alphabet.symbols]
+        if lacking or (odd and not others) or len(set(labels)) < len(labels):
+            found = f"lack {lacking[0]!r}" if lacking else f"hold {odd[0]!r}" if odd else "repeat themselves"
+            raise ValueError(
+                f"the labels of {name} {found}, and the alphabet is {alphabet.describe()}: label rows and columns by "
+                f"its letters, or give {name}.to_numpy() in this order"
+            )
+    symbols = list(alphabet.symbols)
+    return (frame.loc[symbols, symbols] if len(frame.axes) == 2 else frame.loc[symbols]).to_numpy()
+
+
 def _table(name: str, values: Any, alphabet: Alphabet) -> Floats:
-    table = np.asarray(to_numpy(values), dtype=np.float64)
+    table = _numbers(name, _by_label(name, values, alphabet) if hasattr(values, "iloc") else values)
     if table.shape != (len(alphabet), len(alphabet)):
         raise ValueError(
             f"{name} has shape {table.shape}, and the alphabet {alphabet.describe()} has {len(alphabet)} letters: give "
-            "a row and a column for each, in this order"
+            f"a row and a column for each, in this order, {OTHER_LETTERS}"
         )
     if not np.isfinite(table).all():
         a, b = (int(i) for i in np.argwhere(~np.isfinite(table))[0])
@@ -273,11 +310,6 @@ def _check_symmetric(name: str, values: Floats, alphabet: Alphabet) -> None:
 
 def _scale_of(scores: _Scores, scale: Any, background: Floats | None, composition: Floats) -> float:
     if scale is not None:
-        if not is_number(scale) or not scale > 0:
-            raise ValueError(
-                f"scale = {scale!r}: give natural logarithms in a unit of the scores, above 0, such as log(2) / 2 for "
-                "half bits, or None"
-            )
         return float(scale)
     if scores.unit is not None:
         return scores.unit
@@ -297,13 +329,12 @@ def _scale_of(scores: _Scores, scale: Any, background: Floats | None, compositio
 
 def _check_psd(joint: Floats, scores: _Scores, u: float, alphabet: Alphabet) -> None:
     """Raise where the joint law is not positive semi-definite, with what would help."""
-    values = np.linalg.eigvalsh(joint)
-    if values[0] >= NEGATIVE * values[-1]:
+    if is_psd(joint):
         return
     raise ValueError(
         f"{scores.name} at scale {u:.4g} gives a joint law of matched letters that is not positive semi-definite "
-        f"(smallest eigenvalue {values[0]:.3g}), so that the kernel would not be one: "
-        f"{_cure(scores.values, u, alphabet)}"
+        f"(scaled to a diagonal of ones, its smallest eigenvalue is {lowest_eigenvalue(joint):.3g}), so that the "
+        f"kernel would not be one: {_cure(scores.values, u, alphabet)}"
     )
 
 

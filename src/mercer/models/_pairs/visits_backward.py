@@ -77,6 +77,70 @@ def _forward_row(
 
 
 @_compiled
+def _forward_block(
+    begin: int, end: int, s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats,
+    rows: Floats, rows_e: Floats, been: Floats, been_e: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Fill the rows of a block; row 0 of ``rows`` is the last one of the block before."""
+    for k in range(end - begin):
+        _forward_row(
+            begin + k, s, t, table, silent, start, step, rows[k], rows_e[k], rows[k + 1], rows_e[k + 1], been[k],
+            been_e[k],
+        )  # fmt: skip
+
+
+@_compiled
+def _backward_row(
+    i: int, s: Floats, t: Floats, table: Floats, silent: Floats, step: Floats, stop: Floats, after: Floats,
+    after_e: Floats, here: Floats, here_e: Floats, entered: Floats, entered_e: Floats, been: Floats, been_e: Floats,
+    total: float, whole: float, h: Floats, gain: Floats, moves: Floats, symbols: Floats, once: Floats, matched: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Fill row i of Q, ``here (m + 2, n)``, from row i + 1, and add what is expected of the visits that begin here."""
+    n, tall, wide = len(stop), len(s), len(t)
+    for j in range(wide, -1, -1):
+        here[j], here_e[j] = 0.0, _NEVER
+        if i == tall and j == wide:
+            here[j] = stop
+            here_e[j] = _scaled(here[j], 0.0)
+            continue
+        high, near = after_e[j] if i < tall else _NEVER, here_e[j + 1]
+        far = after_e[j + 1] if i < tall else _NEVER
+        top = max(high, near, far)
+        if top == _NEVER:
+            continue
+        x, y, z = _power(high - top), _power(near - top), _power(far - top)
+        share = _power(min(entered_e[j] + top - whole, 1000.0)) / total
+        for a in range(n):
+            up, beside, across = 0.0, 0.0, 0.0
+            if i < tall:
+                up = table[s[i], a] * silent[a] * (after[j, a] * x)
+            if j < wide:
+                beside = table[t[j], a] * silent[a] * (here[j + 1, a] * y)
+            if i < tall and j < wide:
+                across = table[s[i], a] * table[t[j], a] * (after[j + 1, a] * z)
+            h[a] = up + beside + across
+            weight = entered[j, a] * share
+            if weight > 0.0:
+                once[a] += weight * (up + beside)
+                if i < tall:
+                    symbols[a, s[i]] += weight * (up + across)
+                if j < wide:
+                    symbols[a, t[j]] += weight * (beside + across)
+                if matched.size > 0 and i < tall and j < wide:
+                    matched[i, j] += weight * across
+        if i + j == 0:
+            gain[:n] += h * (_power(min(top - whole, 1000.0)) / total)
+        weight = _power(min(been_e[j] + top - whole, 1000.0)) / total
+        for b in range(n):
+            back, g = 0.0, been[j, b] * weight
+            for a in range(n):
+                back += step[b, a] * h[a]
+                moves[b, a] += g * h[a]
+            here[j, b] = back
+        here_e[j] = _scaled(here[j], top)
+
+
+@_compiled
 def pair_sweep(
     s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats,
     gain: Floats, moves: Floats, symbols: Floats, once: Floats, matched: Floats,
@@ -93,20 +157,15 @@ def pair_sweep(
     kept, kept_e = np.empty((count, wide + 1, n)), np.empty((count, wide + 1))
     rows, rows_e = np.zeros((block + 1, wide + 1, n)), np.full((block + 1, wide + 1), _NEVER)
     been, been_e = np.zeros((block, wide + 1, n)), np.full((block, wide + 1), _NEVER)
-    # Forward: row 0 of ``rows`` is the last row of the block before.
     for q in range(count):
         kept[q], kept_e[q] = rows[0], rows_e[0]
-        for i in range(q * block, min((q + 1) * block, tall + 1)):
-            k = i - q * block
-            _forward_row(
-                i, s, t, table, silent, start, step, rows[k], rows_e[k], rows[k + 1], rows_e[k + 1], been[k], been_e[k]
-            )
-            last = k
+        end = min((q + 1) * block, tall + 1)
+        _forward_block(q * block, end, s, t, table, silent, start, step, rows, rows_e, been, been_e)
         rows[0], rows_e[0] = rows[block], rows_e[block]
-    total = (been[last, wide] * stop).sum()
+    last = tall - (count - 1) * block
+    total, whole = (been[last, wide] * stop).sum(), been_e[last, wide]
     if not total > 0.0:
         return -np.inf
-    whole = been_e[last, wide]
     moves[:, n] += been[last, wide] / total
     after, after_e = np.zeros((wide + 2, n)), np.full(wide + 2, _NEVER)  # Q of row i + 1
     here, here_e = np.zeros((wide + 2, n)), np.full(wide + 2, _NEVER)  # Q of row i
@@ -114,54 +173,13 @@ def pair_sweep(
     for q in range(count - 1, -1, -1):
         rows[0], rows_e[0] = kept[q], kept_e[q]
         end = min((q + 1) * block, tall + 1)
-        for i in range(q * block, end):
-            k = i - q * block
-            _forward_row(
-                i, s, t, table, silent, start, step, rows[k], rows_e[k], rows[k + 1], rows_e[k + 1], been[k], been_e[k]
-            )
+        _forward_block(q * block, end, s, t, table, silent, start, step, rows, rows_e, been, been_e)
         for i in range(end - 1, q * block - 1, -1):
             k = i - q * block
-            for j in range(wide, -1, -1):
-                here[j], here_e[j] = 0.0, _NEVER
-                if i == tall and j == wide:
-                    here[j] = stop
-                    here_e[j] = _scaled(here[j], 0.0)
-                    continue
-                high, near = after_e[j] if i < tall else _NEVER, here_e[j + 1]
-                far = after_e[j + 1] if i < tall else _NEVER
-                top = max(high, near, far)
-                if top == _NEVER:
-                    continue
-                x, y, z = _power(high - top), _power(near - top), _power(far - top)
-                share = _power(min(rows_e[k + 1, j] + top - whole, 1000.0)) / total
-                for a in range(n):
-                    up, beside, across = 0.0, 0.0, 0.0
-                    if i < tall:
-                        up = table[s[i], a] * silent[a] * (after[j, a] * x)
-                    if j < wide:
-                        beside = table[t[j], a] * silent[a] * (here[j + 1, a] * y)
-                    if i < tall and j < wide:
-                        across = table[s[i], a] * table[t[j], a] * (after[j + 1, a] * z)
-                    h[a] = up + beside + across
-                    weight = rows[k + 1, j, a] * share
-                    if weight > 0.0:
-                        once[a] += weight * (up + beside)
-                        if i < tall:
-                            symbols[a, s[i]] += weight * (up + across)
-                        if j < wide:
-                            symbols[a, t[j]] += weight * (beside + across)
-                        if matched.size > 0 and i < tall and j < wide:
-                            matched[i, j] += weight * across
-                if i + j == 0:
-                    gain[:n] += h * (_power(min(top - whole, 1000.0)) / total)
-                weight = _power(min(been_e[k, j] + top - whole, 1000.0)) / total
-                for b in range(n):
-                    back, g = 0.0, been[k, j, b] * weight
-                    for a in range(n):
-                        back += step[b, a] * h[a]
-                        moves[b, a] += g * h[a]
-                    here[j, b] = back
-                here_e[j] = _scaled(here[j], top)
+            _backward_row(
+                i, s, t, table, silent, step, stop, after, after_e, here, here_e, rows[k + 1], rows_e[k + 1], been[k],
+                been_e[k], total, whole, h, gain, moves, symbols, once, matched,
+            )  # fmt: skip
             after, here = here, after
             after_e, here_e = here_e, after_e
     return math.log(total) + whole * _LOG_2

@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import literally, njit
 from numba.extending import intrinsic
 
 from mercer._array import Floats
 from mercer._vector import LANES, Emitter, Value, operation
-from mercer.models._pairs.visits_loops import NEVER, _power, _profile
+from mercer.models._pairs.visits_loops import NEVER, power, profile
 
 __all__ = ["lane_counts"]
 
@@ -36,7 +36,7 @@ def _store_scaled(e: Emitter, values: list[Value], top: Value, array: Value, pla
     largest = functools.reduce(e.larger, values)
     possible = b.fcmp_ordered(">", largest, zero)
     _, exponent = e.split(largest)
-    scale = _power(e, b.select(possible, b.fsub(zero, exponent), zero))
+    scale = power(e, b.select(possible, b.fsub(zero, exponent), zero))
     for a, value in enumerate(values):
         e.store(b.fmul(value, scale), array, b.add(place, e.constant(a * LANES)))
     e.store(
@@ -49,7 +49,7 @@ def _together(e: Emitter, cells: list[tuple[list[Value], Value]]) -> tuple[list[
     top = functools.reduce(e.larger, [exponent for _, exponent in cells])
     found = []
     for values, exponent in cells:
-        factor = _power(e, e.builder.fsub(exponent, top))
+        factor = power(e, e.builder.fsub(exponent, top))
         found.append([e.builder.fmul(value, factor) for value in values])
     return found, top
 
@@ -121,7 +121,7 @@ def _return(
             """Give the exponent of a posterior, times 1 / kappa."""
             total = b.fsub(b.fadd(exponent, top), whole)
             total = e.where(total, ">", e.number(1000.0), e.number(1000.0), total)
-            return b.fmul(_power(e, total), inverse)
+            return b.fmul(power(e, total), inverse)
 
         entered, entered_exponent = _load_cell(e, n, rows, at)
         visited, visited_exponent = _load_cell(e, n, been, at)
@@ -155,11 +155,96 @@ def _return(
 
 
 @njit(**_OPTIONS)
-def _blank(cells: Floats, n: int) -> None:  # pragma: no cover - compiled
-    """Make all cells unreachable."""
-    cells[:] = 0.0
-    for place in range(0, len(cells), (n + 1) * LANES):
+def _blank(size: int, n: int) -> Floats:  # pragma: no cover - compiled
+    """Return so many numbers of cells that are unreachable."""
+    cells = np.zeros(size)
+    for place in range(0, size, (n + 1) * LANES):
         cells[place + n * LANES : place + (n + 1) * LANES] = NEVER
+    return cells
+
+
+@njit(**_OPTIONS)
+def _who(slots: Floats, first: Floats, second: Floats, offsets: Floats) -> tuple[Floats, Floats]:  # pragma: no cover
+    """Return where the strings of both sides begin, ``(2, 8)``, and their lengths, -1 where there is no pair."""
+    begin, length = np.zeros((2, LANES), np.int64), np.full((2, LANES), -1)
+    for lane in range(LANES):
+        if slots[lane] >= 0:
+            for side, who in enumerate((first[slots[lane]], second[slots[lane]])):
+                begin[side, lane], length[side, lane] = offsets[who], offsets[who + 1] - offsets[who]
+    return begin, length
+
+
+@njit(**_OPTIONS)
+def _forward_row(
+    n: int, i: int, base: int, line: int, wide: int, rows: Floats, been: Floats, left: Floats, right: Floats,
+    silent: Floats, start: Floats, step: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Fill row i of S and G, which begins at ``base``; the row above it stands ``line`` numbers before."""
+    width, states = (n + 1) * LANES, n * LANES
+    for j in range(wide + 1):
+        at = base + j * width
+        if i + j > 0:
+            _go(literally(n), rows, at - line, at, been, left, i * states, right, j * states, silent, step)
+            continue
+        for lane in range(LANES):
+            for a in range(n):
+                rows[at + a * LANES + lane], been[at + a * LANES + lane] = start[a], 0.0
+            rows[at + n * LANES + lane], been[at + n * LANES + lane] = 0.0, NEVER
+
+
+@njit(**_OPTIONS)
+def _close(
+    n: int, lane: int, at: int, pair: int, been: Floats, stop: Floats, ends: Floats, moves: Floats, value: Floats
+) -> None:  # pragma: no cover - compiled
+    """Write the log kernel of a pair whose last cell is at ``at``, and what is expected of its last step."""
+    total = 0.0
+    for a in range(n):
+        total += been[at + a * LANES] * stop[a]
+    whole = been[at + n * LANES]
+    value[pair] = math.log(total) + whole * _LOG_2 if total > 0.0 else -np.inf
+    ends[lane], ends[LANES + lane] = 1.0 / total if total > 0.0 else 0.0, whole
+    for a in range(n):
+        moves[pair, a, n] = been[at + a * LANES] * ends[lane]
+
+
+@njit(**_OPTIONS)
+def _backward_row(
+    n: int, i: int, base: int, length: Floats, wide: int, after: Floats, here: Floats, left: Floats, right: Floats,
+    silent: Floats, step: Floats, stop: Floats, rows: Floats, been: Floats, ends: Floats, sums: Floats, column: Floats,
+    entry: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Fill row i of what follows a visit, ``here``, and add up what is expected of the visits that begin in it."""
+    width, states = (n + 1) * LANES, n * LANES
+    sums[states : 2 * states] = 0.0
+    last = False
+    for lane in range(LANES):
+        last = last or length[0, lane] == i
+    for j in range(wide, -1, -1):
+        _return(
+            literally(n), after, here, j * width, left, (i + 1) * states, right, (j + 1) * states, silent, step, rows,
+            been, base + j * width, ends, sums, column, entry,
+        )  # fmt: skip
+        for lane in range(LANES):
+            if last and length[0, lane] == i and length[1, lane] == j:  # here the end is possible
+                for a in range(n):
+                    here[j * width + a * LANES + lane] = stop[a]
+                here[j * width + n * LANES + lane] = 0.0
+
+
+@njit(**_OPTIONS)
+def _collect(
+    n: int, lane: int, pair: int, t: Floats, ends: Floats, sums: Floats, column: Floats, entry: Floats, gain: Floats,
+    moves: Floats, symbols: Floats, once: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Write what one lane has added up, for the pair whose second string is ``t``."""
+    weight = 2.0 ** min(max(entry[n * LANES + lane] - ends[LANES + lane], -1000.0), 1000.0) * ends[lane]
+    for a in range(n):
+        once[pair, a] = sums[a * LANES + lane]
+        gain[pair, a] = entry[a * LANES + lane] * weight
+        for c in range(n):
+            moves[pair, a, c] = sums[(2 * n + a * n + c) * LANES + lane]
+        for j in range(len(t)):
+            symbols[pair, a, t[j]] += column[((j + 1) * n + a) * LANES + lane]
 
 
 @functools.cache
@@ -179,23 +264,15 @@ def lane_counts(n: int) -> Any:
         value: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         width, states = (n + 1) * LANES, n * LANES
-        begin, length = np.zeros((2, LANES), np.int64), np.full((2, LANES), -1)
-        for lane in range(LANES):
-            if slots[lane] >= 0:
-                for side, who in enumerate((first[slots[lane]], second[slots[lane]])):
-                    begin[side, lane], length[side, lane] = offsets[who], offsets[who + 1] - offsets[who]
+        begin, length = _who(slots, first, second, offsets)
         tall, wide = length[0].max(), length[1].max()
-        left = _profile(codes, begin[0], length[0], tall + 1, table)
-        right = _profile(codes, begin[1], length[1], wide + 1, table)
+        left = profile(codes, begin[0], length[0], tall + 1, table)
+        right = profile(codes, begin[1], length[1], wide + 1, table)
         block = math.ceil(math.sqrt(tall + 1.0))
         count = (tall + block) // block
         line = (wide + 2) * width
-        kept, rows, been = np.empty((count, line)), np.empty((block + 1) * line), np.empty((block + 1) * line)
-        _blank(rows, n)
-        _blank(been, n)
-        after, here = np.empty((wide + 3) * width), np.empty((wide + 3) * width)
-        _blank(after, n)
-        _blank(here, n)
+        kept, rows, been = np.empty((count, line)), _blank((block + 1) * line, n), _blank((block + 1) * line, n)
+        after, here = _blank((wide + 3) * width, n), _blank((wide + 3) * width, n)
         ends, sums, column = np.zeros(2 * LANES), np.zeros((2 + n) * states), np.zeros((wide + 2) * states)
         entry = np.zeros(width)
         for q in range(2 * count):  # all blocks forward, then from the last one: forward once more, and backward
@@ -205,47 +282,22 @@ def lane_counts(n: int) -> Any:
                 rows[:line] = kept[part]
             else:
                 kept[part] = rows[:line]
-            top = min((part + 1) * block, tall + 1)
-            for i in range(part * block, top):
-                base = (i - part * block + 1) * line + width
-                for j in range(wide + 1):
-                    at = base + j * width
-                    if i + j > 0:
-                        _go(n, rows, at - line, at, been, left, i * states, right, j * states, silent, step)
-                        continue
-                    for lane in range(LANES):
-                        for a in range(n):
-                            rows[at + a * LANES + lane], been[at + a * LANES + lane] = start[a], 0.0
-                        rows[at + n * LANES + lane], been[at + n * LANES + lane] = 0.0, NEVER
+            low, top = part * block, min((part + 1) * block, tall + 1)
+            for i in range(low, top):
+                base = (i - low + 1) * line + width
+                _forward_row(n, i, base, line, wide, rows, been, left, right, silent, start, step)
                 for lane in range(LANES):
                     if not again and slots[lane] >= 0 and length[0, lane] == i:
-                        at, pair, total = base + length[1, lane] * width + lane, slots[lane], 0.0
-                        for a in range(n):
-                            total += been[at + a * LANES] * stop[a]
-                        whole = been[at + n * LANES]
-                        value[pair] = math.log(total) + whole * _LOG_2 if total > 0.0 else -np.inf
-                        ends[lane], ends[LANES + lane] = 1.0 / total if total > 0.0 else 0.0, whole
-                        for a in range(n):
-                            moves[pair, a, n] = been[at + a * LANES] * ends[lane]
+                        at = base + length[1, lane] * width + lane
+                        _close(n, lane, at, slots[lane], been, stop, ends, moves, value)
             if not again:
-                rows[:line] = rows[(top - part * block) * line : (top - part * block + 1) * line]
+                rows[:line] = rows[(top - low) * line : (top - low + 1) * line]
                 continue
-            for i in range(top - 1, part * block - 1, -1):
-                base = (i - part * block + 1) * line + width
-                sums[states : 2 * states] = 0.0
-                last = False
-                for lane in range(LANES):
-                    last = last or length[0, lane] == i
-                for j in range(wide, -1, -1):
-                    _return(
-                        n, after, here, j * width, left, (i + 1) * states, right, (j + 1) * states, silent, step, rows,
-                        been, base + j * width, ends, sums, column, entry,
-                    )  # fmt: skip
-                    for lane in range(LANES):
-                        if last and length[0, lane] == i and length[1, lane] == j:  # here the end is possible
-                            for a in range(n):
-                                here[j * width + a * LANES + lane] = stop[a]
-                            here[j * width + n * LANES + lane] = 0.0
+            for i in range(top - 1, low - 1, -1):
+                _backward_row(
+                    n, i, (i - low + 1) * line + width, length, wide, after, here, left, right, silent, step, stop,
+                    rows, been, ends, sums, column, entry,
+                )  # fmt: skip
                 for lane in range(LANES):
                     if i < length[0, lane]:
                         code = codes[begin[0, lane] + i]
@@ -253,16 +305,8 @@ def lane_counts(n: int) -> Any:
                             symbols[slots[lane], a, code] += sums[(n + a) * LANES + lane]
                 after, here = here, after
         for lane in range(LANES):
-            pair = slots[lane]
-            if pair < 0:
-                continue
-            weight = 2.0 ** min(max(entry[n * LANES + lane] - ends[LANES + lane], -1000.0), 1000.0) * ends[lane]
-            for a in range(n):
-                once[pair, a] = sums[a * LANES + lane]
-                gain[pair, a] = entry[a * LANES + lane] * weight
-                for c in range(n):
-                    moves[pair, a, c] = sums[(2 * n + a * n + c) * LANES + lane]
-                for j in range(length[1, lane]):
-                    symbols[pair, a, codes[begin[1, lane] + j]] += column[(j + 1) * states + a * LANES + lane]
+            if slots[lane] >= 0:
+                t = codes[begin[1, lane] : begin[1, lane] + length[1, lane]]
+                _collect(n, lane, slots[lane], t, ends, sums, column, entry, gain, moves, symbols, once)
 
     return loop

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer.data import Alphabet, Sequences
-from mercer.families._simplex import normalised
+from mercer.families._simplex import normalised, shared_out
 from mercer.families.categorical import Categoricals
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.visits_expectations import pair_counts
@@ -63,11 +63,13 @@ class Strings(NamedTuple):
 class VisitsGoal:
     """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected number.
 
-    What is impossible where the climb starts stays so, and has no prior.
+    What is impossible where the climb starts stays so, and has no prior. ``course`` is the objective of every model
+    that was asked about.
     """
 
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
+        self.course: list[float] = []
 
     def log_prior(self, models: PairHMMs) -> Floats:
         """Log prior, ``(1,)``, up to a constant."""
@@ -84,9 +86,9 @@ class VisitsGoal:
     def expect(self, models: PairHMMs, data: Strings) -> tuple[Expected, Parameters]:
         """Return what is expected of the trajectories."""
         model = Parameters.of(models, 0)
-        if data.pairs is None:
-            return sequence_counts(model, data.X), model
-        return pair_counts(model, data.X, *data.pairs), model
+        found = sequence_counts(model, data.X) if data.pairs is None else pair_counts(model, data.X, *data.pairs)
+        self.course.append(float(found.log_prob.sum() + self.log_prior(models)[0]))
+        return found, model
 
     def maximise(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
         """Fit the model again to what is expected."""
@@ -114,22 +116,20 @@ class VisitsGoal:
 def _letters(codes: Floats, probability: Floats, alphabet: Alphabet) -> Floats:
     """Share the numbers of ambiguity codes ``(n, C)`` out among the symbols that they may be, ``(n, k)``."""
     k = len(alphabet)
-    p, counts = probability[:, :k], codes[:, :k].copy()
-    for code in np.flatnonzero(codes[:, k:].any(axis=0)) + k:
-        allowed = alphabet.indicators(np.array([code]))
-        counts += codes[:, code, None] * normalised(p * allowed, 0.0)
-    return counts
+    sets = alphabet.indicators(np.arange(k, alphabet.n_codes))
+    return codes[:, :k] + shared_out(codes[:, k:], probability[:, k:], probability[:, :k], sets)
 
 
 def random_start(X: Sequences, n: int, seed: int, attempt: int) -> PairHMMs:
     """Return a model whose strings are as long as the data on average, with frequencies that are perturbed by state."""
     assert X.alphabet is not None
-    rng = generator(X.values, seed, attempt)
     k = len(X.alphabet)
+    codes = np.bincount(X.values, minlength=X.alphabet.n_codes)
+    rng = generator(codes, seed, attempt)  # whatever the order of the data
     indicators = X.alphabet.indicators(np.arange(X.alphabet.n_codes))
     indicators[X.alphabet.missing] = 0.0
     weights = indicators / np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
-    counts = np.bincount(X.values, minlength=X.alphabet.n_codes) @ weights + 1.0
+    counts = codes @ weights + 1.0
     letters = normalised(counts * np.exp(rng.normal(0.0, 0.5 if n > 1 else 0.0, (n, k))), 1.0 / k)
     visits = max(float(np.mean(X.lengths)), 1.0) / (1 - SILENT)
     stop = 1.0 / visits  # the number of visits is geometric, 1 at least

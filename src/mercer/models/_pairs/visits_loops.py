@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 from mercer._array import Floats
 from mercer._vector import LANES, Emitter, Value, operation
 
-__all__ = ["FAR", "NEVER", "lane_sweep", "plain_sweep"]
+__all__ = ["FAR", "NEVER", "lane_sweep", "plain_sweep", "power", "profile"]
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _LOG_2 = math.log(2.0)
@@ -33,7 +33,7 @@ FAR = 200.0
 """Neighbours that differ by more powers of two than this make a result doubtful."""
 
 
-def _power(e: Emitter, exponent: Value) -> Value:
+def power(e: Emitter, exponent: Value) -> Value:
     """Raise two to whole numbers, -1000 at least."""
     from llvmlite import ir
 
@@ -64,7 +64,7 @@ def _cell(
         factors = []
         for exponent in exponents:
             distance = b.fsub(exponent, top)
-            factors.append(_power(e, distance))
+            factors.append(power(e, distance))
             reached = e.where(exponent, ">", e.number(NEVER), distance, zero)
             low = e.where(reached, "<", e.number(-FAR), e.number(-1.0), low)
         s, t = e.offset(e.constant(0), i, n * LANES), e.offset(e.constant(0), j, n * LANES)
@@ -84,7 +84,7 @@ def _cell(
         largest = functools.reduce(e.larger, sums)
         _, exponent = e.split(largest)
         possible = b.fcmp_ordered(">", largest, zero)
-        scale = _power(e, b.select(possible, b.fsub(zero, exponent), zero))
+        scale = power(e, b.select(possible, b.fsub(zero, exponent), zero))
         one = e.number(1.0)
         place = places[1]
         for a, value in enumerate(sums):
@@ -98,7 +98,7 @@ def _cell(
 
 
 @njit(**_OPTIONS)
-def _profile(codes: Floats, begin: Floats, length: Floats, longest: int, table: Floats) -> Floats:  # pragma: no cover
+def profile(codes: Floats, begin: Floats, length: Floats, longest: int, table: Floats) -> Floats:  # pragma: no cover
     """Lay the emissions of eight strings out as [place][state][lane]; place 0 and what is beyond the end are zero."""
     n = table.shape[1]
     out = np.zeros((longest + 1) * n * LANES)
@@ -158,8 +158,8 @@ def lane_sweep(n: int) -> Any:
                     length[0, lane] = offsets[first[pair] + 1] - offsets[first[pair]]
                     length[1, lane] = ends[second[pair] + 1] - ends[second[pair]]
             tall, wide = length[0].max(), length[1].max()
-            left = _profile(codes, begin[0], length[0], tall, table)
-            right = _profile(other, begin[1], length[1], wide, table)
+            left = profile(codes, begin[0], length[0], tall, table)
+            right = profile(other, begin[1], length[1], wide, table)
             cells = np.zeros((3, (tall + 2) * width))
             for k in range(3):
                 for i in range(tall + 2):
@@ -196,59 +196,84 @@ def plain_sweep(
     value: Floats, lowest: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Compute pairs one by one, for models of many states; arguments as those of `lane_sweep`."""
-    n = len(start)
     for pair in range(len(first)):
-        s, t = (
-            codes[offsets[first[pair]] : offsets[first[pair] + 1]],
-            other[ends[second[pair]] : ends[second[pair] + 1]],
-        )
-        value[pair], lowest[pair] = empty, 1.0
-        for a in range(n):
-            if start[a] > 0.0:
-                lowest[pair] = min(lowest[pair], start[a])
-        weights, exponents = np.zeros((2, len(t) + 1, n)), np.full((2, len(t) + 1), NEVER)
-        here, there, g, sums = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-        nobody = np.zeros(n)
-        for i in range(len(s) + 1):
-            new, old = i % 2, 1 - i % 2
-            for j in range(len(t) + 1):
-                if i + j == 0:
-                    weights[0, 0], exponents[0, 0] = start, 0.0
-                    continue
-                up, beside, across = nobody, nobody, nobody
-                high, near, far = NEVER, NEVER, NEVER
-                if i > 0:
-                    here, up, high = table[s[i - 1]], weights[old, j], exponents[old, j]
-                if j > 0:
-                    there, beside, near = table[t[j - 1]], weights[new, j - 1], exponents[new, j - 1]
-                if i > 0 and j > 0:
-                    across, far = weights[old, j - 1], exponents[old, j - 1]
-                top = max(high, near, far)
-                for exponent in (high, near, far):
-                    if exponent > NEVER and exponent < top - FAR:
-                        lowest[pair] = -1.0
-                x, y = 2.0 ** max(high - top, -1000.0), 2.0 ** max(near - top, -1000.0)
-                z = 2.0 ** max(far - top, -1000.0)
-                sums[:] = 0.0
-                for a in range(n):
-                    single = up[a] * x * (here[a] * silent[a]) + beside[a] * y * (there[a] * silent[a])
-                    g[a] = single + across[a] * z * (here[a] * there[a])
-                    if g[a] > 0.0:
-                        for c in range(n):
-                            sums[c] += g[a] * step[a * n + c]
-                if i == len(s) and j == len(t):
-                    total = 0.0
-                    for a in range(n):
-                        total += g[a] * stop[a]
-                    value[pair] = math.log(total) + top * _LOG_2 if total > 0.0 else -np.inf
-                largest = sums.max()
-                if largest == 0.0:
-                    weights[new, j], exponents[new, j] = 0.0, NEVER
-                    continue
-                exponent = math.frexp(largest)[1]
-                scale = 2.0**-exponent
-                for a in range(n):
-                    weights[new, j, a] = sums[a] * scale
-                    if sums[a] > 0.0:
-                        lowest[pair] = min(lowest[pair], sums[a] * scale)
-                exponents[new, j] = top + exponent
+        s = codes[offsets[first[pair]] : offsets[first[pair] + 1]]
+        t = other[ends[second[pair]] : ends[second[pair] + 1]]
+        value[pair], lowest[pair] = _one_pair(s, t, table, silent, start, step, stop, empty)
+
+
+@njit(**_OPTIONS)
+def _one_pair(
+    s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    """Return the logarithm of one pair, and the smallest weight that was met."""
+    n = len(start)
+    value, low = empty, _smallest(start, 1.0)
+    weights, exponents = np.zeros((2, len(t) + 1, n)), np.full((2, len(t) + 1), NEVER)
+    g, sums, nobody = np.zeros(n), np.zeros(n), np.zeros(n)
+    for i in range(len(s) + 1):
+        new, old = i % 2, 1 - i % 2
+        for j in range(len(t) + 1):
+            if i + j == 0:
+                weights[0, 0], exponents[0, 0] = start, 0.0
+                continue
+            here, there, up, beside, across = nobody, nobody, nobody, nobody, nobody
+            high, near, far = NEVER, NEVER, NEVER
+            if i > 0:
+                here, up, high = table[s[i - 1]], weights[old, j], exponents[old, j]
+            if j > 0:
+                there, beside, near = table[t[j - 1]], weights[new, j - 1], exponents[new, j - 1]
+            if i > 0 and j > 0:
+                across, far = weights[old, j - 1], exponents[old, j - 1]
+            top = max(high, near, far)
+            for exponent in (high, near, far):
+                if exponent > NEVER and exponent < top - FAR:
+                    low = -1.0
+            x, y = 2.0 ** max(high - top, -1000.0), 2.0 ** max(near - top, -1000.0)
+            z = 2.0 ** max(far - top, -1000.0)
+            for a in range(n):
+                single = up[a] * x * (here[a] * silent[a]) + beside[a] * y * (there[a] * silent[a])
+                g[a] = single + across[a] * z * (here[a] * there[a])
+            if i == len(s) and j == len(t):
+                value = _logarithm(g, stop, top)
+            exponents[new, j] = _onward(g, step, top, sums, weights[new, j])
+            low = _smallest(weights[new, j], low)
+    return value, low
+
+
+@njit(**_OPTIONS)
+def _smallest(weights: Floats, low: float) -> float:  # pragma: no cover - compiled
+    """Return the smallest of ``low`` and the weights that are possible."""
+    for weight in weights:
+        if weight > 0.0:
+            low = min(low, weight)
+    return low
+
+
+@njit(**_OPTIONS)
+def _onward(g: Floats, step: Floats, top: float, sums: Floats, out: Floats) -> float:  # pragma: no cover - compiled
+    """Write S = G W relative to its largest weight; return its exponent."""
+    n = len(g)
+    sums[:] = 0.0
+    for a in range(n):
+        if g[a] > 0.0:
+            for c in range(n):
+                sums[c] += g[a] * step[a * n + c]
+    largest = sums.max()
+    if largest == 0.0:
+        out[:] = 0.0
+        return NEVER
+    exponent = math.frexp(largest)[1]
+    scale = 2.0**-exponent
+    for c in range(n):
+        out[c] = sums[c] * scale
+    return top + exponent
+
+
+@njit(**_OPTIONS)
+def _logarithm(g: Floats, stop: Floats, top: float) -> float:  # pragma: no cover - compiled
+    """Return the logarithm of what ends here."""
+    total = 0.0
+    for a in range(len(g)):
+        total += g[a] * stop[a]
+    return math.log(total) + top * _LOG_2 if total > 0.0 else -np.inf

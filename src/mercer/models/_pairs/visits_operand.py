@@ -11,7 +11,7 @@ from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
 
-__all__ = ["Tables", "VisitsOperand", "log_kernels"]
+__all__ = ["LANES", "LANE_STATES", "Tables", "VisitsOperand", "groups", "log_kernels", "side"]
 
 LANES = 8
 """Pairs side by side, as in `mercer._vector`, which is imported with the loops only."""
@@ -111,12 +111,12 @@ def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, secon
     from mercer.models._pairs.visits_rescue import wide_sweep
 
     value, lowest, floor = np.empty(len(first)), np.full(len(first), -1.0), tables.floor
-    sides = _side(X) + _side(Z)
+    sides = side(X) + side(Z)
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     if len(first) and floor <= 1.0:
         n = len(tables.silent)
         if n <= LANE_STATES:
-            slots = _groups(first, X.lengths[first], Z.lengths[second])
+            slots = groups(first, X.lengths[first], Z.lengths[second])
             lane_sweep(n)(slots, first, second, *sides, *tables.arrays, value, lowest)
         else:
             plain_sweep(first, second, *sides, *tables.arrays, value, lowest)
@@ -128,12 +128,12 @@ def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, secon
     return value
 
 
-def _side(X: Sequences) -> tuple[Floats, Floats]:
+def side(X: Sequences) -> tuple[Floats, Floats]:
     """Codes and offsets in one type, for which loops are compiled once."""
     return np.require(X.values, np.int64, ["C", "W"]), np.require(X.offsets, np.int64, ["C", "W"])
 
 
-def _groups(first: Floats, tall: Floats, wide: Floats) -> Floats:
+def groups(first: Floats, tall: Floats, wide: Floats) -> Floats:
     """Put pairs of about the same size side by side, ``(G, 8)``; -1 fills up.
 
     Strings of the first side go by length; the others beside them by length as well, up and down in turns, so that a

@@ -12,9 +12,11 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
+from mercer.families._simplex import ratio
 from mercer.models._forward.evidence import code_probabilities
 from mercer.models._forward.interface import Runs, Symbols, expectations, log_likelihoods
 from mercer.models._pairs.elimination import Counts, Eliminated, eliminate
+from mercer.models._scores.scores import ratios
 from mercer.models._scores.weighted import TINY, code_scores, difference
 
 __all__ = ["Expected", "Parameters", "sequence_counts", "sequence_log_prob", "sequence_scores"]
@@ -98,8 +100,8 @@ def sequence_counts(model: Parameters, X: Sequences) -> Expected:
     found, initial, transition, evidence, offsets = _chain(model, X)
     posterior = expectations(initial, transition, evidence, Runs.shared(offsets))
     n = len(model.silent)
-    start = _ratio(posterior.first, found.start)
-    step = _ratio(posterior.transitions[:, :n], found.step)
+    start = ratio(posterior.first, found.start)  # a way of weight 0 adds nothing to what is expected
+    step = ratio(posterior.transitions[:, :n], found.step)
     counts = found.unfold(start, step)
     assert posterior.symbols is not None
     return Expected(
@@ -109,11 +111,6 @@ def sequence_counts(model: Parameters, X: Sequences) -> Expected:
         posterior.symbols[:, :n, :-1],
         counts.silent,
     )
-
-
-def _ratio(counts: Floats, weights: Floats) -> Floats:
-    """Divide expected numbers by weights, 0 where a weight is: such a way adds nothing to what is expected."""
-    return np.divide(counts, weights, out=np.zeros_like(counts), where=weights > 0)
 
 
 def sequence_scores(models: Any, c: int, X: Sequences, parametrization: str) -> Floats:
@@ -147,27 +144,11 @@ def _centred(counts: Floats, p: Floats) -> Floats:
 
 
 def _gradients(model: Parameters, X: Sequences) -> tuple[Counts, Floats | None]:
-    """Gradients in free weights, also where these are zero (FK-8): forward and backward without a division."""
-    from mercer.models._scores.loops import posterior_ratios
-
+    """Gradients in free weights, also where these are zero (FK-8), and in the letters, where these are nearly zero."""
     found, initial, transition, evidence, offsets = _chain(model, X)
-    n, size, width = len(model.silent), len(X), model.letters.shape[1]
-    table = evidence.probability[0].T[evidence.codes]
-    top = table.max(axis=1, keepdims=True, initial=0.0)
-    likelihood = np.ascontiguousarray(table / np.where(top > 0, top, 1.0))
-    first, steps = np.zeros((size, n + 1)), np.zeros((size, n + 1, n + 1))
-    visits = np.zeros(likelihood.shape)
-    posterior_ratios(initial[0], transition[0], likelihood, np.asarray(offsets, np.int64), first, steps, visits)
-    bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
-    if len(bad):
-        raise ArithmeticError(
-            f"{X.name(bad[0])} is too improbable under the shared model for scores in weights: use "
-            "parametrization='logit'"
-        )
-    symbols = None
-    if model.letters.min() < TINY:
-        cell = np.repeat(np.arange(size) * (width + 1), np.diff(offsets)) + evidence.codes
-        over = visits / top
-        columns = [np.bincount(cell, over[:, a], minlength=size * (width + 1)) for a in range(n)]
-        symbols = np.stack([column.reshape(size, width + 1)[:, :-1] for column in columns], axis=1)
-    return found.unfold(first, steps[:, :n]), symbols
+    n, divided = len(model.silent), ratios(initial[0], transition[0], evidence, offsets, X.name)
+    assert divided.first is not None
+    assert divided.transitions is not None
+    assert divided.symbols is not None
+    symbols = divided.symbols[:, :n, :-1] if model.letters.min() < TINY else None
+    return found.unfold(divided.first, divided.transitions[:, :n]), symbols

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,17 @@ from mercer.models._scores.weighted import (
     difference,
     weighted_scores,
 )
+
+__all__ = [
+    "Ratios",
+    "alphabet_of",
+    "check_posterior",
+    "family_scores",
+    "hmm_scores",
+    "mixture_scores",
+    "posterior_scores",
+    "ratios",
+]
 
 
 def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
@@ -51,7 +63,8 @@ def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
     check_parametrization(parametrization)
     models._require_axis()
     X = read(models.emission, X)
-    return np.stack([_one_model(models, c, X, parametrization) for c in range(len(models))])
+    rows = [_one_model(models, c, X, parametrization) for c in range(len(models))]
+    return np.stack(rows) if rows else np.empty((0, len(X), len(models.score_names())))
 
 
 def alphabet_of(models: Any) -> Any:
@@ -94,7 +107,7 @@ def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit"
         unknown = np.zeros_like(symbols)
         unknown[..., : emission.dimension] = symbols.sum(axis=-1, keepdims=True)
     found = _Posteriors(first, steps, states, symbols)
-    return _assembled(models, 0, X, found, parametrization, _Ratios(None, None, unknown))[None]
+    return _assembled(models, 0, X, found, parametrization, Ratios(None, None, unknown))[None]
 
 
 def check_posterior(models: Any, posterior: Any) -> None:
@@ -117,7 +130,7 @@ class _Posteriors(NamedTuple):
     symbols: Floats | None
 
 
-class _Ratios(NamedTuple):
+class Ratios(NamedTuple):
     """Posteriors divided by their parameters, computed without the division (FK-8)."""
 
     first: Floats | None
@@ -138,11 +151,11 @@ def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Float
             f"{name} has probability zero under the shared model{_which(models, c)}, so that it has no score: fit the "
             f"model with prior='pooled'{floor}, or leave the sequence out"
         )
-    ratios = _Ratios(None, None, None)
+    divided = Ratios(None, None, None)
     if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
-        ratios = _ratios(initial[0], transition[0], evidence, X)
+        divided = ratios(initial[0], transition[0], evidence, X.offsets, X.name)
     posteriors = _Posteriors(found.first, found.transitions, found.states, found.symbols)
-    return _assembled(models, c, X, posteriors, parametrization, ratios)
+    return _assembled(models, c, X, posteriors, parametrization, divided)
 
 
 def _which(models: Any, c: int) -> str:
@@ -153,14 +166,14 @@ def _smallest(evidence: Evidence) -> float:
     return float(evidence.probability.min()) if isinstance(evidence, Symbols) else 1.0
 
 
-def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametrization: str, ratios: _Ratios) -> Floats:
+def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametrization: str, divided: Ratios) -> Floats:
     """Put the three blocks side by side, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
-    first = _probability_scores(found.first, initial, ratios.first, parametrization)
-    steps = _probability_scores(found.transitions, transition, ratios.transitions, parametrization)
+    first = _probability_scores(found.first, initial, divided.first, parametrization)
+    steps = _probability_scores(found.transitions, transition, divided.transitions, parametrization)
     emission = models.emission[c]
     if isinstance(emission, Categoricals) and found.symbols is not None:
-        emitted = code_scores(emission, found.symbols, parametrization, ratios.symbols)
+        emitted = code_scores(emission, found.symbols, parametrization, divided.symbols)
     else:
         assert found.states is not None
         emitted = weighted_scores(emission, X.values, X.offsets, found.states, parametrization)
@@ -168,22 +181,26 @@ def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametriz
     return np.concatenate([first, steps.reshape(size, -1), emitted.reshape(size, -1)], axis=1)
 
 
-def _probability_scores(counts: Floats, p: Floats, ratios: Floats | None, parametrization: str) -> Floats:
+def _probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
     """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
     total = counts.sum(axis=-1, keepdims=True)
     if parametrization == "logit":
         return difference(counts, p * total, total)
-    zero = total if ratios is None else ratios  # where nobody knows the ratio, the score is 0
+    zero = total if divided is None else divided  # where nobody knows the ratio, the score is 0
     return difference(
         np.divide(counts, p, out=np.broadcast_to(zero, counts.shape).copy(), where=p > TINY), total, total
     )
 
 
-def _ratios(initial: Floats, transition: Floats, evidence: Evidence, X: Sequences) -> _Ratios:
-    """Run forward and backward once more for ratios at parameters that are zero, or nearly (FK-8)."""
+def ratios(
+    initial: Floats, transition: Floats, evidence: Evidence, offsets: Floats, name: Callable[[int], str]
+) -> Ratios:
+    """Run forward and backward once more for ratios at parameters that are zero, or nearly (FK-8).
+
+    Datum i has the observations ``offsets[i]:offsets[i + 1]`` of the evidence, and is known by ``name(i)``.
+    """
     from mercer.models._scores.loops import posterior_ratios
 
-    symbolic = isinstance(evidence, Symbols)
     if isinstance(evidence, Symbols):
         table = evidence.probability[0].T[evidence.codes]
         top = table.max(axis=1, keepdims=True, initial=0.0)
@@ -191,25 +208,25 @@ def _ratios(initial: Floats, transition: Floats, evidence: Evidence, X: Sequence
     else:
         top = np.max(evidence.log_density, axis=1, keepdims=True, initial=-np.inf)
         likelihood = np.exp(evidence.log_density - top)
-    n, size = len(initial), len(X)
+    n, size = len(initial), len(offsets) - 1
     first, steps, visits = np.zeros((size, n)), np.zeros((size, n, n)), np.zeros(likelihood.shape)
-    offsets = np.asarray(X.offsets, dtype=np.int64)
+    offsets = np.asarray(offsets, dtype=np.int64)
     posterior_ratios(initial, transition, np.ascontiguousarray(likelihood), offsets, first, steps, visits)
     bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
     if len(bad):
         raise ArithmeticError(
-            f"{X.name(bad[0])} is too improbable under the shared model for scores in weights: use "
+            f"{name(int(bad[0]))} is too improbable under the shared model for scores in weights: use "
             "parametrization='logit'"
         )
     symbols = None
-    if symbolic and isinstance(evidence, Symbols):
+    if isinstance(evidence, Symbols):
         width = evidence.probability.shape[-1]
-        cell = np.repeat(np.arange(size) * width, X.lengths) + evidence.codes
+        cell = np.repeat(np.arange(size) * width, np.diff(offsets)) + evidence.codes
         over = visits / top
         symbols = np.stack(
             [np.bincount(cell, over[:, i], minlength=size * width).reshape(size, width) for i in range(n)], axis=1
         )
-    return _Ratios(first, steps, symbols)
+    return Ratios(first, steps, symbols)
 
 
 def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Array:

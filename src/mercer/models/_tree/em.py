@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,15 +9,14 @@ import numpy as np
 from scipy.special import xlogy
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer._parallel import progress_bar
-from mercer.families._simplex import normalised
-from mercer.models._tree.messages import Edges, Expected, evidence_at, inside_of
+from mercer.families._simplex import normalised, ratio, shared_out
+from mercer.models._fitting.climb import ascend
+from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
 from mercer.models._tree.rates import changes, jumps_and_times
-from mercer.models._tree.scores import Member, chunks
+from mercer.models._tree.scores import chunks
 
-__all__ = ["Fitted", "distinct", "fit_trees", "log_probabilities"]
-
+__all__ = ["Fitted", "distinct", "fit_trees", "log_probabilities", "members_of"]
 
 RATE_STEPS = 5
 """Steps towards the rates that suit the expected changes along edges best; each needs no data, and one is enough."""
@@ -55,20 +53,23 @@ def distinct(x: Floats, missing: int) -> tuple[Floats, Floats, Floats]:
 
 def fit_trees(
     start: Parameters,
+    prior: Parameters,
     codes: Floats,
     count: Floats,
     sets: Floats,
     learn: tuple[str, ...],
     n_iter: int,
     tol: float,
-    smoothing: float,
+    strength: float,
 ) -> Fitted:
-    """Climb from ``start``, which also is the prior, until the objective grows by ``tol`` per datum at most.
+    """Climb from ``start`` until the objective grows by ``tol`` per datum at most.
 
     Parameters
     ----------
     start : Parameters
-        Where to begin. Counts as ``smoothing`` observations of every row of probabilities that is learned.
+        Where to begin.
+    prior : Parameters
+        What counts as ``strength`` observations of every row of probabilities that is learned; its mode.
     codes, count : ndarray of shape (T, L) and (T,)
         Different data, and how often each occurs.
     sets : ndarray of shape (C, A)
@@ -77,20 +78,16 @@ def fit_trees(
         What is learned: "root", "edges", "emission", "weights".
     n_iter, tol : int and float
         When to stop.
-    smoothing : float
-        Strength of the prior.
+    strength : float
+        Of the prior.
     """
-    current, objective = start, []
-    mass = max(float(count.sum()), 1.0)
-    with closing(progress_bar(list(range(1, n_iter + 1)), "EM of trees, iteration")) as iterations:
-        for _ in iterations:
-            found = _expect(current, codes, count, sets)
-            objective.append(found.log_prob + _log_prior(current, start, learn, smoothing))
-            gained = objective[-1] - objective[-2] if len(objective) > 1 else np.inf
-            current = _maximise(current, start, found, learn, smoothing)
-            if tol > 0 and gained <= tol * mass:
-                return Fitted(current, np.array(objective), True)
-    return Fitted(current, np.array(objective), False)
+
+    def step(current: Parameters) -> tuple[float, Parameters]:
+        found = _expect(current, codes, count, sets)
+        value = found.log_prob + _log_prior(current, prior, learn, strength)
+        return value, _maximise(current, prior, found, learn, strength)
+
+    return Fitted(*ascend(step, start, n_iter, tol * float(count.sum()), "the tree"))
 
 
 def members_of(p: Parameters, sets: Floats) -> list[Member]:
@@ -101,8 +98,7 @@ def members_of(p: Parameters, sets: Floats) -> list[Member]:
         inner = layout.n_internal - 1
         transition = np.concatenate([np.eye(len(p.root))[None], matrices[:inner]])
         leaf = matrices[inner:] @ p.emission
-        coded = np.concatenate([leaf @ sets[:-1].T, np.ones((*leaf.shape[:2], 1))], axis=-1)
-        found.append(Member(layout.parent, layout.leaf_parent, p.root, transition, leaf, coded, sets))
+        found.append(Member.of(layout.parent, layout.leaf_parent, p.root, transition, leaf, sets))
     return found
 
 
@@ -125,8 +121,9 @@ def _cuts(member: Member, codes: Floats) -> list[slice]:
 def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Counts:
     """Sum what is expected of hidden states over all data and topologies."""
     members = members_of(p, sets)
-    coded_emission = np.concatenate([p.emission @ sets[:-1].T, np.ones((len(p.root), 1))], axis=1)
-    edges = [np.zeros(p.matrices(k).shape) for k in range(len(members))]
+    coded_emission = with_codes(p.emission, sets)
+    matrices = [p.matrices(k) for k in range(len(members))]
+    edges = [np.zeros(matrix.shape) for matrix in matrices]
     weights, root, emission = np.zeros(len(members)), np.zeros(p.root.shape), np.zeros(coded_emission.shape)
     total = 0.0
     for part in _cuts(max(members, key=lambda m: len(m.parent)), codes):
@@ -142,8 +139,8 @@ def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Count
             for v in range(1, inner + 1):
                 edges[k][v - 1] += _edge_counts(member.transition[v], one, v, share)
             shown = _leaf_counts(member, one, codes[part], share)
-            _spread(shown, member, p.matrices(k)[inner:], coded_emission, edges[k][inner:], emission)
-    return _Counts(total, weights, root, tuple(edges), _by_symbol(emission, p.emission, coded_emission, sets))
+            _spread(shown, member, matrices[k][inner:], coded_emission, edges[k][inner:], emission)
+    return _Counts(total, weights, root, tuple(edges), shared_out(emission, coded_emission, p.emission, sets))
 
 
 def _edge_counts(matrix: Floats, found: Expected, v: int, share: Floats) -> Floats:
@@ -177,78 +174,76 @@ def _leaf_counts(member: Member, found: Expected, codes: Floats, share: Floats) 
 
 def _spread(shown: Floats, member: Member, matrices: Floats, coded: Floats, edges: Floats, emission: Floats) -> None:
     """Divide what leaves show into a change along the edge and what the state shows; adds to the last two."""
-    ratio = np.divide(shown, member.coded, out=np.zeros_like(shown), where=member.coded > 0)
-    edges += matrices * np.einsum("lac,bc->lab", ratio, coded)
-    emission += coded * np.einsum("lab,lac->bc", matrices, ratio)
+    per_chance = ratio(shown, member.coded)
+    edges += matrices * np.einsum("lac,bc->lab", per_chance, coded)
+    emission += coded * np.einsum("lab,lac->bc", matrices, per_chance)
 
 
-def _by_symbol(coded_counts: Floats, emission: Floats, coded: Floats, sets: Floats) -> Floats:
-    """Divide counts of codes among the symbols that they stand for."""
-    ratio = np.divide(coded_counts, coded, out=np.zeros_like(coded_counts), where=coded > 0)
-    return emission * (ratio @ sets)
-
-
-def _maximise(p: Parameters, start: Parameters, found: _Counts, learn: tuple[str, ...], smoothing: float) -> Parameters:
+def _maximise(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
     """Return the laws that make what was expected most probable, with the prior."""
     changed: dict[str, object] = {}
     if "root" in learn:
-        changed["root"] = normalised(found.root + smoothing * start.root, p.root)
+        changed["root"] = normalised(found.root + strength * prior.root, p.root)
     if "emission" in learn:
-        changed["emission"] = normalised(found.emission + smoothing * start.emission, p.emission)
+        changed["emission"] = normalised(found.emission + strength * prior.emission, p.emission)
     if "weights" in learn:
-        changed["weights"] = normalised(found.weights + smoothing * start.weights, p.weights)
+        changed["weights"] = normalised(found.weights + strength * prior.weights, p.weights)
     if "edges" in learn:
-        changed["edges"] = _new_edges(p, start, found, smoothing)
+        changed["edges"] = _new_edges(p, prior, found, strength)
     return replace(p, **changed)  # type: ignore[arg-type]
 
 
-def _new_edges(p: Parameters, start: Parameters, found: _Counts, smoothing: float) -> tuple[Floats, ...]:
+def _new_edges(p: Parameters, prior: Parameters, found: _Counts, strength: float) -> tuple[Floats, ...]:
     if p.kind == "free":
         return tuple(
-            normalised(counts + smoothing * before, now)
-            for counts, before, now in zip(found.edges, start.edges, p.edges, strict=True)
+            normalised(counts + strength * before, now)
+            for counts, before, now in zip(found.edges, prior.edges, p.edges, strict=True)
         )
     if p.kind == "tied":
         counts = sum(counts.sum(axis=0) for counts in found.edges)
-        return (normalised(counts + smoothing * start.edges[0], p.edges[0]),)
+        return (normalised(counts + strength * prior.edges[0], p.edges[0]),)
     lengths, counts = np.concatenate([layout.lengths for layout in p.layouts]), np.concatenate(found.edges)
     rate = p.edges[0]
     for _ in range(RATE_STEPS):
-        rate = _new_rate(rate, start.edges[0], lengths, counts, smoothing)
+        rate = _new_rate(rate, prior, lengths, counts, strength)
     return (rate,)
 
 
-def _new_rate(rate: Floats, before: Floats, lengths: Floats, counts: Floats, smoothing: float) -> Floats:
+def _new_rate(rate: Floats, prior: Parameters, lengths: Floats, counts: Floats, strength: float) -> Floats:
     """Divide expected jumps by expected times, with the prior."""
     jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
-    hold = _holding(before)
-    jumps += smoothing * hold[:, None] * np.where(np.eye(len(rate)) > 0, 0.0, before)
-    times += smoothing * hold
-    new = np.where(times[:, None] > 0, jumps / np.where(times > 0, times, 1.0)[:, None], rate)
+    before, hold = prior.edges[0], _holding(prior)
+    jumps += strength * hold[:, None] * np.where(np.eye(len(rate)) > 0, 0.0, before)
+    times += strength * hold
+    new = np.where(times[:, None] > 0, ratio(jumps, times[:, None]), rate)
     np.fill_diagonal(new, 0.0)
     np.fill_diagonal(new, -new.sum(axis=1))
     return new
 
 
-def _holding(rate: Floats) -> Floats:
-    """Mean time in every state until it is left; 0 for a state that is never left."""
-    leaving = -np.diagonal(rate)
-    return np.where(leaving > 0, 1 / np.where(leaving > 0, leaving, 1.0), 0.0)
+def _holding(prior: Parameters) -> Floats:
+    """Time for which the prior has watched every state: until it is left, or once from the root to a leaf at most.
+
+    So it is worth one observation or less, however fast or slow its rates are beside those of the data.
+    """
+    way = float(np.mean([layout.way for layout in prior.layouts]))
+    return np.minimum(ratio(np.ones(len(prior.root)), -np.diagonal(prior.edges[0])), way)
 
 
-def _log_prior(p: Parameters, start: Parameters, learn: tuple[str, ...], smoothing: float) -> float:
-    """Log prior, up to a constant: Dirichlet for probabilities, Gamma for rates, both with the start as their mode."""
-    if smoothing == 0:
+def _log_prior(p: Parameters, prior: Parameters, learn: tuple[str, ...], strength: float) -> float:
+    """Log prior, up to a constant: Dirichlet for probabilities, Gamma for rates, both with the prior as their mode."""
+    if strength == 0:
         return 0.0
     total = 0.0
     for name in ("root", "emission", "weights"):
         if name in learn:
-            total += float(xlogy(getattr(start, name), getattr(p, name)).sum())
+            total += float(xlogy(getattr(prior, name), getattr(p, name)).sum())
     if "edges" in learn and p.kind != "rate":
-        total += sum(float(xlogy(before, now).sum()) for before, now in zip(start.edges, p.edges, strict=True))
+        total += sum(float(xlogy(before, now).sum()) for before, now in zip(prior.edges, p.edges, strict=True))
     elif "edges" in learn:
-        hold, off = _holding(start.edges[0])[:, None], ~np.eye(len(p.root), dtype=bool)
-        before, now = start.edges[0][off], p.edges[0][off]
+        hold, off = _holding(prior)[:, None], ~np.eye(len(p.root), dtype=bool)
+        before, now = prior.edges[0][off], p.edges[0][off]
         scale = np.broadcast_to(hold, off.shape)[off]
-        total += float((xlogy(scale * before, now) - scale * now).sum())
-    return smoothing * total
+        # Relative to the mode, so that the unit of lengths does not matter.
+        total += float((xlogy(scale * before, ratio(now, before)) - scale * now).sum())
+    return strength * total

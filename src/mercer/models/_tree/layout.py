@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +28,14 @@ class Layout:
     """Names of the children of the edges, "" where there is none."""
     lengths: Floats
     """Lengths of the edges, NaN where there is none."""
+
+    @cached_property
+    def way(self) -> float:
+        """Length of the way from the root to a leaf, the median."""
+        depth = np.zeros(self.n_internal)
+        for v in range(1, self.n_internal):
+            depth[v] = depth[self.parent[v]] + self.lengths[v - 1]
+        return float(np.median(depth[self.leaf_parent] + self.lengths[self.n_internal - 1 :]))
 
     @property
     def n_internal(self) -> int:

@@ -11,11 +11,39 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log, to_numpy
+from mercer.data import Alphabet
+from mercer.families._simplex import ratio
 
-__all__ = ["Edges", "Expected", "evidence_at", "expectations", "inside_of", "through"]
+__all__ = [
+    "Edges",
+    "Expected",
+    "Member",
+    "evidence_at",
+    "expectations",
+    "inside_of",
+    "sets_of",
+    "through",
+    "with_codes",
+]
 
 SAFE = -600.0
 """Logarithm, relative to the largest, above which no entry of a message is lost as a product of floats."""
+
+
+def sets_of(alphabet: Alphabet | None, n_symbols: int) -> Floats:
+    """Which symbols every code stands for, ``(C, A)``; none for the last one, a leaf that was not observed."""
+    if alphabet is None:
+        return np.eye(n_symbols + 1, n_symbols)
+    sets = np.array(alphabet.membership)
+    sets[-1] = 0.0
+    return sets
+
+
+def with_codes(probability: Array, sets: Floats) -> Array:
+    """Probability of every code, ``(..., A) -> (..., C)``; that of the last one, not observed, is exactly 1."""
+    xp = namespace(probability)
+    seen = probability @ beside(probability, sets[:-1].T, probability.dtype)
+    return xp.concat([seen, xp.ones_like(probability[..., :1])], axis=-1)
 
 
 class Edges(NamedTuple):
@@ -152,8 +180,50 @@ def expectations(
     return Expected(log_prob, at_root - scale, above, inside, leaf_above)
 
 
+class Member(NamedTuple):
+    """One tree, in float64."""
+
+    parent: Floats
+    leaf_parent: Floats
+    root: Floats
+    transition: Floats
+    leaf: Floats
+    """Probability of every symbol at every leaf, ``(L, S, A)``."""
+    coded: Floats
+    """Probability of every code, ``(L, S, C)``; the last code is a leaf that was not observed."""
+    sets: Floats
+    """Which symbols a code stands for, ``(C, A)``; none for the last one, which says nothing of the leaf."""
+
+    @classmethod
+    def of(
+        cls, parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, leaf: Floats, sets: Floats
+    ) -> Self:
+        """Add the probabilities of codes."""
+        return cls(parent, leaf_parent, root, transition, leaf, with_codes(leaf, sets), sets)
+
+    def expected(self, codes: Floats) -> Expected:
+        """Return what is expected of hidden states."""
+        log_leaf = safe_log(self.coded)
+        return expectations(self.parent, self.leaf_parent, self.root, self.transition, log_leaf, codes)
+
+    def posterior(self, codes: Floats) -> Floats:
+        """Probabilities of the states of all internal nodes, ``(T, V, S)``; zeros for padding."""
+        found, down = self.expected(codes), Edges.of(self.transition).reversed
+        out = np.zeros((len(codes), len(self.parent), len(self.root)))
+        out[:, 0] = np.exp(found.root).T
+        for v, above in enumerate(found.above):
+            if above is not None:
+                out[:, v] = np.exp(through(above, down, v) + found.inside[v]).T
+        return ratio(out, out.sum(axis=-1, keepdims=True))
+
+
 def _without(outside: Floats, factors: list[Any]) -> list[Floats]:
     """Add up all logarithms but one, for each one of ``factors``; -inf is counted apart, as it cannot be subtracted."""
+    total = outside
+    for factor in factors:
+        total = total + factor
+    if np.isfinite(total).all():
+        return [total - factor for factor in factors]
     finite, zeros = outside.copy(), np.zeros(outside.shape, dtype=np.int64)
     for factor in factors:
         possible = np.isfinite(factor)

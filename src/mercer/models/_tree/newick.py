@@ -109,7 +109,7 @@ class _Reader:
     """Reads from left to right, without recursion: trees may be thousands of nodes deep."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text.removeprefix("\ufeff")  # a byte order mark, from a file
         self.at = 0
         self.parent: list[int] = []
         self.names: list[str] = []
@@ -186,7 +186,7 @@ class _Reader:
         start = self._skip()
         found = _LABEL.match(self.text, start)
         try:
-            value = float(found.group()) if found else float("nan")
+            value = float(found.group()) if found and "_" not in found.group() else float("nan")
         except ValueError:
             value = float("nan")
         if found is None or not np.isfinite(value):

@@ -15,8 +15,10 @@ from mercer.models._tree.checks import described
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of
 
-__all__ = ["DEFAULT_STAY", "Parameters", "start_of"]
+__all__ = ["DEFAULT_STAY", "Parameters", "emission_of", "start_of", "starts_of"]
 
+SCALES = 4.0 ** np.arange(-4, 5)
+"""Expected changes on the way from the root to a leaf, with which a fit of rates may begin."""
 DEFAULT_STAY = 0.9
 """Probability that an edge changes nothing, where nothing is known of it."""
 
@@ -46,18 +48,51 @@ class Parameters:
             return np.broadcast_to(self.edges[0], (len(layout.lengths), *self.edges[0].shape))
         return self.edges[k]
 
+    def n_free(self, learn: tuple[str, ...]) -> int:
+        """Count what is free of all that is learned; what is zero stays zero, and is not."""
+        total = sum(_freedom(getattr(self, name)) for name in ("root", "emission", "weights") if name in learn)
+        if "edges" in learn:
+            # The rates of a row are free but for the diagonal, which is not positive: as many as are positive.
+            total += int(np.sum(self.edges[0] > 0)) if self.kind == "rate" else sum(map(_freedom, self.edges))
+        return total
 
-def start_of(estimator: Any, layouts: tuple[Layout, ...]) -> Parameters:
-    """Read the parameters of an estimator, or raise."""
+
+def _freedom(probability: Floats) -> int:
+    """Count free probabilities: one less in every row than outcomes that are possible."""
+    return int(np.sum(np.sum(probability > 0, axis=-1) - 1))
+
+
+def starts_of(
+    estimator: Any, layouts: tuple[Layout, ...], learn: tuple[str, ...]
+) -> tuple[Parameters, list[Parameters]]:
+    """Return the prior of a fit, and where it may begin.
+
+    A fit may begin at multiples of the rates, and the prior of rates that nobody gave has one change on the way from
+    the root to a leaf: so the unit of branch lengths does not matter, and a bad guess of it does no harm.
+    """
+    given = start_of(estimator, layouts)
+    way = float(np.mean([layout.way for layout in layouts]))
+    if estimator.transition is not None or "edges" not in learn or not 0 < way < np.inf:
+        return given, [given]
+    rate = "equal" if estimator.rate is None else estimator.rate
+    leaving = float(np.mean(-np.diagonal(checked_rate(rate, len(given.root)))))
+    if leaving == 0:
+        return given, [given]
+    starts = [start_of(estimator, layouts, scale / (way * leaving)) for scale in SCALES]
+    return (starts[len(SCALES) // 2], starts) if isinstance(rate, str) else (given, [given, *starts])
+
+
+def start_of(estimator: Any, layouts: tuple[Layout, ...], scale: float = 1.0) -> Parameters:
+    """Read the parameters of an estimator, or raise; rates are multiplied by ``scale``."""
     n = int(estimator.n_states)
     rate, transition, tied = estimator.rate, estimator.transition, estimator.tied
     if rate is not None and transition is not None:
         raise ValueError("both rate and transition are given: give a rate matrix or probabilities, not both")
-    if rate is None and transition is None and all(np.isfinite(layout.lengths).all() for layout in layouts):
+    if rate is None and transition is None and any(np.isfinite(layout.lengths).any() for layout in layouts):
         rate = "equal"
     edges: tuple[Floats, ...]
     if rate is not None:
-        q = checked_rate(rate, n)
+        q = scale * checked_rate(rate, n)
         _check_lengths(layouts)
         kind, edges = "rate", (q,)
         if tied is False:
@@ -109,6 +144,9 @@ def _by_child(given: Mapping[Any, Any], layout: Layout, n: int) -> Floats:
     unknown = [name for name in given if name is not None and name not in layout.names]
     if unknown:
         raise ValueError(f"transition names {described(unknown)}, which the tree does not have: name its nodes")
+    twice = [name for name in given if layout.names.count(name) > 1]
+    if twice:
+        raise ValueError(f"transition names {twice[0]!r}, which several nodes of the tree are called: name them apart")
     if None not in given:
         missing = [name for name in layout.names if name not in given]
         if missing:
@@ -126,7 +164,7 @@ def _check_lengths(layouts: tuple[Layout, ...]) -> None:
         if len(bare):
             name = layout.names[bare[0]]
             where = f"the branch above {name!r}" if name else "the branch above a node without a name"
-            raise ValueError(f"{where} has no length, which a rate needs: give lengths, as in '(A:0.1,B:0.2);'")
+            raise ValueError(f"{where} has no length, which a rate needs: give every branch one, or transition=")
 
 
 def _root(root: Any, n: int, rate: Floats | None) -> Floats:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer.families._simplex import ratio
 from mercer.models._stationary import long_run
 
 __all__ = ["changes", "checked_rate", "equal_rate", "exponentials", "jumps_and_times", "stationary_of"]
 
+FURTHEST = 1e30
+"""Changes along a branch beyond which its end has forgotten its beginning."""
 TERMS = 18
 """Of the series of an exponential: for matrices of norm 1/2 the rest is below 1e-21."""
 
@@ -63,8 +66,33 @@ def stationary_of(rate: Floats) -> Floats:
 
 
 def changes(rate: Floats, lengths: Floats) -> Floats:
-    """Probabilities of change along branches, ``(E, S, S)``: exp(length rate), rows that sum to one."""
-    found = exponentials(lengths[:, None, None] * rate)
+    """Probabilities of change along branches, ``(E, S, S)``: exp(length rate), rows that sum to one.
+
+    Examples
+    --------
+    >>> changes(np.array([[-1.0, 1.0], [3.0, -3.0]]), np.array([0.0, 1e200]))[:, 0].round(4)
+    array([[1.  , 0.  ],
+           [0.75, 0.25]])
+    """
+    parts, halvings = _parts(rate, lengths)
+    found = _rows(exponentials(parts[:, None, None] * rate))
+    for _ in range(halvings):
+        found = _rows(found @ found)
+    return found
+
+
+def _parts(rate: Floats, lengths: Floats) -> tuple[Floats, int]:
+    """Halve branches so often that hardly anything changes along them; return these, and how often."""
+    fastest = float(-np.diagonal(rate).min(initial=0.0))
+    if fastest > 0:
+        lengths = np.minimum(lengths, FURTHEST / fastest)
+    norm = fastest * float(lengths.max(initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(norm)))) if norm > 0 else 0
+    return lengths / 2.0**halvings, halvings
+
+
+def _rows(found: Floats) -> Floats:
+    """Make rows sum to one again, so that squaring again and again does not let them drift."""
     return found / found.sum(axis=-1, keepdims=True)
 
 
@@ -114,13 +142,18 @@ def jumps_and_times(rate: Floats, lengths: Floats, matrices: Floats, counts: Flo
            [0., 0.]]), array([2., 0.]))
     """
     s = len(rate)
-    ratio = np.divide(counts, matrices, out=np.zeros_like(counts), where=matrices > 0)
+    weights = ratio(counts, matrices)
+    parts, halvings = _parts(rate, lengths)
     double = np.zeros((len(lengths), 2 * s, 2 * s))
-    double[:, :s, :s] = double[:, s:, s:] = rate
-    scale = np.maximum(ratio.max(axis=(1, 2), keepdims=True), 1e-300)  # so that rates are not lost beside counts
-    double[:, :s, s:] = np.swapaxes(ratio / scale, 1, 2)
-    whole = exponentials(lengths[:, None, None] * double)[:, :s, s:] * scale
-    integral = np.maximum(whole.sum(axis=0), 0.0)
+    double[:, :s, :s] = double[:, s:, s:] = parts[:, None, None] * rate
+    scale = np.maximum(weights.max(axis=(1, 2), keepdims=True), 1e-300)  # so that rates are not lost beside counts
+    double[:, :s, s:] = np.swapaxes(weights / scale, 1, 2)
+    both = exponentials(double)  # of the part of a branch, as a multiple of its length
+    change, within = _rows(both[:, :s, :s]), both[:, :s, s:]
+    for _ in range(halvings):
+        within = change @ within + within @ change
+        change = _rows(change @ change)
+    integral = np.maximum((within * scale * parts[:, None, None]).sum(axis=0), 0.0)
     times = np.diagonal(integral).copy()
     jumps = rate * integral.T
     np.fill_diagonal(jumps, 0.0)

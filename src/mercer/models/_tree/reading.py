@@ -11,11 +11,11 @@ from mercer.data import Alphabet, Sequences
 from mercer.families._segments import validated
 from mercer.models._tree.checks import check_codes, described
 
-__all__ = ["read_profiles"]
+__all__ = ["read_profiles", "table_of"]
 
 
 def read_profiles(
-    X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, owner: Any, reset: bool
+    X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, unknown: str, owner: Any, reset: bool
 ) -> Floats:
     """Return codes ``(N, L)`` as float64, NaN where a leaf was not observed.
 
@@ -29,15 +29,16 @@ def read_profiles(
         Number of symbols.
     alphabet : Alphabet or None
         Of symbols; with None the data are numbers.
+    unknown : {"raise", "missing"}
+        What a symbol outside the alphabet is.
     owner : estimator
         Whose ``n_features_in_`` is set or checked.
     reset : bool
         Whether these are training data.
     """
-    if hasattr(X, "columns") and hasattr(X, "shape"):
-        X = _by_name(X, leaves)
-    if _is_text(X):
-        X = _codes(X, leaves, alphabet)
+    if isinstance(X, list | tuple) and len(X) == 0:
+        raise ValueError("there are no data: give rows with a column for every leaf")
+    X = table_of(X, leaves, alphabet, unknown)
     shape = np.shape(X)
     if len(shape) == 2 and shape[1] != len(leaves):
         raise ValueError(
@@ -49,11 +50,37 @@ def read_profiles(
     return np.asarray(X)
 
 
+def table_of(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Any:
+    """Return numbers as they are, symbols as codes, and the columns of a table by their names."""
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        X = _by_name(X, leaves)
+    if _is_text(X):
+        return _codes(X, leaves, alphabet, unknown)
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        return np.where(_blank(X), np.nan, X)
+    return X
+
+
+def _blank(table: Floats) -> Floats:
+    """Tell what is None, NaN or pandas' NA, which is not even different from itself."""
+
+    def blank(cell: Any) -> bool:
+        try:
+            return cell is None or bool(cell != cell)
+        except (TypeError, ValueError):
+            return True
+
+    return np.array([blank(cell) for cell in table.ravel()], dtype=bool).reshape(table.shape)
+
+
 def _by_name(X: Any, leaves: tuple[str, ...]) -> Any:
     """Return the columns of a table in the order of the leaves; a table without names stays as it is."""
     columns = list(X.columns)
     if not any(isinstance(name, str) for name in columns):
         return np.asarray(X)
+    twice = [name for i, name in enumerate(columns) if name in columns[:i]]
+    if twice:
+        raise ValueError(f"the data have two columns with the name {twice[0]!r}: keep one")
     missing = [name for name in leaves if name not in columns]
     if missing:
         raise ValueError(
@@ -76,23 +103,26 @@ def _is_text(X: Any) -> bool:
     """Whether the data are symbols rather than numbers."""
     if isinstance(X, Sequences):
         return True
-    if isinstance(X, list | tuple) and len(X):
-        first = X[0]
-        return isinstance(first, str | bytes) or (
-            isinstance(first, list | tuple) and any(isinstance(cell, str) for cell in first)
-        )
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    return kind in "USO" and kind != "" and any(isinstance(cell, str) for cell in np.asarray(X).ravel()[:1000])
+    if isinstance(X, list | tuple):
+        return any(isinstance(row, str | bytes) or _holds_text(row) for row in X)
+    return _holds_text(X)
 
 
-def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None) -> Floats:
+def _holds_text(cells: Any) -> bool:
+    if isinstance(cells, list | tuple):
+        return any(isinstance(cell, str) for cell in cells)
+    kind = getattr(getattr(cells, "dtype", None), "kind", None)
+    return kind == "U" or (kind == "O" and any(isinstance(cell, str) for cell in np.asarray(cells).ravel()))
+
+
+def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Floats:
     """Turn symbols into codes; what is missing becomes NaN."""
     if alphabet is None:
         raise TypeError("the data are symbols, and the tree has no alphabet: give alphabet='01', say, or pass numbers")
     table = None if isinstance(X, Sequences) else np.asarray(X, dtype=object)
     if table is not None and table.ndim == 2:
-        return _cells(table, leaves, alphabet)
-    X = Sequences(X, alphabet=alphabet)
+        return _cells(table, leaves, alphabet, unknown)
+    X = Sequences(X, alphabet=alphabet, unknown=unknown)
     wrong = np.flatnonzero(X.lengths != len(leaves))
     if len(wrong):
         i = int(wrong[0])
@@ -104,21 +134,23 @@ def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None) -> Floats
     return np.where(codes == alphabet.missing, np.nan, codes)
 
 
-def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet) -> Floats:
+def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: str) -> Floats:
     """Turn a table of symbols into codes, one kind of symbol after the other; None and NaN are missing."""
     out = np.full(table.shape, np.nan)
-    blank = np.array([cell is None or cell != cell for cell in table.ravel()]).reshape(table.shape)
+    blank = _blank(table)
     text = table.astype(str)
     for symbol in np.unique(text[~blank]):
         here = (text == symbol) & ~blank
         try:
             code = int(alphabet.encode([str(symbol)])[0])
         except ValueError:
+            if unknown == "missing":
+                continue
             row, column = (int(i) for i in np.argwhere(here)[0])
             name = repr(leaves[column]) if column < len(leaves) else str(column)
             raise ValueError(
                 f"row {row} holds {str(symbol)!r} at leaf {name}, which is not in the alphabet {alphabet.describe()}: "
-                "put None where a leaf was not observed"
+                "put None where a leaf was not observed, or give unknown='missing'"
             ) from None
         out[here] = np.nan if code == alphabet.missing else code
     return out

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer.models._scores.weighted import difference
-from mercer.models._tree.messages import Expected, expectations
+from mercer.models._tree.messages import Expected, Member
 
-__all__ = ["Member", "chunks", "score_names", "tree_scores"]
+__all__ = ["chunks", "score_names", "tree_scores"]
 
 CHUNK = 1 << 22
 """Numbers that one kind of message may take at a time: 32 MiB."""
-
-
-class Member(NamedTuple):
-    """One tree, in float64."""
-
-    parent: Floats
-    leaf_parent: Floats
-    root: Floats
-    transition: Floats
-    leaf: Floats
-    """Probability of every symbol at every leaf, ``(L, S, A)``."""
-    coded: Floats
-    """Probability of every code, ``(L, S, C)``; the last code is a leaf that was not observed."""
-    sets: Floats
-    """Which symbols a code stands for, ``(C, A)``; none for the last one, which says nothing of the leaf."""
-
-    def expected(self, codes: Floats) -> Expected:
-        """Return what is expected of hidden states."""
-        log_leaf = safe_log(self.coded)
-        return expectations(self.parent, self.leaf_parent, self.root, self.transition, log_leaf, codes)
 
 
 def chunks(n_data: int, n_nodes: int, n_states: int) -> list[slice]:

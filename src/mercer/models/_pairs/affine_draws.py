@@ -1,0 +1,67 @@
+"""Draws of pair HMMs with affine gaps: single sequences, and pairs that share their matches (MK-5b)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import Sequences
+from mercer.families._family import is_whole, random_generator
+from mercer.models._pairs.affine_expectations import Laws
+
+__all__ = ["drawn"]
+
+MOST_LETTERS = 2e8
+"""More letters than this are expected by mistake: a gigabyte of them."""
+LETTERS_AT_ONCE = 2e6
+"""Letters that are expected of the sequences that are drawn together."""
+
+
+def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
+    """Draw ``size`` histories of every model, and ``copies`` sequences of each, with runs of their own."""
+    if not is_whole(size, 0):
+        raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
+    rng = random_generator(random_state)
+    return [_of_one(Laws.of(model, i), model.alphabet, int(size), rng, copies) for i in range(len(model))]
+
+
+def _of_one(laws: Laws, alphabet: Any, size: int, rng: np.random.Generator, copies: int) -> tuple[Sequences, ...]:
+    matches, run = laws.continuation / (1.0 - laws.continuation), laws.open / (1.0 - laws.extend)
+    mean = matches + (matches + 1.0) * run
+    if mean * size * copies > MOST_LETTERS:
+        raise ValueError(
+            f"sequences of the model have {mean:.3g} letters on average (continuation {laws.continuation:.17g}, extend "
+            f"{laws.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}: draw fewer, or give a "
+            "smaller continuation or extend"
+        )
+    some = int(np.clip(LETTERS_AT_ONCE / max(mean, 1e-9), 1, max(size, 1)))
+    parts: list[list[tuple[Floats, Floats]]] = [[] for _ in range(copies)]
+    for begin in range(0, size, some):
+        count = rng.geometric(1.0 - laws.continuation, size=min(some, size - begin)) - 1
+        k = len(laws.insertion)
+        pair = rng.choice(k * k, p=laws.joint.reshape(-1) / laws.joint.sum(), size=count.sum())
+        for side, letters in zip(parts, divmod(pair, k), strict=False):
+            side.append(_with_runs(laws, count, letters, rng))
+    return tuple(_joined(side, alphabet) for side in parts)
+
+
+def _joined(parts: list[tuple[Floats, Floats]], alphabet: Any) -> Sequences:
+    codes = np.concatenate([np.empty(0, dtype=np.int32), *(codes for codes, _ in parts)])
+    lengths = np.concatenate([np.empty(0, dtype=np.int64), *(lengths for _, lengths in parts)])
+    return Sequences._make(codes, np.concatenate([[0], np.cumsum(lengths)]), alphabet, None)
+
+
+def _with_runs(laws: Laws, matches: Floats, letters: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Insert runs before, between and after the matched letters of every sequence; return all codes, and lengths."""
+    places = int((matches + 1).sum())
+    run = (rng.random(places) < laws.open) * rng.geometric(1.0 - laws.extend, size=places)
+    follows = np.ones(places, dtype=np.int64)  # a match after every run but the last of a sequence
+    follows[np.cumsum(matches + 1) - 1] = 0
+    kind = np.repeat(np.tile([False, True], places), np.stack([run, follows], axis=1).reshape(-1))
+    codes = np.empty(len(kind), dtype=np.int32)
+    codes[kind] = letters
+    codes[~kind] = rng.choice(len(laws.insertion), p=laws.insertion / laws.insertion.sum(), size=int((~kind).sum()))
+    owner = np.repeat(np.arange(len(matches)), matches + 1)
+    return codes, np.bincount(owner, weights=run, minlength=len(matches)).astype(np.int64) + matches
