@@ -878,3 +878,10 @@ def test_complete_information_is_that_of_draws_where_states_are_seen(per):
     ]
     scale = np.sqrt(np.outer(np.diag(grams[0]), np.diag(grams[0])))
     assert np.abs((grams[0] - grams[1]) / scale).max() < 0.02  # the error of a covariance from 400,000 draws
+
+
+def test_a_string_of_missing_symbols_has_no_direction():
+    p = mc.Categoricals(np.random.default_rng(0).dirichlet(np.ones(4), size=1), alphabet="dna")
+    assert np.all(np.asarray(p.fisher_scores(p.alphabet.encode("NN"))) == 0)
+    with pytest.raises(ValueError, match="sequence 1 has zero norm"):
+        mc.Fisher(p)(["ACG", "NNNN"])

@@ -134,6 +134,8 @@ class Categoricals(Simplex):
         inside = p * beside(p, self.alphabet.indicators(np.flatnonzero(occurs)), p.dtype)
         total = xp.sum(inside, axis=-1, keepdims=True)
         expected = inside / xp.where(total > 0, total, xp.ones_like(total))
+        # A symbol that may be any tells nothing: its score is 0, not what rounding leaves of it.
+        expected = xp.where(xp.all(inside == p, axis=-1, keepdims=True), p, expected)
         scores = expected - p
         if codes.ndim == 1:
             return xp.take(scores, beside(scores, codes.astype(np.int64)), axis=-2)

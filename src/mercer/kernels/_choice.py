@@ -1,0 +1,87 @@
+"""Random choices among objects that depend on a seed and on the objects, never on their order."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, safe_log, to_numpy
+
+SAME = 1e-12
+"""Squared distances below this fraction of the largest self-kernel are rounding: the objects are the same."""
+
+
+class Draw:
+    """Random numbers of objects: number ``t`` of an object comes from the seed, its digest and t.
+
+    Parameters
+    ----------
+    seed : int
+        Below 2^64.
+    digests : list of bytes
+        One for every object; equal objects have equal ones.
+    """
+
+    def __init__(self, seed: int, digests: list[bytes]) -> None:
+        key = seed.to_bytes(8, "little")
+        found = [int.from_bytes(blake2b(d, key=key, digest_size=8).digest(), "little") for d in digests]
+        self._state = np.array(found, dtype=np.uint64)
+        _, self._first, self.member = np.unique(self._state, return_index=True, return_inverse=True)
+
+    def uniform(self, t: int) -> Floats:
+        """Return number ``t`` of every object, above 0 and below 1."""
+        with np.errstate(over="ignore"):  # splitmix64 (Steele, Lea and Flood 2014), which counts modulo 2^64
+            z = self._state + np.uint64((t + 1) * 0x9E3779B97F4A7C15 % 2**64)
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53 + 2.0**-54
+
+    def different(self, among: Floats, m: int) -> Floats:
+        """Choose up to ``m`` different ones of the objects ``among``, all alike; returns places in ``among``."""
+        _, first = np.unique(self.member[among], return_index=True)
+        return np.asarray(first[np.argsort(self.uniform(1)[among][first], kind="stable")][:m])
+
+    def one(self, t: int, weights: Floats) -> int:
+        """Choose a number of ``member``, one for equal objects, by probabilities proportional to ``weights``.
+
+        The largest of log w + G, with Gumbel numbers G, is a draw by the weights w, and does not depend on the order.
+        """
+        total = np.bincount(self.member, weights)
+        gumbel = -np.log(-np.log(self.uniform(t + 2)[self._first]))
+        return int(np.argmax(safe_log(total) + gumbel))
+
+
+def far_apart(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> tuple[Floats, Floats]:
+    """Choose up to ``m`` objects as k-means++ does, in the feature space of a fitted kernel (KK-4).
+
+    Every choice evaluates one column of the kernel matrix, of all objects of ``source`` with the chosen one.
+
+    Returns
+    -------
+    indices : array of shape (m,)
+        The chosen ones, of those at the places ``among``; fewer where all the others equal one of them.
+    columns : array of shape (N, m)
+        The kernel of all objects with them.
+    """
+    prepared, log = kernel._prepared(source), kernel.domain == "log"
+    own = to_numpy(kernel._diagonal(prepared))
+    allowed = np.zeros(len(own))
+    allowed[among] = 1.0
+    weights = allowed
+    indices: list[int] = []
+    columns: list[Floats] = []
+    scale = float(np.max(to_numpy(kernel._exp(own))))
+    nearest = np.full(len(own), np.inf)
+    while len(indices) < m and weights.any():
+        same = draw.member == draw.one(len(indices), weights)
+        at = int(np.flatnonzero(same & (allowed > 0))[0])
+        column = to_numpy(kernel._matrix(prepared, prepared[np.array([at])], log=log))
+        squared = to_numpy(kernel._squared_distances(column, own, own[[at]]))[:, 0]
+        nearest = np.minimum(nearest, squared)
+        nearest[same] = 0.0
+        weights = np.where(nearest > SAME * scale, nearest, 0.0) * allowed
+        indices.append(at)
+        columns.append(to_numpy(kernel._exp(column))[:, 0])
+    return np.array(indices), np.stack(columns, axis=1).astype(float)

@@ -1,0 +1,102 @@
+"""Log odds of classes and their gradients as an operand: coefficients times scores, never multiplied out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Floats, logsumexp
+from mercer.families._csr import CSRRows
+from mercer.kernels._information import inverse_root
+from mercer.kernels._operands import Rows
+from mercer.kernels._score_rows import DENSE
+from mercer.models._scores.weighted import difference
+
+
+class Tangents:
+    """Log odds and their gradients as an operand: coefficients times scores, which are never multiplied out.
+
+    Parameters
+    ----------
+    odds : array of shape (N, V)
+        Log odds.
+    coefficients : array of shape (N, V, C)
+        What the score of model k is multiplied with in the gradient of log odds v.
+    scores : list of C Rows or CenteredCounts
+        The scores of every model.
+    """
+
+    order: Floats | None = None
+    tile_hint = 512
+
+    def __init__(self, odds: Floats, coefficients: Floats, scores: list[Any]) -> None:
+        self.odds = odds
+        self.coefficients = coefficients
+        self.scores = scores
+
+    def __len__(self) -> int:
+        return len(self.odds)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.odds[key], self.coefficients[key], [rows[key] for rows in self.scores])
+
+    def inner(self, other: Self) -> Floats:
+        """Return the inner products of every pair."""
+        value = self.odds @ other.odds.T
+        for k, (rows, others) in enumerate(zip(self.scores, other.scores, strict=True)):
+            value += (self.coefficients[:, :, k] @ other.coefficients[:, :, k].T) * rows.inner(others)
+        return np.asarray(value)
+
+    def squares(self) -> Floats:
+        """Return the squared norms."""
+        weights = np.sum(self.coefficients**2, axis=1)
+        value = np.sum(self.odds**2, axis=1)
+        for k, rows in enumerate(self.scores):
+            value = value + weights[:, k] * rows.squares()
+        return np.asarray(value)
+
+    def dense(self) -> Floats:
+        """Return the features, ``(N, V + V C P)``: log odds, and the gradient of each in the models one by one."""
+        n, v, _ = self.coefficients.shape
+        rows = [part.dense() for part in self.scores]
+        size = n * v * sum(part.shape[1] for part in rows)
+        if size > DENSE:
+            raise ValueError(
+                f"the explicit features of {n} data under {len(rows)} classes are {size} numbers: ask for fewer data "
+                "at once, or use the Gram matrix, which does not need them"
+            )
+        gradients = [self.coefficients[:, c, k, None] * rows[k] for c in range(v) for k in range(len(rows))]
+        return np.concatenate([self.odds, *gradients], axis=1)
+
+    def scales(self, ridge: float) -> tuple[Floats, Floats]:
+        """Return inverse roots of the second moments: of log odds ``(V,)``, and in every parameter ``(C P,)``."""
+        weights = np.sum(self.coefficients**2, axis=1)
+        moments = []
+        for k, rows in enumerate(self.scores):
+            values = rows.values.rows.to_scipy() if rows.sparse else rows.values
+            squares = values.multiply(values) if rows.sparse else values**2
+            moments.append(np.asarray(squares.T @ weights[:, k]).ravel() / len(self))
+        own = np.mean(self.odds**2, axis=0)
+        return inverse_root(own, ridge), inverse_root(np.concatenate(moments), ridge)
+
+    def scaled(self, of_odds: Floats, of_parameters: Floats) -> Self:
+        """Multiply log odds and scores, column by column."""
+        columns = np.split(of_parameters, len(self.scores))
+        scores = []
+        for rows, factors in zip(self.scores, columns, strict=True):
+            values = rows.values.rows.to_scipy() if rows.sparse else rows.values
+            scores.append(Rows(CSRRows.of(values.multiply(factors).tocsr()) if rows.sparse else values * factors))
+        return type(self)(self.odds * of_odds, self.coefficients, scores)
+
+
+def log_odds(joint: Floats) -> tuple[Floats, Floats]:
+    """Turn log P(c) p_c(x) ``(N, C)`` into log odds ``(N, V)`` and the coefficients of scores ``(N, V, C)``."""
+    n, count = joint.shape
+    scale = np.abs(joint).max(axis=1, keepdims=True)
+    if count == 2:  # the other log odds are these with the other sign
+        odds = difference(joint[:, 1:], joint[:, :1], scale)
+        return odds, np.broadcast_to(np.array([-1.0, 1.0]), (n, 1, 2))
+    others = np.where(np.eye(count, dtype=bool), -np.inf, joint[:, None, :])
+    total = logsumexp(others, axis=-1)
+    return difference(joint, total, scale), np.eye(count) - np.exp(others - total[..., None])

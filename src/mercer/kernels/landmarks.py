@@ -1,0 +1,384 @@
+"""Nystroem features: a few objects as landmarks, and a linear model in place of a kernel machine."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple, Self
+
+import joblib
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats, to_numpy
+from mercer._cache import ByteCache
+from mercer._config import settings
+from mercer.families._estimator import data_digests
+from mercer.families._family import check_seed, is_number, is_whole, random_generator
+from mercer.kernels._base import Kernel
+from mercer.kernels._changes import check_unchanged, values_of
+from mercer.kernels._choice import Draw, far_apart
+from mercer.kernels._data import arrived, check_libraries, hashable, len_of
+from mercer.kernels.algebra import Compound
+from mercer.kernels.mapped import _Trained
+
+EXPLICIT_COLUMNS = 4096
+"""Dense explicit features of more columns are not taken unless asked for: landmarks need less memory and time."""
+NO_FEATURES = ("no finite explicit features", "no normalised features")
+"""How kernels say that they have no features."""
+
+_choices = ByteCache()
+"""Landmarks that were chosen before, by the kernel, the objects and the parameters: a search chooses them once."""
+
+
+class Errors(NamedTuple):
+    """Relative errors of approximate features.
+
+    Parameters
+    ----------
+    trace : float
+        Share of the objects' squared norms in feature space that the features miss.
+    frobenius : float
+        Frobenius norm of the error of their Gram matrix, divided by that of the exact one.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> found = mc.Landmarks(mc.RBF(gamma=0.1), n_components=20).fit(X).errors(X)
+    >>> found.trace < 0.01, found.frobenius < 0.01
+    (True, True)
+    """
+
+    trace: float
+    frobenius: float
+
+
+class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Features of any kernel from a few landmarks (Nystroem), for linear models: linear in the number of objects.
+
+    It is a transformer, not a kernel: ``make_pipeline(mc.Landmarks(kernel, 500), LinearSVC())``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; its parameters are ``kernel__...`` in a search.
+    n_components : int, default=100
+        Number of landmarks, all objects where there are fewer. The features may be fewer: equal objects, and
+        directions that only rounding would fill, are left out.
+    method : {"uniform", "kmeans++"}, default="uniform"
+        How landmarks are chosen among the different training objects: all alike, or one after the other with
+        probabilities that grow with the squared distance in feature space from those chosen before. The latter
+        evaluates one column of the kernel matrix for every landmark.
+    explicit : {"auto", True, False}, default="auto"
+        Whether the kernel's own explicit features are taken in place of landmarks, which is exact. "auto": where the
+        kernel has them, sparse or with up to 4,096 columns.
+    ridge : float, default=0.0
+        Added to the eigenvalues of the landmarks' matrix, as a fraction of its mean diagonal: shortens what is noise.
+    tolerance : float, default=1e-10
+        Eigenvalues of the landmarks' matrix below this fraction of the largest are left out.
+    held_out : int, default=100
+        Number of training objects that are kept from being landmarks, to estimate the error; fewer where the landmarks
+        need them.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed. Who is chosen depends on it and on the objects, not on their order.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel, fitted to all training data.
+    explicit_ : bool
+        Whether the features are the kernel's own, which are exact.
+    indices_ : array of shape (m,)
+        Places of the landmarks in the training data; empty for explicit features.
+    eigenvalues_ : array of shape (r,)
+        Of the landmarks' matrix, those that were kept, the largest first.
+    error_ : float or None
+        Relative trace error on the objects held out: :math:`\sum_i (k(x_i,x_i) - |\phi(x_i)|^2) / \sum_i k(x_i,x_i)`.
+        None where no object was left to be held out; 0 for explicit features.
+    error_spread_ : float or None
+        Standard error of ``error_``; None where fewer than two objects were held out.
+    clipped_ : float
+        Sum of the negative eigenvalues that were left out, as a fraction of the sum of all absolute ones.
+
+    See Also
+    --------
+    sklearn.kernel_approximation.Nystroem : For kernels on matrices.
+
+    Notes
+    -----
+    With the landmarks' matrix :math:`W = V \Lambda V^\top`,
+
+    .. math:: \phi(x) = (\Lambda + \rho)^{-1/2}\, V^\top (k(x, z_1), \ldots, k(x, z_m))^\top, \qquad
+        \langle\phi(x), \phi(y)\rangle = k(x, z)\,(W + \rho)^{-1} k(z, y)
+
+    is the projection of the objects, in feature space, on the span of the landmarks (Williams and Seeger 2001). So
+    :math:`|\phi(x)|^2 \le k(x, x)`. The mean of what is missing over objects that played no part in the choice is an
+    unbiased estimate for new objects, given the kernel; ``error_`` divides it by their mean self-kernel, which is 1
+    for a normalised kernel. The trace error bounds the Frobenius error of the matrix.
+
+    References
+    ----------
+    C. Williams, M. Seeger, Using the Nystroem Method to Speed Up Kernel Machines, NIPS 13, 2001. D. Arthur,
+    S. Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> landmarks = mc.Landmarks(mc.RBF(gamma=0.5), n_components=30)
+    >>> features = landmarks.fit_transform(X)
+    >>> features.shape, landmarks.error_ < 0.05
+    ((300, 30), True)
+    >>> round(float(features[0] @ features[1]), 2), round(float(mc.RBF(gamma=0.5)(X[:2])[0, 1]), 2)
+    (0.85, 0.85)
+    """
+
+    error_: float | None
+    error_spread_: float | None
+
+    def __init__(
+        self,
+        kernel: Any,
+        n_components: int = 100,
+        method: str = "uniform",
+        explicit: bool | str = "auto",
+        ridge: float = 0.0,
+        tolerance: float = 1e-10,
+        held_out: int = 100,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.method = method
+        self.explicit = explicit
+        self.ridge = ridge
+        self.tolerance = tolerance
+        self.held_out = held_out
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"Landmarks(kernel={self.kernel!r}): give a kernel, such as mc.RBF()")
+        if not is_whole(self.n_components, 1):
+            raise ValueError(f"n_components = {self.n_components!r}: give the number of landmarks, 1 or more")
+        if self.method not in ("uniform", "kmeans++"):
+            raise ValueError(f"method = {self.method!r}: give 'uniform' or 'kmeans++'")
+        if not isinstance(self.explicit, bool) and self.explicit != "auto":
+            raise ValueError(f"explicit = {self.explicit!r}: give True, False, or 'auto'")
+        for name in ("ridge", "tolerance"):
+            value = getattr(self, name)
+            if not is_number(value) or value < 0:
+                raise ValueError(f"{name} = {value!r}: give a fraction, 0 or more")
+        if not is_whole(self.held_out, 0):
+            raise ValueError(f"held_out = {self.held_out!r}: give a number of objects, 0 or more")
+        check_seed(self.random_state)
+
+    # -- fitting -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the kernel to all training data, and choose landmarks among them.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares: a batch of models, sequences, a matrix, ...
+        y : array, default=None
+            For kernels that learn from it.
+        """
+        self._fit(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return the features of the training data, ``(N, r)``."""
+        X = arrived(X)
+        source, columns = self._fit(X, y)
+        if self.explicit_:
+            return self.kernel_.features(X)
+        return self._project(self._columns(source) if columns is None else columns)
+
+    def _fit(self, X: Any, y: Any) -> tuple[Any, Floats | None]:
+        """Fit; returns the training data as the kernel compares them, and their columns where these were evaluated."""
+        self._check_parameters()
+        X = arrived(X)
+        self.kernel_ = clone(self.kernel).fit(X, y)
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(self.kernel_, name):
+                setattr(self, name, getattr(self.kernel_, name))
+        source, columns = self.kernel_.train_, None
+        width = self._explicit_width(X)
+        self.explicit_ = width is not None
+        self.__dict__.pop("_landmarks", None)
+        self.__dict__.pop("_projection", None)
+        if width is not None:
+            self._n_features_out, self.indices_, self.eigenvalues_ = width, np.zeros(0, dtype=int), np.zeros(0)
+            self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
+            _keep(self.kernel_, np.arange(1))
+        else:
+            held, columns = self._choose(source)
+            self._whiten()
+            self._judge(source[np.sort(held)] if len(held) else None)
+            _keep(self.kernel_, self.indices_)
+        self._fitted_with = values_of(self, tuple(self.get_params(deep=False)))
+        return source, columns
+
+    def _explicit_width(self, X: Any) -> int | None:
+        """Return the number of the kernel's own features, None where it has none or they are not wanted."""
+        if self.explicit is False:
+            return None
+        try:
+            one = self.kernel_.features(_first(X))
+        except TypeError as error:
+            if self.explicit is True or not any(words in str(error) for words in NO_FEATURES):
+                raise
+            return None
+        wide = not sparse.issparse(one) and one.shape[1] > EXPLICIT_COLUMNS
+        return None if self.explicit == "auto" and wide else int(one.shape[1])
+
+    def _choose(self, source: Any) -> tuple[Floats, Floats | None]:
+        """Choose landmarks; returns who is held out, and the columns of the landmarks where they were evaluated."""
+        n = len_of(source)
+        digests = data_digests(source) if hashable(source) else [i.to_bytes(8, "little") for i in range(n)]
+        seed = int(random_generator(self.random_state).integers(2**63))
+        draw = Draw(seed, digests)
+        m = min(int(self.n_components), n)
+        order = np.lexsort((np.arange(n), draw.uniform(0)))
+        held, rest = np.split(order, [min(int(self.held_out), n - m)])
+        if self.method == "uniform":
+            self.indices_ = rest[draw.different(rest, m)]
+            return held, None
+        setting = self.kernel_._setting() if hashable(source) else None
+        key = None if setting is None else ("landmarks", setting, joblib.hash(digests), m, seed, len(held))
+        known = None if key is None else _choices.get(key)
+        if known is not None:
+            self.indices_ = known
+            return held, None
+        self.indices_, columns = far_apart(self.kernel_, source, rest, m, draw)
+        if key is not None:
+            _choices.put(key, self.indices_, size=self.indices_.nbytes + 256, budget=settings().cache_bytes)
+        return held, columns
+
+    def _whiten(self) -> None:
+        """Learn how columns become features, from the landmarks' matrix."""
+        kernel = self.kernel_
+        self._landmarks = kernel.train_[self.indices_]
+        matrix = to_numpy(kernel._remembered(self._landmarks, None))
+        # Of a value that was not remembered: the memo may keep single precision among double.
+        one = kernel._prepared(self._landmarks[:1])
+        dtype = to_numpy(kernel.tile(one, one)).dtype
+        precise = np.finfo(dtype).eps if dtype.kind == "f" else np.finfo(float).eps
+        values, vectors = np.linalg.eigh(matrix.astype(float))
+        largest = float(np.abs(values).max())
+        rounding = max(float(self.tolerance), len(matrix) * float(precise))
+        keep = np.flatnonzero(values > rounding * largest)[::-1]
+        if not len(keep):
+            raise ValueError(
+                f"the kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
+                f"{matrix.max():.3g}): normalise the kernel, or take one that tells the objects apart"
+            )
+        self.clipped_ = float(-values[values < 0].sum() / np.abs(values).sum())
+        if values[0] < -max(rounding, 1e-8) * largest:
+            warnings.warn(
+                f"{type(kernel).__name__} is not positive semi-definite on the landmarks: eigenvalues down to "
+                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were left out",
+                stacklevel=4,
+            )
+        self.eigenvalues_ = values[keep]
+        self._n_features_out = len(keep)
+        shift = float(self.ridge) * float(np.trace(matrix)) / len(matrix)
+        self._projection = vectors[:, keep] / np.sqrt(values[keep] + shift)
+
+    def _judge(self, held: Any) -> None:
+        """Estimate the relative trace error on those held out."""
+        self.error_, self.error_spread_ = None, None
+        if held is None:
+            return
+        own = self._own(held)
+        missing = own - np.sum(self._project(self._columns(held)) ** 2, axis=1)
+        total = float(own.sum())
+        self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # of objects of zero norm, nothing is missing
+        if len(own) > 1 and total > 0:
+            left = missing - self.error_ * own
+            self.error_spread_ = float(np.std(left, ddof=1) / np.sqrt(len(own)) / own.mean())
+
+    # -- features ------------------------------------------------------------------------------------------
+
+    def _own(self, source: Any) -> Floats:
+        kernel = self.kernel_
+        return np.asarray(to_numpy(kernel._exp(kernel._diagonal(kernel._prepared(source)))), dtype=float)
+
+    def _columns(self, source: Any) -> Floats:
+        """Kernel of every object with the landmarks, ``(N, m)``, through the memo of pairs."""
+        check_libraries(source, self._landmarks)
+        matched = self.kernel_._match(source, self._landmarks)
+        return np.asarray(to_numpy(self.kernel_._remembered(matched, self._landmarks)), dtype=float)
+
+    def _project(self, columns: Floats) -> Floats:
+        return np.asarray(columns @ self._projection)
+
+    def _read(self, X: Any) -> Any:
+        check_is_fitted(self, "kernel_")
+        check_unchanged(self, self._fitted_with, tuple(self.get_params(deep=False)))
+        return arrived(X)
+
+    def _source(self, X: Any) -> Any:
+        return self.kernel_._source(self.kernel_._admit(X, reset=False))
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of new data, ``(M, r)``; a SciPy CSR array where explicit features are sparse.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares.
+        """
+        X = self._read(X)
+        return self.kernel_.features(X) if self.explicit_ else self._project(self._columns(self._source(X)))
+
+    def errors(self, X: Any) -> Errors:
+        """Compare the features of any data with the exact kernel, whose whole matrix is computed.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares; landmarks among them have no error of their own.
+
+        Returns
+        -------
+        Errors
+            ``trace`` and ``frobenius``, both relative.
+        """
+        X = self._read(X)
+        exact = np.asarray(to_numpy(self.kernel_(X)), dtype=float)
+        features = self.transform(X)
+        found = features @ features.T
+        wrong = exact - (found.toarray() if sparse.issparse(found) else found)
+        size = float(np.linalg.norm(exact)) or 1.0
+        return Errors(float(np.trace(wrong) / (np.trace(exact) or 1.0)), float(np.linalg.norm(wrong)) / size)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.kernel, Kernel):
+            inner = self.kernel.__sklearn_tags__()
+            tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _first(X: Any) -> Any:
+    """Return the first object of data of any kind, as data of one object."""
+    if sparse.issparse(X):
+        return X.tocsr()[:1]
+    return _safe_indexing(X if hasattr(X, "__getitem__") else np.asarray(X), [0])
+
+
+def _keep(kernel: Any, index: Floats) -> None:
+    """Let a fitted kernel forget all training objects but some, unless it compares others with all of them."""
+    if isinstance(kernel, _Trained):
+        return
+    kernel.train_ = kernel.train_[index]
+    for part in kernel.kernels_ if isinstance(kernel, Compound) else ():
+        _keep(part, index)

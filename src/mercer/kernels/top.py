@@ -1,0 +1,274 @@
+"""TOP kernels: tangent vectors of posterior log odds under one model per class (Tsuda et al. 2002)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats, to_numpy
+from mercer._batch import Batch
+from mercer._verdict import Verdict
+from mercer.families._csr import CSRRows
+from mercer.families._family import is_number
+from mercer.families._segments import datum_name, segment_sum, segments
+from mercer.families.multinomial import Multinomials
+from mercer.kernels._base import Kernel
+from mercer.kernels._classes import classes_of, shared_alphabet
+from mercer.kernels._model import SharedModelKernel
+from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
+from mercer.kernels._score_rows import has_scores, is_sequential, lengths_of, score_rows
+from mercer.kernels._tangents import Tangents, log_odds
+from mercer.kernels.likelihood import LikelihoodRatio
+from mercer.models._scores.names import score_names
+from mercer.models._scores.weighted import check_parametrization
+
+
+class TOP(InnerProducts, SharedModelKernel):
+    r"""The TOP kernel: inner products of the log odds of the classes and of their gradients in all parameters.
+
+    Parameters
+    ----------
+    model : estimator, or batch of shape (C,)
+        What is fitted to the data of every class; or one model per class, used as they are. C is 2 or more.
+    information : {"identity", "diagonal"}, default="identity"
+        The metric of the parameters: none, or the second moment of the gradients of the training data, parameter by
+        parameter; log odds are then divided by their root mean square.
+    per : {"sequence", "step"}, default="sequence"
+        Log odds and gradients are sums over the observations of a datum, or means.
+    parametrization : {"logit", "weight"}, default="logit"
+        Parameters of probabilities: logits, or unnormalised weights at the normalised point (FK-0).
+    ridge : float, default=1e-3
+        Added to an estimated second moment, as a fraction of its mean.
+    priors : None, "empirical", "uniform" or array of shape (C,), default=None
+        Probabilities of the classes: their shares of the training data ("empirical"), equal, or given in the order of
+        ``classes_``. None is "empirical" where the models are fitted here, and "uniform" for a batch.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Attributes
+    ----------
+    model_ : batch of shape (C,)
+        The models of the classes.
+    classes_ : ndarray of shape (C,)
+        The classes, where the models were fitted here.
+    priors_ : ndarray of shape (C,)
+        Probabilities of the classes.
+
+    Notes
+    -----
+    .. math:: v_c(x) = \log P(c)\,p_c(x) - \log\sum_{k\ne c} P(k)\,p_k(x), \qquad
+              f(x) = \left(v_c(x),\ \partial_{\theta_k} v_c(x)\right)_{c,k}
+
+    With g_k the Fisher score of model k (FK-1) and
+    :math:`w_{ck} = P(k)\,p_k(x) / \sum_{j\ne c} P(j)\,p_j(x)`, the gradients are :math:`\partial_{\theta_c} v_c = g_c`
+    and :math:`\partial_{\theta_k} v_c = -w_{ck}\,g_k`, so that
+
+    .. math:: k(x, z) = \sum_c v_c v'_c + \sum_k \Big(\sum_c a_{ck} a'_{ck}\Big)\, \langle g_k, g'_k\rangle,
+              \qquad a_{cc} = 1,\ a_{ck} = -w_{ck}
+
+    costs as much as `Fisher` of all classes. Two classes have one log odds, of the second against the first, as in the
+    source. Probabilities of classes are taken as given: they are no parameters.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> strings, y = ["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1]
+    >>> kernel = mc.TOP(mc.MarkovChain(order=1, smoothing=1.0)).fit(strings, y)
+    >>> kernel.features(strings).shape
+    (4, 9)
+    >>> kernel.log_odds(["ababab", "aaabbb"]).round(2)
+    array([[-2.94],
+           [ 2.8 ]])
+    """
+
+    _such_as = "mc.HMM(n_states=3)"
+    _why_zero = " (all classes are equally probable, and it is just what their models expect)"
+
+    def __init__(
+        self,
+        model: Any = None,
+        information: str = "identity",
+        per: str = "sequence",
+        parametrization: str = "logit",
+        ridge: float = 1e-3,
+        priors: Any = None,
+        normalize: bool = True,
+        zero: str = "raise",
+    ) -> None:
+        self.model = model
+        self.information = information
+        self.per = per
+        self.parametrization = parametrization
+        self.ridge = ridge
+        self.priors = priors
+        self.normalize = normalize
+        self.zero = zero
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.model, Batch):
+            Kernel._check_parameters(self)
+            if self.model.ndim != 1 or len(self.model) < 2:
+                raise ValueError(
+                    f"the models of the classes have shape {self.model.shape}: give a batch of shape (C,), one for "
+                    "each of two classes or more"
+                )
+            if isinstance(self.priors, str) and self.priors == "empirical":
+                raise ValueError(
+                    "priors = 'empirical' are shares of the data that models are fitted to, and model is a fitted "
+                    "batch: give 'uniform' or a probability for every class"
+                )
+            _check_scores(self.model)
+        else:
+            super()._check_parameters()
+            self.model._check_parameters()
+        check_parametrization(self.parametrization)
+        if self.information not in ("identity", "diagonal"):
+            raise ValueError(f"information = {self.information!r}: give 'identity' or 'diagonal'")
+        if self.per not in ("sequence", "step"):
+            raise ValueError(f"per = {self.per!r}: give 'sequence', or 'step' to divide by the length")
+        if not is_number(self.ridge) or self.ridge < 0:
+            raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean second moment, 0 or more")
+        if not isinstance(self.normalize, bool | np.bool_):
+            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
+        if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
+            raise ValueError(f"priors = {self.priors!r}: give 'empirical', 'uniform' or a probability for every class")
+
+    @property
+    def _needs_fit(self) -> str:
+        if not isinstance(self.model, Batch):
+            return "it learns one model per class"
+        return "information='diagonal' is estimated from the training data" if self.information == "diagonal" else ""
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        metric = ("per", "parametrization", "ridge") if self.information == "diagonal" else ()
+        return ("model", "priors", "information", *metric)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = not isinstance(self.model, Batch)
+        return tags
+
+    # -- what is learned ----------------------------------------------------------------------------------
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        for name in ("context_", "classes_"):
+            self.__dict__.pop(name, None)
+        if isinstance(self.model, Batch):
+            self.model_ = self.model
+            counts = np.ones(len(self.model))
+        else:
+            counts = self._learn_classes(X, y)
+        priors = LikelihoodRatio(priors=self.priors)._class_priors(counts)
+        if not np.all(priors > 0):
+            c = int(np.argmin(priors))
+            raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds; leave it out")
+        self.priors_ = priors
+        self._scales = None if self.information == "identity" else self._tangents(X).scales(float(self.ridge))
+
+    def _learn_classes(self, X: Any, y: Any) -> Floats:
+        """Fit one model to every class; returns the numbers of their data."""
+        self.classes_, members = classes_of(X, y, "TOP")
+        if len(members) < 2:
+            raise ValueError(f"all data are of 1 class, {self.classes_[0]!r}: TOP needs two classes or more")
+        context = shared_alphabet(X)
+        if context is not None:
+            self.context_ = context
+        models = []
+        for own in (X[places] for places in members):
+            fitted = clone(self.model)
+            models.append(fitted._fit_shared(own, fitted.context(own)))
+            _check_scores(models[-1])
+        self.model_ = type(models[0]).concat(models)
+        return np.array([len(places) for places in members])
+
+    def _learned(self) -> Any:
+        return super()._learned(), self.priors_, self._scales
+
+    # -- values -------------------------------------------------------------------------------------------
+
+    def log_odds(self, X: Any) -> Floats:
+        """Return the log odds of every class against all others, ``(N, C)``; of two classes the second's, ``(N, 1)``.
+
+        Parameters
+        ----------
+        X : data
+            What the models take.
+        """
+        kernel, accepted, _ = self.sources(X)
+        return kernel._odds(accepted)[0]
+
+    def _odds(self, X: Any) -> tuple[Floats, Floats]:
+        """Log odds ``(N, V)``, and the coefficients ``(N, V, C)`` of the scores in their gradients."""
+        logs = _log_likelihoods(self.model_, X)
+        bad = np.argwhere(~np.isfinite(logs.T))
+        if len(bad):
+            i, c = map(int, bad[0])
+            which = repr(self.classes_.tolist()[c]) if hasattr(self, "classes_") else c
+            raise ValueError(
+                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so that it "
+                "has no log odds: give the models smoothing, or a prior that allows everything (prior='pooled' pools "
+                "the class alone), or leave it out"
+            )
+        odds, coefficients = log_odds(logs.T + np.log(self.priors_))
+        if self.per == "step":
+            odds = odds / np.maximum(lengths_of(X), 1)[:, None]
+        return odds, coefficients
+
+    def _tangents(self, X: Any) -> Tangents:
+        odds, coefficients = self._odds(X)
+        models, count = self.model_, len(self.model_)
+        plain = self.information == "identity" and self.parametrization == "logit"
+        scores: list[Any]
+        if plain and isinstance(X, CSRRows) and isinstance(models, Multinomials):
+            expected = to_numpy(models.dense().probability).astype(np.float64)
+            scores = [CenteredCounts.of(X, row) for row in expected]
+        else:
+            rows = score_rows(models, X, self.parametrization, self.per)
+            width = rows.shape[1] // count
+            parts = [rows[:, k * width : (k + 1) * width] for k in range(count)]
+            scores = [Rows(CSRRows.of(part) if sparse.issparse(part) else part) for part in parts]
+        return Tangents(odds, coefficients, scores)
+
+    def _prepare(self, source: Any) -> Tangents:
+        tangents = self._tangents(source)
+        return tangents if self._scales is None else tangents.scaled(*self._scales)
+
+    def get_score_names(self) -> Floats:
+        """Name the columns of ``features``, such as "log_odds[0]" and "log_odds[0] / model[1].mean[0]"."""
+        check_is_fitted(self, "model_")
+        count = len(self.model_)
+        names = [f"log_odds[{c}]" for c in range(count if count > 2 else 1)]
+        return np.array(
+            names + [f"{odds} / {name}" for odds in names for name in score_names(self.model_)], dtype=object
+        )
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of log odds and their gradients")
+
+
+def _log_likelihoods(models: Any, X: Any) -> Floats:
+    """Log probability of every datum under every model, ``(C, N)``; of compressed counts up to what all share."""
+    if isinstance(X, CSRRows) and isinstance(models, Multinomials):
+        p = to_numpy(models.dense().probability).astype(np.float64)
+        counts = X.to_scipy().astype(np.float64)
+        logs = np.log(np.where(p > 0, p, 1.0))
+        return np.where(((p == 0) @ counts.T) > 0, -np.inf, logs @ counts.T)
+    if is_sequential(models):
+        return np.asarray(to_numpy(models.log_prob(X)), dtype=np.float64)
+    x, offsets = segments(X)
+    return np.stack([segment_sum(row, offsets) for row in to_numpy(models.log_prob(x)).astype(np.float64)])
+
+
+def _check_scores(models: Any) -> None:
+    if not has_scores(models):
+        raise TypeError(f"TOP needs `fisher_scores`, which {type(models).__name__} do not have: use a family")
