@@ -25,7 +25,9 @@ def arrays(batch, prefix=""):
     out = {}
     for name in batch._arrays:
         value = getattr(batch, name)
-        out[prefix + name] = value.dense() if hasattr(value, "indptr") else value
+        out[prefix + name] = (
+            value if not hasattr(value, "indptr") else value.dense() if hasattr(value, "dense") else value.data
+        )
     for name in batch._shared:
         out[prefix + name] = getattr(batch, name)
     for name in batch._parts:
@@ -67,7 +69,8 @@ class TestGolden:
             data = [[0, 1, 3], [2, 2, np.nan]] if name == "hiddentrees" else batch.alphabet.symbols[:3]
             np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
             return
-        kernel = mc.ProbabilityProduct(length=3 if name.startswith(("hmm", "markov")) else None)
+        length, rho = 3 if name.startswith(("hmm", "markov")) else None, 1.0 if name == "kdes" else 0.5
+        kernel = mc.ProbabilityProduct(length=length, rho=rho)
         np.testing.assert_allclose(
             kernel(batch), kernel(BATCHES[name]), rtol=1e-5 if name.endswith("float32") else 1e-12
         )

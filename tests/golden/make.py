@@ -99,6 +99,12 @@ def batches() -> dict[str, Any]:
             leaves=["mouse", "human", "chimp"],
             alphabet="dna",
         ),
+        "kdes": mc.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
+        "gammas": mc.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "exponentials": mc.Exponentials(rng.uniform(1, 3, size=(3, 2))),
+        "geometrics": mc.Geometrics(rng.uniform(0.2, 1, size=(3, 2))),
+        "dirichlets": mc.Dirichlets(rng.uniform(1, 3, size=(3, 4))),
+        "betas": mc.Betas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
     }
 
 

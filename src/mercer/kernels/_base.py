@@ -258,6 +258,31 @@ class Kernel(TransformerMixin, BaseEstimator):
             f"EmpiricalMap({type(self).__name__}(...))"
         )
 
+    def as_gp(self, bounds: Any = None) -> Any:
+        """Return this kernel for scikit-learn's Gaussian processes, which choose its parameters by their evidence.
+
+        Parameters
+        ----------
+        bounds : dict, pair, "fixed" or None, default=None
+            Between which values a parameter is searched: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair
+            or "fixed" for all; None takes wide ones.
+
+        Returns
+        -------
+        mercer.kernels.gp.GPKernel
+            A copy: later changes of this kernel do not reach it. A kernel that learns has to be fitted before, and
+            stays so.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> (1.0 * mc.RBF(gamma=0.5) + mc.Linear()).as_gp({"k1__weight": "fixed"}).theta.round(3)
+        array([-0.693])
+        """
+        from mercer.kernels.gp import gp_kernel  # not at import: few programs need it
+
+        return gp_kernel(self, bounds)
+
     # -- the engine's side -------------------------------------------------------------------------------
 
     def operands(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:

@@ -8,6 +8,8 @@ from mercer.models.affine import AffinePairHMMs
 from mercer.models.affine_estimator import AffinePairHMM
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
+from mercer.models.kde import KDEs
+from mercer.models.kde_estimator import KDE
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
 from mercer.models.mixture import Mixtures
@@ -19,6 +21,7 @@ from mercer.models.tree_estimator import HiddenTree
 
 __all__ = [
     "HMM",
+    "KDE",
     "AffinePairHMM",
     "AffinePairHMMs",
     "Discounted",
@@ -26,6 +29,7 @@ __all__ = [
     "HMMs",
     "HiddenTree",
     "HiddenTrees",
+    "KDEs",
     "MarkovChain",
     "MarkovChains",
     "Matches",

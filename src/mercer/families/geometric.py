@@ -1,0 +1,302 @@
+"""Products of geometric distributions: vectors of independent numbers of failures before a success."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._verdict import Verdict
+from mercer.families._estimator import Context, FamilyEstimator, segments
+from mercer.families._family import ExponentialFamily, check_gamma, check_rho, observed_scores, random_generator
+from mercer.families.exponential import log_mean_gap
+from mercer.families.poisson import check_counts
+
+MOST_TERMS = 4096
+"""Differences of counts that a mean map may sum over."""
+
+
+class Geometrics(ExponentialFamily):
+    r"""A batch of products of d independent geometric distributions on 0, 1, 2, ...
+
+    A count is the number of failures *before* the first success, :math:`P(x) = p(1-p)^x`. (SciPy and NumPy count the
+    trials, from 1 on.)
+
+    Parameters
+    ----------
+    probability : array of shape (..., d)
+        Probability of a success, above 0 and up to 1; 1 is always a count of zero.
+
+    Notes
+    -----
+    Probability product (PPK-3.7) :math:`(pp')^\rho/(1-((1-p)(1-p'))^\rho)`. Mean map (GMMK-0), with q = 1 - p and
+    :math:`\vartheta(q)=\sum_{k\ge0} q^k e^{-\gamma k^2}`:
+    :math:`\frac{pp'}{1-qq'}[\vartheta(q)+\vartheta(q')-1]`, since the difference of two counts is two-sided geometric.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.Geometrics([[0.5], [0.2]])
+    >>> np.exp(p.log_product(p, rho=0.5)).round(4)
+    array([[1.    , 0.8604],
+           [0.8604, 1.    ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"probability": 1}
+    tile_hint = 192
+
+    probability: Array
+
+    def __init__(self, probability: Any) -> None:
+        p = as_float(probability)
+        if len(p.shape) == 0 or p.shape[-1] == 0:
+            raise ValueError(f"probability has shape {tuple(p.shape)}: its last axis must hold the d >= 1 coordinates")
+        values = to_numpy(p)
+        bad = np.argwhere(~((values > 0) & (values <= 1)))
+        if len(bad):
+            where = tuple(map(int, bad[0]))
+            raise ValueError(f"probability at index {where} is {values[where]}: it must lie above 0, and at most at 1")
+        self._freeze(probability=p)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.probability.shape[-1])
+
+    def estimator(self) -> Geometric:
+        """Return the estimator of this family."""
+        return Geometric()
+
+    # -- the exponential family ------------------------------------------------------------------------
+
+    def statistics(self, x: Array) -> Array:
+        """Return x."""
+        return as_float(x)
+
+    def log_base(self, x: Array) -> Array:
+        """Return zeros."""
+        x = as_float(x)
+        return namespace(x).zeros_like(x[..., 0])
+
+    @property
+    def natural_parameters(self) -> Array:
+        """Log probabilities of a failure; -inf where a success is certain."""
+        return _log_failure(self.probability)
+
+    def log_partition(self, theta: Array) -> Array:
+        """Return the sum of -log(1 - exp(theta))."""
+        xp = namespace(theta)
+        return -xp.sum(xp.log(-xp.expm1(theta)), axis=-1)
+
+    @property
+    def mean_parameters(self) -> Array:
+        """Mean counts, (1 - p) / p."""
+        return _mean(self.probability)
+
+    def with_mean_parameters(self, mu: Array) -> Self:
+        """Return the distributions with these mean counts."""
+        return self._make(probability=frozen(1 / (1 + mu)))
+
+    def dual(self, mu: Array) -> Array:
+        """Return mu log mu - (1 + mu) log(1 + mu), 0 at zero (DJS-4)."""
+        xp = namespace(mu)
+        return xp.sum(_bounded(mu) - xp.log1p(mu), axis=-1)
+
+    def dual_psd(self, form: str, t: float) -> Verdict:
+        """Say that the dual divergence of Geometrics is conditionally negative definite."""
+        return Verdict("always", "1/V(mu) = 1/mu - 1/(1 + mu) is a Laplace transform of a positive measure (DJS-5)")
+
+    # -- capabilities -----------------------------------------------------------------------------------
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
+        single, x = self._crossable(self._checked_points(as_float(x)))
+        value: Any = 0.0
+        for i in range(self.dimension):
+            count, p = x[..., None, :, i], single.probability[..., :, None, i]
+            xp = namespace(count, p)
+            seen = ~xp.isnan(count)
+            term = xp.log(p) + _times(xp.where(seen, count, xp.zeros_like(count)), _log_failure(p))
+            value = value + xp.where(seen, term, xp.zeros_like(term))
+        return value if self.shape else value[..., 0, :]
+
+    def _check_values(self, x: Array) -> None:
+        check_counts(x, type(self).__name__)
+
+    def log_product(self, other: Self, rho: float = 0.5) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.7)."""
+        check_rho(rho)
+
+        def coordinate(a: Array, b: Array) -> Array:
+            xp = namespace(a, b)
+            failure = rho * (_log_failure(a) + _log_failure(b))
+            return rho * (xp.log(a) + xp.log(b)) - xp.log(-xp.expm1(failure))
+
+        return self._coordinates(other, coordinate)
+
+    def log_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-0)."""
+        check_gamma(gamma)
+        self._check_pair(other)
+        value: Any = 0.0
+        for i in range(self.dimension):
+            a, b = self.probability[..., i], other.probability[..., i]
+            value = value + _log_mean_map(a, b, float(gamma))
+        return value
+
+    def dual_divergence(self, other: Self) -> Array:
+        """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
+
+        def coordinate(a: Array, b: Array) -> Array:
+            mu, nu = _mean(a), _mean(b)
+            xp = namespace(mu, nu)
+            value = (_bounded(mu) + _bounded(nu)) / 2 - _bounded((mu + nu) / 2) + log_mean_gap(1 / a, 1 / b)
+            return xp.where(value > 0, value, 0 * value)
+
+        return self._coordinates(other, coordinate)
+
+    def kl(self, other: Self) -> Array:
+        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
+
+        def coordinate(a: Array, b: Array) -> Array:
+            xp = namespace(a, b)
+            return xp.log(a) - xp.log(b) + _mean(a) * _finite(_log_failure(a)) - _times(_mean(a), _log_failure(b))
+
+        return self._coordinates(other, coordinate)
+
+    def fisher_scores(self, x: Any) -> Array:
+        """Scores of log(1 - p): counts minus means, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
+        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
+
+    def score_names(self) -> list[str]:
+        """Name the columns of the Fisher scores."""
+        return [f"log_failure[{i}]" for i in range(self.dimension)]
+
+    def fisher_information(self) -> Array:
+        """Information of log(1 - p): diagonal, the variances mu + mu^2 (FK-3)."""
+        mu = self.mean_parameters
+        return (mu + mu * mu)[..., :, None] * identity(mu, self.dimension)
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
+        p = np.broadcast_to(to_numpy(self.probability)[..., None, :], (*self.shape, size, self.dimension))
+        return random_generator(random_state).geometric(p) - 1.0  # NumPy counts from 1
+
+    def _coordinates(self, other: Self, term: Any) -> Array:
+        """Sum a term over coordinates, one plane of pairs at a time."""
+        self._check_pair(other)
+        p, q = self.probability, other.probability
+        return sum(term(p[..., :, None, i], q[..., None, :, i]) for i in range(self.dimension))
+
+
+class Geometric(FamilyEstimator):
+    """Fit products of geometric distributions, one to every datum (a row of counts or a set of rows) or one to all.
+
+    Counts are failures before a success: 0, 1, 2, ...
+
+    Parameters
+    ----------
+    prior : None, "pooled" or Geometrics of shape (1,), default=None
+        What mean counts are shrunk to (DJS-6).
+    prior_strength : float, default=1.0
+        Weight of the prior, in observations.
+
+    Attributes
+    ----------
+    model_ : Geometrics of shape (1,)
+        What ``fit`` learned.
+    context_ : Context
+        What ``fit`` learned of the data as a whole.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Geometric(prior="pooled").fit_each([[3, 0], [1, 0]]).probability
+    array([[0.28571429, 1.        ],
+           [0.4       , 1.        ]])
+    """
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+    def template(self, context: Context) -> Geometrics:
+        """Return fair coins."""
+        return Geometrics._make(probability=np.full(context.dimension, 0.5))
+
+    def _even(self, x: Any, context: Context) -> Geometrics:
+        seen = ~np.isnan(x)
+        mean = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
+        return Geometrics._make(probability=1 / (1 + mean[None]))
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Turn ``X`` into a matrix or `Sequences` of nonnegative counts."""
+        X = super().accept(X, **options)
+        check_counts(segments(X)[0], type(self).__name__, X)
+        return X
+
+
+def _mean(p: Array) -> Array:
+    return (1 - p) / p
+
+
+def _bounded(mu: Array) -> Array:
+    """Compute mu log mu - mu log(1 + mu), which stays between 0 and -1."""
+    xp = namespace(mu)
+    return -mu * xp.log1p(1 / xp.where(mu > 0, mu, xp.ones_like(mu)))
+
+
+def _log_failure(p: Array) -> Array:
+    """Compute log(1 - p), -inf at 1."""
+    xp = namespace(p)
+    inside = p < 1
+    return xp.where(inside, xp.log1p(-xp.where(inside, p, xp.zeros_like(p))), -xp.inf)
+
+
+def _finite(logs: Array) -> Array:
+    xp = namespace(logs)
+    return xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
+
+
+def _times(n: Array, logs: Array) -> Array:
+    """Compute n times a logarithm with 0 * -inf = 0."""
+    xp = namespace(n, logs)
+    value = n * _finite(logs)
+    return xp.where((n > 0) & ~xp.isfinite(logs), -xp.inf, value)
+
+
+def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
+    """Log of E exp(-gamma (x - y)^2), for probabilities ``(*B, I)`` and ``(*B, J)``."""
+    xp = namespace(a, b)
+    if gamma == 0:
+        return 0 * (a[..., :, None] + b[..., None, :])  # in sight of a gradient
+    sides = _one_side(a, gamma)[..., :, None] + _one_side(b, gamma)[..., None, :]
+    a, b = a[..., :, None], b[..., None, :]
+    return xp.log(a) + xp.log(b) - xp.log(a + b - a * b) + xp.log1p(sides)
+
+
+def _one_side(p: Array, gamma: float) -> Array:
+    """Sum over k >= 1 of (1 - p)^k exp(-gamma k^2), term by term: further ones, for a neighbour, change no bit."""
+    xp = namespace(p)
+    smallest = float(to_numpy(xp.min(p))) if 0 not in p.shape else 1.0
+    decay = -float(np.log1p(-smallest)) if smallest < 1 else np.inf
+    # below e^-44 where k (decay + gamma k) > 44
+    size = int(min(np.sqrt(44 / gamma), 44 / decay)) + 1
+    if size > MOST_TERMS:
+        raise ValueError(
+            f"the mean map of Geometrics sums over differences of counts, and gamma = {gamma:.6g} with a probability "
+            f"of {smallest:.6g} asks for {size} of them, more than {MOST_TERMS}: divide the counts by a constant, or "
+            "use ProbabilityProduct"
+        )
+    value = xp.zeros_like(p)
+    failure = 1 - p
+    power = xp.ones_like(p)
+    for k in range(1, size + 1):
+        power = power * failure
+        value = value + power * float(np.exp(-gamma * k * k))
+    return value

@@ -1,0 +1,1 @@
+"""Kernel density estimates: ragged points, compiled sums over pairs of points, bandwidths."""

@@ -1,0 +1,123 @@
+"""The points of kernel density estimates: a field of a batch whose members have different sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import _ragged
+from mercer.data._forms import offsets_of
+from mercer.models._kde.pack import Packed
+
+__all__ = ["Points"]
+
+
+class Points:
+    """N sets of points of one dimension, one after the other; immutable.
+
+    Parameters
+    ----------
+    data : array of shape (T, d)
+        All points.
+    indptr : array of shape (N + 1,)
+        Set i is ``data[indptr[i]:indptr[i + 1]]``.
+    single : bool, default=False
+        Whether this is the one set of a batch of shape ().
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("data", "indptr", "single")
+
+    def __init__(self, data: Any, indptr: Any, single: Any = False) -> None:
+        self._hold(np.array(data, dtype=np.float64, order="C"), np.array(indptr, dtype=np.int64), bool(single))
+
+    def _hold(self, data: Floats, indptr: Floats, single: bool, packed: Packed | None = None) -> None:
+        for array in (data, indptr):
+            array.setflags(write=False)
+        self.data, self.indptr, self.single, self._packed = data, indptr, single, packed
+
+    @classmethod
+    def _make(cls, *content: Any) -> Self:
+        """Make one from arrays that nobody else can write into."""
+        made = object.__new__(cls)
+        made._hold(*content)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.data, self.indptr, self.single)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __repr__(self) -> str:
+        return f"Points({len(self)} sets, {len(self.data)} points of {self.dimension} coordinates)"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
+        raise TypeError("Points of several sets are no matrix: take points.data and points.indptr, or points.set(i)")
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.data.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the batch, and of one point."""
+        return (self.dimension,) if self.single else (len(self), self.dimension)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the coordinates."""
+        return self.data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the points."""
+        return int(self.data.nbytes + self.indptr.nbytes)
+
+    @property
+    def sizes(self) -> Floats:
+        """Number of points of every set, ``(N,)``."""
+        return np.diff(self.indptr)
+
+    @property
+    def packed(self) -> Packed:
+        """The points as the compiled loops read them, made once."""
+        if self._packed is None:
+            self._packed = Packed.of(self.data, self.indptr)
+        return self._packed
+
+    def set(self, i: int) -> Floats:
+        """Return the points of one set, ``(m, d)``."""
+        return self.data[self.indptr[i] : self.indptr[i + 1]]
+
+    def __getitem__(self, key: Any) -> Self:
+        """Take some sets: a number, a slice or an array."""
+        if self.single:
+            raise IndexError("these are the points of a single estimate, which cannot be indexed")
+        chosen = np.arange(len(self))[key]
+        single = np.ndim(chosen) == 0
+        index = np.atleast_1d(chosen)
+        if index.ndim != 1:
+            raise IndexError("kernel density estimates have one batch axis: index it with a number, a slice or a list")
+        data, indptr = _ragged.gather(self.data, self.indptr, index)
+        return self._make(data, indptr, single, None if self._packed is None else self._packed.take(index))
+
+    def shaped(self, single: bool) -> Self:
+        """Return one set as the member of a batch of shape () or (1,)."""
+        return self._make(self.data, self.indptr, single, self._packed)
+
+    def joined(self, parts: Sequence[Self]) -> Self:
+        """Put sets below each other."""
+        sizes = np.concatenate([part.sizes for part in parts])
+        return self._make(np.concatenate([part.data for part in parts]), offsets_of(sizes), False)
+
+    def row_digests(self) -> list[bytes]:
+        """Digest every set, a function of its points in their order."""
+        return _ragged.digests(self.data, self.indptr, b"points")
+
+    def as_arrays(self) -> dict[str, Floats]:
+        """Return all of the content as arrays, for a file."""
+        return {name: np.asarray(getattr(self, name)) for name in self.parts}

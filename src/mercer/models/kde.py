@@ -1,0 +1,296 @@
+"""Kernel density estimates as a batch: sets of points, each with a Gaussian of its own width about every point."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer._batch import Batch
+from mercer._parallel import n_threads, thread_map
+from mercer.data import Sequences
+from mercer.families._coupling import Coupling, Leaf, Operand
+from mercer.families._family import check_gamma, check_rho, is_whole, random_generator
+from mercer.families._segments import point_name
+from mercer.models._kde.pack import Packed, log_sums, log_sums_at
+from mercer.models._kde.points import Points
+
+if TYPE_CHECKING:
+    from mercer.models.kde_estimator import KDE
+
+TILE_PAIRS = 2e6
+"""Pairs of points of a tile: a few milliseconds of work for a thread."""
+
+
+class KDEs(Batch):
+    r"""A batch of Gaussian kernel density estimates, of shape (N,): one for every set of points.
+
+    Parameters
+    ----------
+    points : Sequences, list of N arrays of shape (m_i, d), or array of shape (N, m, d)
+        The sets of points, of any sizes; one-dimensional arrays are points of one coordinate.
+    bandwidth : float or array of shape (N,)
+        The **variance** of every coordinate about a point, not a standard deviation.
+
+    Notes
+    -----
+    The density is :math:`\frac1m \sum_i (2\pi h)^{-d/2} e^{-\|x-x_i\|^2/2h}`. Mean map (GMMK-4), with
+    :math:`\lambda = 2\gamma` and :math:`h_0 = 1 + \lambda(h+h')`,
+
+    .. math:: k(p, q) = \frac1{m m' h_0^{d/2}} \sum_{ij} e^{-\lambda\|x_i-y_j\|^2 / 2h_0},
+
+    and the probability product at :math:`\rho = 1`, the expected likelihood, a mean map whose widths are added:
+
+    .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
+
+    Other :math:`\rho` have no closed form. Sums are exact in float64 and never make a table of pairs of points; where
+    all terms underflow, the largest is taken out first. Points and sums are NumPy's.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.KDEs([np.array([[0.0], [1.0]]), np.array([[0.5], [2.0], [2.5]])], bandwidth=0.25)
+    >>> p
+    KDEs(shape=(2,), 2 to 3 points of 1 coordinate)
+    >>> p.log_prob(np.array([[0.0], [2.0]])).round(4)
+    array([[-0.792 , -2.9165],
+           [-1.8238, -0.8434]])
+    >>> mc.MeanMap(gamma=0.5)(p).round(4)
+    array([[1.    , 0.7341],
+           [0.7341, 1.    ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"bandwidth": 0, "points": 1}
+
+    points: Points
+    bandwidth: Floats
+
+    def __init__(self, points: Any, bandwidth: Any) -> None:
+        points = points if isinstance(points, Points) else _read(points)
+        lead = () if points.single else (len(points),)
+        given = np.asarray(to_numpy(bandwidth))
+        if given.dtype.kind not in "biuf" or given.shape not in ((), lead):
+            raise ValueError(
+                f"bandwidth has shape {given.shape} and type {given.dtype}: give one variance for all of the "
+                f"{len(points)} estimates, or one for each"
+            )
+        widths = np.broadcast_to(given.astype(np.float64), lead)
+        bad = np.flatnonzero(~((widths > 0) & np.isfinite(widths)))
+        if len(bad):
+            raise ValueError(
+                f"bandwidth {bad[0]} is {widths.reshape(-1)[bad[0]]}: a variance must be positive and finite; to "
+                "compare points without a width, use mc.EmpiricalMeanMap"
+            )
+        self._freeze(bandwidth=widths, points=points)
+
+    @classmethod
+    def from_sklearn(cls, models: Any) -> KDEs:
+        """Read scikit-learn's ``KernelDensity``, one or a list, with a Gaussian kernel.
+
+        Its bandwidth is a standard deviation; here it becomes a variance.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> from sklearn.neighbors import KernelDensity
+        >>> x = np.random.default_rng(0).normal(size=(50, 2))
+        >>> mc.KDEs.from_sklearn(KernelDensity(bandwidth=0.5).fit(x)).bandwidth
+        array([0.25])
+        """
+        from mercer.models._interop import joined
+
+        found: KDEs = joined(models, _kernel_density, cls.concat)
+        return found
+
+    # -- storage -------------------------------------------------------------------------------------------
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return self.points.dimension
+
+    @property
+    def n_points(self) -> Floats:
+        """Number of points of every estimate, of the batch shape."""
+        return np.asarray(self.points.sizes.reshape(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that points and bandwidths take."""
+        return self.points.nbytes + int(self.bandwidth.nbytes)
+
+    def __repr__(self) -> str:
+        sizes = self.points.sizes
+        few, many = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
+        count = f"{few} to {many} points" if few != many else f"{few} point{'s' * (few != 1)}"
+        return f"KDEs(shape={self.shape}, {count} of {self.dimension} coordinate{'s' * (self.dimension != 1)})"
+
+    def estimator(self) -> KDE:
+        """Return the estimator that knows what data of these estimates look like."""
+        from mercer.models.kde_estimator import KDE
+
+        return KDE()
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the same estimates; sets of different sizes have one batch axis, and one estimate may have none."""
+        count = len(self.points)
+        wanted = tuple(count if n == -1 else n for n in shape)
+        if wanted not in ((count,), ()) or (wanted == () and count != 1):
+            raise ValueError(
+                f"kernel density estimates have one batch axis: {count} of them cannot have the shape {shape}"
+            )
+        return self._make(bandwidth=self.bandwidth.reshape(wanted), points=self.points.shaped(wanted == ()))
+
+    @staticmethod
+    def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, Points):
+            return {f"{name}/{part}": array for part, array in value.as_arrays().items()}
+        return {name: to_numpy(value)}
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        points = Points(**{part: arrays[f"{prefix}points/{part}"] for part in Points.parts})
+        return {"points": points, "bandwidth": arrays[f"{prefix}bandwidth"]} | shared
+
+    # -- densities -----------------------------------------------------------------------------------------
+
+    def log_prob(self, x: Any) -> Floats:
+        """Log density of every point, ``(N,) x (T, d) -> (N, T)``; of a single estimate ``(T,)``."""
+        x = np.asarray(to_numpy(x), dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != self.dimension:
+            raise ValueError(f"the points have shape {x.shape}: give (T, {self.dimension}), as the estimates have it")
+        bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"point {bad[0]} is {x[bad[0]]}: a kernel density estimate needs all coordinates, finite; leave it out"
+            )
+        widths, sizes = self.bandwidth.reshape(-1), self.points.sizes
+        sets, asked = self.points.packed, Packed.of(x, np.array([0, len(x)]))
+        out = np.empty((len(sizes), len(x)))
+
+        def work(i: int) -> None:
+            out[i] = log_sums_at(asked, len(x), sets, i, 0.5 / float(widths[i]))
+
+        every = list(range(len(sizes)))
+        for i in every[:1]:  # in this thread, so that the loops are compiled once, and before others need them
+            work(i)
+        thread_map(work, every[1:], threads=n_threads(), label="densities")
+        out -= (np.log(sizes) + self.dimension / 2 * np.log(2 * math.pi * widths))[:, None]
+        return out.reshape(*self.shape, len(x))
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` points from every estimate, ``(N, size, d)``."""
+        if not is_whole(size, 0):
+            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
+        rng = random_generator(random_state)
+        begin, sizes = self.points.indptr[:-1, None], self.points.sizes[:, None]
+        chosen = begin + rng.integers(sizes, size=(len(sizes), size))
+        noise = rng.standard_normal((len(sizes), size, self.dimension))
+        drawn = self.points.data[chosen] + np.sqrt(self.bandwidth.reshape(-1))[:, None, None] * noise
+        return np.asarray(drawn.reshape(*self.shape, size, self.dimension))
+
+    # -- kernels -------------------------------------------------------------------------------------------
+
+    def log_mean_map(self, other: Self, gamma: float = 1.0) -> Floats:
+        r"""Log expected base kernel :math:`e^{-\gamma\|x-y\|^2}` of every pair, ``(N, M)`` (GMMK-4)."""
+        return self._tile(other, *self._smoothing(gamma))
+
+    def log_product(self, other: Self, rho: float = 1.0) -> Floats:
+        r"""Log expected likelihood of every pair, ``(N, M)``: rho = 1 alone has a closed form."""
+        return self._tile(other, *self._product(rho))
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile: a few milliseconds of work."""
+        average = len(self.points.data) / max(len(self.points), 1)
+        return int(np.clip(math.sqrt(TILE_PAIRS) / max(average, 1.0), 1, 256))
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling."""
+        self._require_axis()
+        _ = self.points.packed  # so that tiles share it
+        return KDELeaf(self, coupling)
+
+    def _smoothing(self, gamma: float) -> tuple[float, float, float]:
+        check_gamma(gamma)
+        return 1.0, 2 * float(gamma), float(gamma)
+
+    def _product(self, rho: float) -> tuple[float, float, float]:
+        check_rho(rho)
+        if float(rho) != 1:
+            raise ValueError(
+                f"rho = {rho!r}: the probability product of kernel density estimates has a closed form at rho = 1 "
+                "alone, so give rho=1.0, or use mc.MeanMap"
+            )
+        return 0.0, 2 * math.pi, math.pi
+
+    def _tile(self, other: Self, constant: float, slope: float, factor: float) -> Floats:
+        """Log of w^(-d/2) mean exp(-factor |x - y|^2 / w), w = constant + slope (h + h'), of every pair."""
+        self._require_axis()
+        other._require_axis()
+        self._check_alike(other)
+        n, m = len(self), len(other)
+        left, right = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+        return self._log_means(other, left, right, constant, slope, factor).reshape(n, m)
+
+    def _log_means(
+        self, other: Self, left: Floats, right: Floats, constant: float, slope: float, factor: float
+    ) -> Floats:
+        """Answer the pairs ``left[p], right[p]``."""
+        if factor == 0 or not len(left):  # the base kernel is 1
+            return np.zeros(len(left))
+        width = constant + slope * (self.bandwidth[left] + other.bandwidth[right])
+        logs = log_sums(self.points.packed, other.points.packed, left, right, factor / width)
+        logs -= np.log(self.points.sizes)[left] + np.log(other.points.sizes)[right]
+        return np.asarray(logs - self.dimension / 2 * np.log(width))
+
+
+class KDELeaf(Leaf):
+    """Kernel density estimates under a coupling."""
+
+    def reshape(self, *shape: int) -> NoReturn:
+        """Refuse: no model is made of kernel density estimates."""
+        raise TypeError("kernel density estimates are compared as they are: they are no parts of other models")
+
+    def alone(self) -> Floats:
+        """Answer every member with itself: the bits of `pair`."""
+        single = (self[i : i + 1] for i in range(len(self)))
+        return np.array([one.pair(one)[0, 0] for one in single])
+
+
+def _read(points: Any) -> Points:
+    """Turn sets of points into what a batch holds, or raise."""
+    sets = Sequences(points)
+    if sets.is_symbols:
+        raise TypeError(
+            "points are symbols or whole numbers, and a density needs numbers with a decimal point: convert them by "
+            ".astype(float), or use mc.Categorical for symbols"
+        )
+    sets.require_nonempty()
+    bad = np.flatnonzero(~np.isfinite(sets.values).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"{point_name(sets, bad[0])} is {sets.values[bad[0]]}: a kernel density estimate needs all coordinates, "
+            "finite; leave it out"
+        )
+    return Points(sets.values, sets.offsets)
+
+
+def _kernel_density(model: Any) -> KDEs:
+    """Read one KernelDensity as shape ``(1,)``."""
+    if not hasattr(model, "kernel") or not hasattr(model, "bandwidth"):
+        raise TypeError(f"cannot read a {type(model).__name__}: give scikit-learn's KernelDensity")
+    if not hasattr(model, "tree_"):
+        raise ValueError(f"this {type(model).__name__} has no tree_: fit it first")
+    if model.kernel != "gaussian" or model.metric not in ("euclidean", "l2"):
+        raise ValueError(
+            f"this KernelDensity has the kernel {model.kernel!r} and the metric {model.metric!r}: only 'gaussian' and "
+            "'euclidean' are kernel density estimates here"
+        )
+    weights = model.tree_.sample_weight
+    if weights is not None and np.ptp(np.asarray(weights)) > 0:
+        raise ValueError("this KernelDensity weighs its points, which these estimates do not: fit it without weights")
+    data = np.asarray(model.tree_.data, dtype=np.float64)
+    return KDEs(Points(data, [0, len(data)]), float(model.bandwidth_) ** 2)

@@ -1,0 +1,350 @@
+"""Dirichlets, Betas and their estimators against quadrature."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special, stats
+
+import mercer as mc
+from family_contract import EstimatorContract, FamilyContract
+from mercer.families._gamma_functions import solve_concentration
+from mercer.families.beta import Beta, Betas
+from mercer.families.dirichlet import Dirichlet, Dirichlets
+
+
+def logistic(reach, step):
+    """Fractions, evenly in log odds, with 1 - x and the weights of integrals over x."""
+    u = np.arange(-reach, reach + step / 2, step)
+    x, rest = special.expit(u), special.expit(-u)
+    return x, rest, step * x * rest
+
+
+class TestDirichlets(FamilyContract):
+    mean_map = False
+    dual_always = False
+
+    @staticmethod
+    def parameters_of(p):
+        return p.natural_parameters  # the same bits in every library, unlike digamma
+
+    def members(self, seed=0, shape=(3,)):
+        return Dirichlets(np.random.default_rng(seed).uniform(1, 5, size=(*shape, 3)))
+
+    def nodes(self):
+        """The triangle by sticks: the first part, and the second of what is left, each evenly in log odds."""
+        x, rest, w = logistic(24, 0.22)
+        first = np.broadcast_to(x[:, None], (len(x), len(x)))
+        points = np.stack([first, rest[:, None] * x, rest[:, None] * rest], axis=-1)
+        return points.reshape(-1, 3), (w[:, None] * rest[:, None] * w).reshape(-1)
+
+    def parameters(self, p):
+        return 1 * p.concentration  # a copy, which torch may write to
+
+    def build(self, theta):
+        return Dirichlets(theta)
+
+
+class TestBetas(FamilyContract):
+    mean_map = False
+    dual_always = False
+
+    @staticmethod
+    def parameters_of(p):
+        return p.natural_parameters  # the same bits in every library, unlike digamma
+
+    def members(self, seed=0, shape=(3,)):
+        rng = np.random.default_rng(seed)
+        return Betas(rng.uniform(1, 5, size=(*shape, 2)), rng.uniform(1, 5, size=(*shape, 2)))
+
+    def nodes(self):
+        x, _, w = logistic(24, 0.22)
+        points = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1).reshape(-1, 2)
+        return points, (w[:, None] * w).reshape(-1)
+
+    def parameters(self, p):
+        return p.natural_parameters
+
+    def build(self, theta):
+        d = theta.shape[-1] // 2
+        return Betas(theta[..., :d], theta[..., d:])
+
+
+class TestDirichlet(EstimatorContract):
+    exact = {"floor": 0.0}  # noqa: RUF012
+
+    def estimator(self, **parameters):
+        return Dirichlet(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.dirichlet([3.0, 0.5, 1.0], size=n) for n in (3, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 3))
+
+    def totals(self, datum):
+        return np.log(datum).sum(axis=0), len(datum)
+
+
+class TestBeta(EstimatorContract):
+    exact = {"floor": 0.0}  # noqa: RUF012
+
+    def estimator(self, **parameters):
+        return Beta(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.beta([3.0, 0.5], [1.0, 2.0], size=(n, 2)) for n in (3, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 2))
+
+    def totals(self, datum):
+        return np.concatenate([np.log(datum), np.log1p(-datum)], axis=1).sum(axis=0), len(datum)
+
+
+def test_against_scipy():
+    p = Dirichlets([[0.3, 0.7, 2.0], [10.0, 3.0, 1.0]])
+    x = p[0].sample(7, random_state=0)
+    truth = [[stats.dirichlet.logpdf(row / row.sum(), a) for row in x] for a in p.concentration]
+    assert_allclose(p.log_prob(x), truth, rtol=1e-10)
+    q, y = Betas([[0.3], [10.0]], [[2.0], [0.5]]), np.linspace(0.01, 0.99, 20)[:, None]
+    assert_allclose(q.log_prob(y), stats.beta.logpdf(y[:, 0], q.a, q.b), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+def test_one_beta_is_a_dirichlet_of_two(rho):
+    ab = np.random.default_rng(0).uniform(0.8, 5, size=(4, 2))
+    p, q = Betas(ab[:, :1], ab[:, 1:]), Dirichlets(ab)
+    assert_allclose(p.log_product(p, rho), q.log_product(q, rho), rtol=1e-13, atol=1e-14)
+    assert_allclose(p.kl(p), q.kl(q), atol=1e-14)
+    assert_allclose(p.dual_divergence(p), q.dual_divergence(q), atol=1e-14)
+    x = np.array([[0.2], [0.7]])
+    pairs = np.concatenate([x, 1 - x], axis=1)
+    assert_allclose(p.log_prob(x), q.log_prob(pairs), rtol=1e-12)
+    assert_allclose(p.fisher_scores(x), q.fisher_scores(pairs), rtol=1e-12)
+    assert_allclose(p.fisher_information(), q.fisher_information(), rtol=1e-13)
+    found = Beta().fit(x).model_, Dirichlet().fit(pairs).model_
+    assert_allclose([found[0].a[0, 0], found[0].b[0, 0]], found[1].concentration[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("k", [2, 3, 20])
+def test_solver_from_all_magnitudes(k):
+    """Newton's method inverts mean logarithms; digits are lost to these as the concentration grows, not to it."""
+    rng = np.random.default_rng(k)
+    for low, high, tolerance in ((-6, -2, 1e-9), (-3, 0, 1e-10), (-1, 1, 1e-11), (0, 3, 1e-9), (-3, 4, 1e-6)):
+        a = 10 ** rng.uniform(low, high, size=(300, k))
+        mu = special.digamma(a) - special.digamma(a.sum(axis=-1, keepdims=True))
+        found = solve_concentration(mu)
+        assert_allclose(found, a, rtol=tolerance)
+        assert_array_equal(solve_concentration(mu[7:9]), found[7:9])  # whatever stands beside
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
+def test_large_concentrations_keep_their_digits(rho):
+    """PPK-3.7 and the divergence in arbitrary precision, where the terms are 10^9 and the answer is 1."""
+    mpmath = pytest.importorskip("mpmath")
+    laws = [[0.9, 1.5, 3.0], [30.0, 2.0, 8.0], [1e8, 2e8, 1e6], [1.0001e8, 2e8, 1e6]]
+    p = Dirichlets(laws)
+    product, kl = p.log_product(p, rho), p.kl(p)
+    with mpmath.workdps(60):
+
+        def log_beta(a):
+            return sum(map(mpmath.loggamma, a)) - mpmath.loggamma(sum(a))
+
+        exact = [[mpmath.mpf(v) for v in row] for row in laws]
+        for (i, a), (j, b) in itertools.product(enumerate(exact), repeat=2):
+            middle = [rho * (s + t - 2) + 1 for s, t in zip(a, b, strict=True)]
+            truth = log_beta(middle) - rho * (log_beta(a) + log_beta(b))
+            assert_allclose(product[i, j], float(truth), rtol=1e-11, atol=1e-7)
+            truth = log_beta(b) - log_beta(a)
+            truth += sum((s - t) * (mpmath.digamma(s) - mpmath.digamma(sum(a))) for s, t in zip(a, b, strict=True))
+            assert_allclose(kl[i, j], float(truth), rtol=1e-9, atol=1e-7)
+
+
+def test_products_that_diverge_are_refused():
+    p, q = Dirichlets([[2.0, 1.0], [0.3, 4.0]]), Betas([[1.0]], [[0.2]])
+    with pytest.raises(ValueError, match=r"a concentration is 0.3, and at rho = 1 .* of Dirichlets"):
+        p.log_product(p, rho=1.0)
+    with pytest.raises(
+        ValueError, match=r"is 0.2, and at rho = 2 the probability product of Betas is infinite up to 0.75"
+    ):
+        q.log_product(q, rho=2.0)
+    assert np.all(np.isfinite(p.log_product(p, rho=0.5)))
+
+
+def test_dual_divergence_of_three_proportions_is_not_negative_definite():
+    """The counterexample that `dual_psd` names, some of its divergences in 40 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    p = Dirichlets(list(itertools.product([1e-4, 1.0], repeat=3)))
+    psi = p.dual_divergence(p)
+    for i, j in ((0, 7), (1, 6), (3, 5)):
+        assert_allclose(psi[i, j], exact_divergence(mpmath, p.concentration[i], p.concentration[j]), rtol=1e-8)
+    assert_allclose(np.linalg.eigvalsh(np.exp(-0.01 * psi))[0], -0.0062, atol=1e-4)
+    assert_allclose(np.linalg.eigvalsh(np.exp(-0.03 * psi))[0], -0.008, atol=1e-4)
+    assert np.linalg.eigvalsh(1 / (100 + psi))[0] < -1e-5
+    center = np.eye(8) - 1 / 8
+    assert np.linalg.eigvalsh(-center @ psi @ center)[0] < -0.1
+    for form, t in (("centering", 1.0), ("exp", 0.03), ("inverse", 100.0)):
+        assert p.dual_psd(form, t) == "no"
+        with pytest.raises(ValueError, match="not positive semi-definite for this family"):
+            mc.JensenShannon(form=form, t=t).fit(p)
+    for form, t in (("exp", 1.0), ("inverse", 1.0)):
+        assert p.dual_psd(form, t) == Betas([[1.0]], [[1.0]]).dual_psd(form, t) == "conditional"
+    for k in (4, 5):
+        more = Dirichlets(list(itertools.product([1e-4, 1.0], repeat=k)))
+        assert np.linalg.eigvalsh(np.exp(-0.03 * more.dual_divergence(more)))[0] < -0.008
+
+
+def exact_divergence(mpmath, a, b):
+    """DJS-2, the concentrations of the middle found by Newton's method in 40 digits."""
+    with mpmath.workdps(40):
+        a, b = ([mpmath.mpf(float(v)) for v in side] for side in (a, b))
+
+        def means(c):
+            return [mpmath.digamma(v) - mpmath.digamma(sum(c)) for v in c]
+
+        def dual(c):
+            log_beta = sum(map(mpmath.loggamma, c)) - mpmath.loggamma(sum(c))
+            return sum(v * m for v, m in zip(c, means(c), strict=True)) - log_beta
+
+        middle = [(s + t) / 2 for s, t in zip(means(a), means(b), strict=True)]
+        start = solve_concentration(np.array([float(v) for v in middle]))
+        found = mpmath.findroot(
+            lambda *c: [m - v for m, v in zip(means(c), middle, strict=True)], [mpmath.mpf(float(v)) for v in start]
+        )
+        return float((dual(a) + dual(b)) / 2 - dual(list(found)))
+
+
+def test_betas_found_no_counterexample():
+    rng = np.random.default_rng(0)
+    p = Betas(10 ** rng.uniform(-3, 2, size=(60, 1)), 10 ** rng.uniform(-3, 2, size=(60, 1)))
+    for t in (0.01, 0.1, 1.0, 10.0):
+        assert np.linalg.eigvalsh(np.exp(-t * p.dual_divergence(p)))[0] > -1e-10
+
+
+def test_fit_maximises_the_likelihood():
+    x = np.random.default_rng(0).dirichlet([2.0, 0.7, 5.0], size=300)
+    p = Dirichlet(floor=0).fit(x).model_
+    assert_allclose(p.fisher_scores(x)[0].sum(axis=0), 0, atol=1e-8)
+    assert_allclose(p.concentration[0], [2.0, 0.7, 5.0], rtol=0.15)
+    best = p.log_prob(x).sum()
+    for step in 0.01 * np.vstack([np.eye(3), -np.eye(3)]):
+        assert Dirichlets(p.concentration + step).log_prob(x).sum() < best
+    y = np.random.default_rng(1).beta(2.0, 0.7, size=(300, 1))
+    a, b, *_ = stats.beta.fit(y[:, 0], floc=0, fscale=1)
+    found = Beta(floor=0).fit(y).model_
+    assert_allclose([found.a[0, 0], found.b[0, 0]], [a, b], rtol=1e-4)
+
+
+def test_one_point_and_equal_points_have_a_law():
+    x = np.array([0.2, 0.3, 0.5])
+    for floor in (1e-3, 1e-2):
+        p = Dirichlet(floor=floor).fit_each([x[None], np.tile(x, (4, 1))])
+        total = p.concentration.sum(axis=1)
+        assert_allclose(total, 1 / floor, rtol=2 * floor)
+        assert_allclose(p.concentration / total[:, None], [x, x], atol=2 * floor)
+    b = Beta().fit_each([[0.2], [0.9]])
+    assert_allclose(b.a + b.b, 500, rtol=0.01)
+    assert_allclose(b.a / (b.a + b.b), [[0.2], [0.9]], atol=2e-3)
+    for degenerate in (Dirichlet(floor=0).fit_each([x]).concentration, Beta(floor=0).fit_each([[0.2]]).a):
+        assert np.all(np.isfinite(degenerate))
+        assert np.all(degenerate > 0)
+
+
+def test_zeros_ones_and_sums():
+    x = np.array([[0.0, 0.4, 0.6], [0.2, 0.3, 0.5]])
+    with pytest.raises(ValueError, match=r"row 0 holds 0 in column 0, .* give the estimator smallest=1e-3"):
+        Dirichlet().fit_each(x)
+    raised = np.maximum(x, 0.01)
+    raised /= raised.sum(axis=1, keepdims=True)
+    found = Dirichlet(smallest=0.01).fit(x).model_.concentration
+    assert_allclose(found, Dirichlet().fit(raised).model_.concentration)
+    assert_allclose(Dirichlet(smallest=0.01, normalize=True).fit(7 * x).model_.concentration, found)
+    assert_allclose(Dirichlet(smallest=0.01).fit_each([x]).concentration, found)
+    with pytest.raises(ValueError, match=r"row 0 sums to 7, and the data of Dirichlet sum to 1: .* normalize=True"):
+        Dirichlet().fit(7 * x)
+    with pytest.raises(ValueError, match="row 0 sums to 7"):
+        Dirichlet(smallest=0.01).fit(7 * x)
+    with pytest.raises(ValueError, match="row 1 holds zeros only, which have no proportions"):
+        Dirichlet(normalize=True).fit([[1.0, 2.0], [0.0, 0.0]])
+    even = Dirichlet(normalize=True, smallest=0.1).fit_each([[1.0, 2.0], [0.0, 0.0]]).concentration[1]
+    assert_allclose(even[0], even[1])
+    y = np.array([[0.0, 1.0], [0.5, 0.25]])
+    with pytest.raises(ValueError, match=r"row 0 holds 0.0 in column 0, .* smallest=1e-3"):
+        Beta().fit(y)
+    assert_allclose(
+        Beta(whole=100, smallest=0.01).fit([100 * y, y]).model_.a, Beta(smallest=0.01).fit([y, y / 100]).model_.a
+    )
+    assert_allclose(Beta(smallest=0.01).fit(y).model_.a, Beta().fit(np.clip(y, 0.01, 0.99)).model_.a)
+
+
+def test_missing_fractions_are_marginalised():
+    p = Betas([[1.0, 4.0], [2.0, 0.5]], [[1.0, 2.0], [2.0, 1.0]])
+    x = np.array([[0.3, np.nan], [np.nan, np.nan], [0.1, 0.6]])
+    assert_allclose(p.log_prob(x)[:, 0], Betas(p.a[:, :1], p.b[:, :1]).log_prob([[0.3]])[:, 0])
+    assert_array_equal(p.log_prob(x)[:, 1], 0)
+    assert_array_equal(p.fisher_scores(x)[:, 1], 0)
+    assert_allclose(Beta().fit_each([x]).a[0, 1], Beta().fit_each([[0.6]]).a[0, 0])
+    with pytest.raises(ValueError, match=r"row 0 has a coordinate that was not observed \(NaN\)"):
+        Dirichlet().fit_each([[0.5, np.nan]])
+    with pytest.raises(ValueError, match=r"\(point 0\) has a coordinate that was not observed \(NaN\)"):
+        Dirichlet().fit_each([np.array([[0.5, np.nan]])])
+
+
+def test_small_concentrations_draw_points_inside():
+    x = Dirichlets([[1e-3, 1e-3, 1e-3]]).sample(1000, random_state=0)
+    assert np.all(x > 0)
+    assert_allclose(x.sum(axis=-1), 1)
+    y = Betas([[1e-3]], [[1e-3]]).sample(1000, random_state=0)
+    assert np.all((y > 0) & (y < 1))
+    assert abs(y.mean() - 0.5) < 0.1
+
+
+def test_in_kernels_mixtures_and_hmms():
+    rng = np.random.default_rng(0)
+    sets = [rng.dirichlet(a, size=30) for a in ([2.0, 3.0, 4.0], [2.0, 3.0, 3.5], [4.0, 1.0, 1.0])]
+    fractions = [rows[:, :2] for rows in sets]
+    for model, data in ((Dirichlet(), sets), (Beta(), fractions)):
+        for kernel in (
+            mc.ProbabilityProduct(model),
+            mc.JensenShannon(model),
+            mc.Fisher(model),
+            mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
+            mc.ProbabilityProduct(mc.HMM(2, model), length=3),
+        ):
+            K = kernel.fit(data)(data)
+            assert np.all(np.isfinite(K))
+            assert_allclose(np.diagonal(K), 1, rtol=1e-9)
+            if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
+                assert K[0, 1] > K[0, 2]
+        with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`"):
+            mc.MeanMap(model, gamma=1.0).fit(data)(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Dirichlets([[1.0, 0.0]]), r"concentration at index \(0, 1\) is 0.0: it must be positive"),
+        (lambda: Dirichlets([[1.0]]), r"concentration has shape \(1, 1\): its last axis must hold k >= 2 proportions"),
+        (lambda: Betas([[1.0]], [[-1.0]]), r"b at index \(0, 0\) is -1.0: it must be positive"),
+        (lambda: Betas([[1.0, 2.0]], [[1.0]]), r"a has shape \(1, 2\) and b \(1, 1\): give two arrays of one shape"),
+        (lambda: Betas(1.0, 1.0), r"a has shape \(\): its last axis"),
+        (lambda: Dirichlet(normalize="l1").fit([[0.5, 0.5]]), "normalize = 'l1': give True or False"),
+        (lambda: Dirichlet(smallest=-1).fit([[0.5, 0.5]]), "smallest = -1: give a positive number"),
+        (lambda: Beta(smallest=0.5).fit([[0.5]]), "smallest = 0.5: give a number below 0.5"),
+        (lambda: Dirichlet().fit([[1.0]]), r"2 or more, and these have 1 feature\(s\)"),
+        (lambda: Dirichlet().fit([[1.5, -0.5]]), "Negative values in data passed to Dirichlet: row 0 holds -0.5"),
+        (lambda: Beta().fit([[-0.5]]), "Negative values in data passed to Beta: row 0 holds -0.5 in column 0"),
+        (lambda: Beta().fit([[1.5]]), r"row 0 holds 1.5 .*: give the estimator whole=100, say, for percentages"),
+        (lambda: Beta(whole=0).fit([[0.5]]), "whole = 0: give a positive number"),
+        (lambda: Dirichlets([[1.0, 1.0]]).log_prob([[0.5, 0.6]]), "row 0 sums to 1.1, and the data of Dirichlets"),
+        (lambda: Dirichlets([[1.0, 1.0]]).log_prob([[0.5]]), r"points have shape \(1, 1\): give \(T, 2\)"),
+        (lambda: Betas([[1.0]], [[1.0]]).log_prob([[1.0]]), "row 0 holds 1.0 in column 0, and the data of Betas"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,160 @@
+"""Geometrics and Geometric against sums over all counts."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import mercer as mc
+from family_contract import EstimatorContract, FamilyContract
+from mercer._array import namespace
+from mercer.families.geometric import Geometric, Geometrics
+
+
+class TestGeometrics(FamilyContract):
+    sharp = (60.0, 0.0, 1e-12)
+
+    def members(self, seed=0, shape=(3,)):
+        return Geometrics(np.random.default_rng(seed).uniform(0.4, 0.95, size=(*shape, 2)))
+
+    def nodes(self):
+        count = np.arange(120.0)  # of 0.6^(0.3 x) the rest is below 1e-15 of what enters a product twice
+        x = np.stack(np.meshgrid(count, count, indexing="ij"), axis=-1).reshape(-1, 2)
+        return x, np.ones(len(x))
+
+    def expected_base_kernel(self, p, q, gamma):
+        count = np.arange(120.0)
+        k = np.exp(-gamma * (count[:, None] - count) ** 2)
+        value = 1.0
+        for i in range(2):
+            a, b = (r.probability[:, i : i + 1] * (1 - r.probability[:, i : i + 1]) ** count for r in (p, q))
+            value = value * (a @ k @ b.T)
+        return value
+
+    def parameters(self, p):
+        return np.log1p(-p.probability)
+
+    def build(self, theta):
+        return Geometrics(-namespace(theta).expm1(theta))
+
+    def edge(self):
+        return Geometrics([[1.0, 0.5], [0.6, 1.0], [1.0, 1.0], [0.7, 0.4]])
+
+
+class TestGeometric(EstimatorContract):
+    def estimator(self, **parameters):
+        return Geometric(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.geometric(0.3, size=(n, 2)) - 1.0 for n in (1, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 2))
+
+    def totals(self, datum):
+        return datum.sum(axis=0), len(datum)
+
+
+def test_against_scipy_which_counts_from_one():
+    p, x = Geometrics([[0.7], [0.01]]), np.arange(50.0)[:, None]
+    assert_allclose(p.log_prob(x), stats.geom.logpmf(x[:, 0] + 1, p.probability), rtol=1e-12)
+    assert p.sample(1000, random_state=0).min() == 0
+
+
+@pytest.mark.parametrize("gamma", [1e-4, 0.05, 1.0, 30.0])
+def test_mean_map_of_all_probabilities(gamma):
+    chance = np.array([[1.0], [1 - 1e-12], [0.7], [0.2], [0.01]])
+    p, n = Geometrics(chance), np.arange(4000.0)
+    found = np.exp(p.log_mean_map(p, gamma=gamma))
+    mass = chance * (1 - chance) ** n
+    k = np.exp(-gamma * (n[:, None] - n) ** 2)
+    assert_allclose(found, mass @ k @ mass.T, rtol=1e-10)
+    assert_array_equal(np.exp(p[1:3].log_mean_map(p[1:3], gamma=gamma)), found[1:3, 1:3])  # whatever stands beside
+
+
+def test_mean_map_that_is_too_wide():
+    with pytest.raises(
+        ValueError, match=r"gamma = 1e-08 with a probability of 0.0001 asks for 66\d+ of them, more than"
+    ):
+        Geometrics([[1e-4]]).log_mean_map(Geometrics([[0.5]]), gamma=1e-8)
+    assert np.isfinite(Geometrics([[0.5]]).log_mean_map(Geometrics([[0.5]]), gamma=1e-8)).all()
+
+
+def test_extreme_probabilities():
+    """Large means, and means near zero, keep their digits."""
+    mpmath = pytest.importorskip("mpmath")
+    means = [0.0, 1e-12, 0.3, 5.0, 1e8, 1.3e8]
+    p = Geometrics(1 / (1 + np.array(means)[:, None]))
+    with mpmath.workdps(60):
+        exact = [1 / mpmath.mpf(float(v)) - 1 for v in p.probability[:, 0]]
+
+        def dual(m):
+            return m * mpmath.log(m) - (1 + m) * mpmath.log(1 + m) if m > 0 else mpmath.mpf(0)
+
+        for (i, a), (j, b) in itertools.product(enumerate(exact), repeat=2):
+            psi = (dual(a) + dual(b)) / 2 - dual((a + b) / 2)
+            assert_allclose(p.dual_divergence(p)[i, j], float(psi), rtol=1e-9, atol=1e-15)
+            for rho in (0.5, 2.0):
+                p1, p2 = 1 / (1 + a), 1 / (1 + b)
+                k = rho * mpmath.log(p1 * p2) - mpmath.log(1 - ((1 - p1) * (1 - p2)) ** rho)
+                assert_allclose(p.log_product(p, rho)[i, j], float(k), rtol=1e-11, atol=1e-12)
+    assert np.all(np.diagonal(p.dual_divergence(p)) == 0)
+
+
+def test_missing_counts_are_marginalised():
+    p = Geometrics([[0.5, 0.2], [0.25, 1.0]])
+    x = np.array([[2.0, np.nan], [np.nan, np.nan], [1.0, 3.0]])
+    assert_allclose(p.log_prob(x)[:, 0], Geometrics(p.probability[:, :1]).log_prob([[2.0]])[:, 0])
+    assert_array_equal(p.log_prob(x)[:, 1], 0)
+    assert_array_equal(p.log_prob(x)[1, 2], -np.inf)
+    assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
+    assert_allclose(Geometric().fit_each([x]).probability, [[1 / 2.5, 1 / 4]])
+
+
+def test_in_kernels_mixtures_and_hmms():
+    rng = np.random.default_rng(0)
+    sets = [rng.geometric(s, size=(30, 1)) - 1.0 for s in (0.6, 0.55, 0.1)]
+    model = Geometric()
+    for kernel in (
+        mc.ProbabilityProduct(model),
+        mc.MeanMap(model, gamma=0.1),
+        mc.JensenShannon(model),
+        mc.Fisher(model),
+        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
+        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
+    ):
+        K = kernel.fit(sets)(sets)
+        assert np.all(np.isfinite(K))
+        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
+        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
+            assert K[0, 1] > K[0, 2]
+
+
+@pytest.mark.parametrize(
+    ("probability", "message"),
+    [
+        ([[1.0, 0.0]], r"probability at index \(0, 1\) is 0.0: it must lie above 0, and at most at 1"),
+        ([[1.5]], "is 1.5: it must lie above 0"),
+        ([[np.nan]], "is nan: it must lie above 0"),
+        (0.5, r"probability has shape \(\): its last axis"),
+        (np.zeros((2, 0)), r"probability has shape \(2, 0\): its last axis"),
+    ],
+)
+def test_bad_probabilities(probability, message):
+    with pytest.raises(ValueError, match=message):
+        Geometrics(probability)
+
+
+def test_bad_data():
+    p = Geometrics([[0.5, 0.2]])
+    with pytest.raises(ValueError, match="differ in dimension"):
+        p.log_product(Geometrics([[1.0]]))
+    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+        p.log_prob(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Geometrics: document 1 has the count -1"):
+        p.log_prob([[0, 0], [1, -1]])
+    with pytest.raises(ValueError, match="Negative values in data passed to Geometric: document 1 has the count -3"):
+        Geometric().fit_each([[1, 2], [0, -3]])
