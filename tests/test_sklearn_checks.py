@@ -30,6 +30,7 @@ MATRIX_ESTIMATORS = [
     mc.Heat(mc.Multinomial(prior="pooled")),
     mc.SymmetricKL(mc.Gaussian("diagonal")),
     mc.TOP(mc.Gaussian("diagonal")),
+    mc.LatentMeanMap(mc.Mixture(mc.Gaussian("diagonal"))),
     mc.Linear(zero="zero"),
     mc.RBF(),
     mc.RBF() + mc.Linear(zero="zero"),

@@ -9,10 +9,12 @@ from mercer.kernels.fisher import Fisher
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
 from mercer.kernels.landmarks import Landmarks
+from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihood import LikelihoodRatio
 from mercer.kernels.mapped import Centered, EmpiricalMap, Repaired
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanmap import MeanMap
+from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.product import ProbabilityProduct
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.spectrum import Spectrum
@@ -35,12 +37,14 @@ __all__ = [
     "JensenShannon",
     "Kernel",
     "Landmarks",
+    "LatentMeanMap",
     "LikelihoodRatio",
     "Linear",
     "Marginalization",
     "MeanMap",
     "Multiplied",
     "Normalized",
+    "PosteriorCounts",
     "ProbabilityProduct",
     "Repaired",
     "Residualized",

@@ -1,0 +1,62 @@
+"""Latent mean maps and posterior counts: features linear in the number of sequences, beside Fisher scores.
+
+Run: python benchmarks/bench_latent.py            (`--quick` takes a tenth of the sequences)
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from _measure import best, peak_bytes
+
+import mercer as mc
+
+
+def strings_and_model(count: int, length: int = 200, n: int = 5) -> tuple[mc.Sequences, mc.HMMs]:
+    rng = np.random.default_rng(0)
+    emission = mc.Categoricals(rng.dirichlet(np.ones(4), size=(1, n)), alphabet="dna")
+    model = mc.HMMs(rng.dirichlet(np.ones(n), size=1), rng.dirichlet(np.ones(n), size=(1, n)), emission)
+    return mc.Sequences.from_codes(rng.integers(0, 4, size=(count, length)), "dna"), model
+
+
+def main(scale: int = 10) -> None:
+    X, model = strings_and_model(2000 * scale)
+    kernels = {
+        "Fisher": mc.Fisher(model),
+        "LatentMeanMap": mc.LatentMeanMap(model),
+        "PosteriorCounts, order 1": mc.PosteriorCounts(model),
+        "PosteriorCounts, order 2": mc.PosteriorCounts(model, order=2),
+    }
+    print("features of DNA strings of length 200, 5 states, one thread: seconds, and microseconds a string")
+    with mc.config(n_jobs=1, memo_bytes=0):
+        for name, kernel in kernels.items():
+            print(f"  {name}, {kernel.features(X[:1]).shape[1]} columns")
+            for n in (200 * scale, 500 * scale, 1000 * scale, 2000 * scale):
+                seconds = best(lambda kernel=kernel, n=n: kernel.features(X[:n]))
+                print(f"    {n:7,} strings: {seconds:8.4f} s, {seconds / n * 1e6:6.2f} us")
+    rng = np.random.default_rng(1)
+    emission = mc.Gaussians(rng.normal(size=(1, 5, 3)), np.ones((1, 5, 3)))
+    hmm = mc.HMMs(np.full((1, 5), 0.2), rng.dirichlet(np.ones(5), size=(1, 5)), emission)
+    count, length = 10 * scale, 500
+    series = [rng.normal(size=(length, 3)) for _ in range(count)]
+    pairs = count * (count + 1) / 2 * length**2
+    exact, random = mc.LatentMeanMap(hmm, gamma=0.3), mc.LatentMeanMap(hmm, gamma=0.3, n_components=200)
+    print(f"{count} series of {length} points in 3 dimensions, 5 states, one thread")
+    with mc.config(n_jobs=1, memo_bytes=0):
+        exact(series[:2])
+        start = time.perf_counter()
+        K = exact(series)
+        seconds = time.perf_counter() - start
+        print(f"  exact: {seconds:.2f} s, {seconds / pairs * 1e9:.2f} ns a pair of points")
+        print(f"  exact, memory: {peak_bytes(lambda: exact(series)) / 2**20:.1f} MiB; a table of a pair is 1.9 MiB")
+        seconds = best(lambda: random(series), repeat=2)
+        error = np.abs(random(series) - K).max()
+        print(f"  200 random frequencies: {seconds:.2f} s, largest error {error:.1e}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sequences")
+    main(1 if parser.parse_args().quick else 10)
