@@ -317,6 +317,10 @@ def test_verdict():
         (Aligned([mc.RBF()]), np.arange(39), r"40 objects, and y of shape \(39,\)"),
         (Aligned([mc.RBF()]), np.full(40, np.nan), "y contains NaN"),
         (Aligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"classes of shape \(40, 2\)"),
+        (Aligned([mc.RBF()]), np.arange(40) * 1j, "y is of type complex128: give classes"),
+        (Aligned([mc.RBF()]), np.arange(40).astype("m8[s]"), r"y is of type timedelta64\[s\]: give classes"),
+        (Aligned([mc.RBF()]), [None, *"a" * 39], r"y\[0\] is None: give a class or a number"),
+        (Aligned([mc.RBF()]), np.array([1, *"a" * 39], dtype=object), "classes that cannot be sorted .* strings"),
         (Aligned([mc.RBF()], target="both"), np.arange(40), "target = 'both': give 'classes'"),
         (Aligned([]), np.arange(40), r"kernels = \[\]: give a list of kernels"),
         (Aligned(mc.RBF()), np.arange(40), r"kernels = RBF\(\): give a list of kernels"),
@@ -325,6 +329,31 @@ def test_verdict():
 def test_messages(kernel, y, message):
     with pytest.raises(ValueError, match=message):
         kernel.fit(np.random.default_rng(0).normal(size=(40, 2)), y)
+
+
+def test_a_column_is_a_target():
+    X, c, y = example()
+    for target in (c, y, c.astype(str)):
+        flat, column = (Aligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, t) for t in (target, target[:, None]))
+        np.testing.assert_array_equal(flat.weights_, column.weights_)
+
+
+def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
+    X, c, _ = example()
+    for other, y in ((X[:9], np.zeros(9)), (np.ones((9, 3)), c[:9]), ([["a"]], [0])):
+        kernel = Aligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
+        with pytest.raises(ValueError, match=r"y is the same|no kernel is aligned|could not convert"):
+            kernel.fit(other, y)
+        for ask, data in ((kernel.transform, (X,)), (kernel, (X,)), (kernel.as_sum, ())):
+            with pytest.raises(NotFittedError):
+                ask(*data)
+
+
+@pytest.mark.parametrize("kernels", [[], mc.RBF(), ["rbf"]])
+def test_questions_before_the_message(kernels):
+    assert Aligned(kernels).__sklearn_tags__().target_tags.required
+    with pytest.raises((TypeError, ValueError), match=r"give a list of kernels|give a kernel"):
+        Aligned(kernels).psd  # noqa: B018
 
 
 def test_a_part_that_is_no_kernel():

@@ -650,6 +650,8 @@ def test_one_model_per_class():
         np.testing.assert_allclose(k.features(X)[:, 4 * c : 4 * c + 4], alone.features(X), rtol=1e-10, atol=1e-12)
     with pytest.raises(ValueError, match=r"Fisher\(by_class=True\) requires y to be passed.* call fit\(X, y\)"):
         clone(k).fit(X)
+    with pytest.raises(ValueError, match="class 2: there is nothing to fit"):
+        mc.Fisher(MarkovChain(order=1, prior=None), by_class=True).fit(["abab", "", "ab"], np.array([1, 2, 3]))
     with pytest.raises(ValueError, match="24 data, 23 classes of them"):
         clone(k).fit(X, y[1:])
     with pytest.raises(TypeError, match="by_class=True fits one model to every class, and model is a fitted batch"):

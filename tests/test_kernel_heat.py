@@ -132,6 +132,13 @@ def test_laws_without_a_common_outcome():
     np.testing.assert_allclose(Heat(t=2.0).log(p), -((np.pi / 2) ** 2) / 2 * (1 - np.eye(3)), rtol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_short_times_tell_all_laws_apart(dtype):
+    p = np.array([[0.5, 0.5], [0.1, 0.9], [0.5, 0.5]], dtype=dtype)
+    K = Heat(t=1e-30)(mc.Multinomials(p, trials=1000))
+    np.testing.assert_array_equal(K, p[:, :1] == p[:, 0])
+
+
 def test_single_precision():
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=8)
     K = Heat()(mc.Multinomials(p.astype(np.float32)))
@@ -174,7 +181,7 @@ def test_in_a_pipeline():
 
 def test_bad_input():
     p = mc.Multinomials([[0.5, 0.5]])
-    for t in (0, -1.0, np.nan, "x", None):
+    for t in (0, -1.0, np.nan, "x", None, 1e-310):
         with pytest.raises(ValueError, match=r"t = .*: give a positive number"):
             Heat(t=t)(p)
     with pytest.raises(TypeError, match="probabilities of outcomes, which Gaussians do not have: use Multinomials"):

@@ -345,10 +345,48 @@ def test_explicit_features_may_be_too_many(monkeypatch):
     X, y = three_classes()
     k = TOP(mc.MarkovChain(order=1)).fit(X, y)
     monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
+    monkeypatch.setattr(_tangents.Rows, "dense", lambda self: pytest.fail("made dense before it was counted"))
     with pytest.raises(ValueError, match="the explicit features of 30 data under 3 classes are 1080 numbers"):
         k.features(X)
+    monkeypatch.undo()
+    monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
     assert k.features(X[:29]).shape == (29, 39)
     assert k(X).shape == (30, 30)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.Mixture(n_components=2, tol=1e-2),
+        mc.Mixture(n_components=2, tol=1e-2, prior=None),
+        mc.HMM(2, n_iter=3, tol=1.0),
+        mc.Gaussian(prior="pooled"),
+    ],
+)
+def test_log_odds_are_those_of_the_likelihood_ratio(model):
+    """The models are those that `fit` finds: a pooled prior is not shrunk to itself."""
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(rng.choice([0, 3], (9, 1)) * (i % 2), 1.0) for i in range(16)], np.arange(16) % 2
+    expected = mc.LikelihoodRatio(model).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(TOP(model).fit(X, y).log_odds(X)[:, 0], expected, rtol=1e-9)
+
+
+def test_a_search_fits_the_models_once(monkeypatch):
+    X, y = three_classes(seed=77)
+    fits = []
+    fit = mc.HMM.fit
+    monkeypatch.setattr(mc.HMM, "fit", lambda self, X, y=None: fits.append(len(X)) or fit(self, X, y))
+    model = mc.HMM(2, n_iter=3, tol=1.0)
+    for kernel in (TOP(model), TOP(model, "diagonal"), mc.Fisher(model, by_class=True)):
+        kernel.fit(X, y)
+    assert fits == [10, 10, 10]
+
+
+def test_names_of_given_models():
+    p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
+    assert list(TOP(p).get_score_names()) == list(TOP(p).fit([[0.0]]).get_score_names())
+    with pytest.raises(NotFittedError):
+        TOP(mc.Gaussian()).get_score_names()
 
 
 def test_bad_input():
@@ -359,12 +397,21 @@ def test_bad_input():
         TOP(chain).fit(X)
     with pytest.raises(ValueError, match="30 data, 29 classes of them"):
         TOP(chain).fit(X, y[1:])
-    with pytest.raises(ValueError, match=r"all data are of 1 class, .*'fair'.*: TOP needs two classes or more"):
+    with pytest.raises(ValueError, match=r"all data are of 1 class, 'fair': TOP needs two classes or more"):
         TOP(chain).fit(X[:10], y[:10])
     with pytest.raises(ValueError, match=r"have shape \(1,\): give a batch of shape \(C,\)"):
         TOP(p[:1])([[0.0]])
-    with pytest.raises(TypeError, match="TOP needs one model for all data"):
-        TOP(None).fit([[0.0]], [0])
+    with pytest.raises(TypeError, match=r"TOP needs one model per class, .* or a fitted batch of shape \(C,\)"):
+        TOP().fit([[0.0]], [0])
+    for strange, message in [
+        (np.arange(30) * 1j, "y is of type complex128: give classes"),
+        (np.arange(30).astype("M8[D]"), r"y is of type datetime64\[D\]: give classes"),
+        ([*y[:7], None, *y[8:]], r"y\[7\] is None: give a class"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            TOP(chain).fit(X, strange)
+    with pytest.raises(ValueError, match="class 'quick': there is nothing to fit"):
+        TOP(mc.MarkovChain(order=1, end=False, prior=None)).fit(["abab", "", "ab"], ["fair", "quick", "slow"])
     with pytest.raises(NotFittedError, match="because it learns one model per class"):
         TOP(chain)(X)
     for name, value, message in [

@@ -167,9 +167,8 @@ def test_kmeans_plus_plus_draws_by_squared_distances():
     pairs = np.zeros((4, 4))
     for seed in range(1000):
         draw = Draw(seed, [bytes([i]) for i in range(4)])
-        (a, b), columns = far_apart(kernel, kernel.train_, np.arange(4), 2, draw)
+        a, b = far_apart(kernel, kernel.train_, np.arange(4), 2, draw)
         pairs[a, b] += 1
-        np.testing.assert_allclose(columns, X @ X[[a, b]].T)
     squared = (X - X.T) ** 2
     expected = 1000 / 4 * squared / squared.sum(axis=1, keepdims=True)
     assert np.abs(pairs - expected).max() < 5 * np.sqrt(expected.max())
@@ -178,9 +177,54 @@ def test_kmeans_plus_plus_draws_by_squared_distances():
 def test_equal_objects_are_chosen_once():
     X = np.repeat(points(6), 10, axis=0)
     for method in METHODS:
-        found = Landmarks(mc.RBF(gamma=0.3), 20, method, held_out=5).fit(X)
-        assert len(np.unique(X[found.indices_], axis=0)) == len(found.indices_) <= 6
-        assert found.error_ == pytest.approx(0, abs=1e-9)
+        for seed in range(20):  # however many are held out, one of every kind is left
+            found = Landmarks(mc.RBF(gamma=0.3), 20, method, random_state=seed).fit(X)
+            assert len(np.unique(X[found.indices_], axis=0)) == len(found.indices_) == 6
+            assert found.error_ == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_equal_objects(method):
+    strings = Landmarks(mc.ProbabilityProduct(mc.Categorical()), method=method).fit(["ab", "ba", "aa", "bb"] * 50)
+    assert len(strings.indices_) == 3  # "ab" and "ba" have the same frequencies
+    numbers = Landmarks(mc.RBF(), method=method).fit(np.repeat(np.arange(5.0), 40)[:, None])
+    assert len(numbers.indices_) == 5
+    assert len(Landmarks(mc.RBF(), 3, method).fit(np.repeat(np.arange(5.0), 40)[:, None]).indices_) == 3
+
+
+def repeated(seed):
+    """30 kinds of objects, from 1 to 60 of each."""
+    return np.repeat(points(30, seed), np.linspace(1, 60, 30).astype(int), axis=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_of_equal_objects_is_that_of_the_data(method):
+    claimed, spread, truth = [], [], []
+    for seed in range(60):
+        X = repeated(seed)
+        with mc.config(memo_bytes=0):
+            found = Landmarks(mc.RBF(gamma=0.3), 8, method, held_out=60, random_state=seed).fit(X)
+        claimed.append(found.error_)
+        spread.append(found.error_spread_)
+        truth.append(1 - np.mean(np.sum(found.transform(X) ** 2, axis=1)))
+    difference = np.array(claimed) - truth
+    assert abs(difference.mean()) < 4 * difference.std(ddof=1) / np.sqrt(60)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(spread))), difference.std(ddof=1), rtol=0.3)
+
+
+def test_who_is_held_out_is_drawn_one_by_one():
+    X = np.repeat(np.arange(4), [1, 2, 3, 6])
+    counts = np.zeros(12)
+    for seed in range(600):
+        held = Draw(seed, [bytes([x]) for x in X]).beside(1)[:3]
+        assert len({*held}) == 3
+        counts[held] += 1
+    # Binomial with probability 1/4: five standard deviations are 53.
+    assert np.abs(counts - 150).max() < 53
+    for m in range(1, 5):
+        all_but = Draw(0, [bytes([x]) for x in X]).beside(m)
+        left = np.setdiff1d(np.arange(12), all_but)
+        assert len(left) == len({*X[left]}) == m
 
 
 def test_clusters_are_all_visited():
@@ -195,10 +239,18 @@ def test_kmeans_plus_plus_evaluates_columns_alone(monkeypatch):
     with mc.config(memo_bytes=0):
         _engine._runs.clear()
         Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit_transform(X)
-        assert sorted(run.shape for run in mc.gram.runs()) == [(7, 7), *[(50, 1)] * 7]
+        assert sorted(run.shape for run in mc.gram.runs()) == [(7, 7), *[(50, 1)] * 7, (50, 7)]
         _engine._runs.clear()
         Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit(X)  # chosen before
         assert [run.shape for run in mc.gram.runs()] == [(7, 7)]
+
+
+def test_features_do_not_depend_on_what_is_remembered(monkeypatch):
+    monkeypatch.setattr(module, "_choices", module.ByteCache())
+    X = points(50, seed=33)
+    with mc.config(memo_bytes=0):
+        first, again = (Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++").fit_transform(X) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
 
 
 def test_the_memo_serves_a_search():
@@ -356,6 +408,7 @@ def test_negative_eigenvalues_are_clipped_with_a_sentence():
         ({"explicit": "no"}, "explicit = 'no': give True, False"),
         ({"ridge": -1.0}, "ridge = -1.0: give a fraction"),
         ({"tolerance": np.nan}, "tolerance = nan: give a fraction"),
+        ({"tolerance": 1.0}, "tolerance = 1.0: give a fraction of the largest eigenvalue, below 1"),
         ({"held_out": -1}, "held_out = -1: give a number of objects"),
         ({"random_state": "x"}, "random_state = 'x': give a whole number"),
         ({"kernel__gamma": -1.0}, "gamma"),
@@ -371,6 +424,8 @@ def test_more_messages():
         Landmarks("rbf").fit(points())
     with pytest.raises(NotFittedError):
         Landmarks(mc.RBF()).transform(points())
+    with pytest.raises(TypeError, match="sample_weight"):
+        Landmarks(mc.RBF()).fit_transform(points(), sample_weight=np.ones(80))
     with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
         Landmarks(mc.RBF()).fit(points()[:0])
     with pytest.raises(ValueError, match=r"the 3 landmarks has no positive eigenvalue .* normalise the kernel"):

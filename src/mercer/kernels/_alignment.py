@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 from sklearn.utils.validation import check_array
 
 from mercer._array import Floats, safe_log, to_numpy
+from mercer.kernels._classes import check_kind
 
 NOTHING = 1e-12
 """What is left of a matrix, a target or a weight below this fraction of it is rounding."""
@@ -64,7 +65,10 @@ def centred_target(y: Any, kind: str, n: int) -> Floats:
             "that the kernel is for"
         )
     y = np.asarray(y) if isinstance(y, list | tuple) or hasattr(y, "iloc") else np.asarray(to_numpy(y))
-    if len(y.shape) not in (1, 2) or len(y) != n:
+    check_kind(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.ravel()
+    if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {n} objects, and y of shape {y.shape}; give "
             "a class or a number for each"
@@ -73,11 +77,14 @@ def centred_target(y: Any, kind: str, n: int) -> Floats:
         values = check_array(y, ensure_2d=False, dtype=float, input_name="y").reshape(n, -1)
         values = values / (np.abs(values).max(axis=0) + (values == 0).all(axis=0))
     else:
-        if y.ndim == 2 and y.shape[1] > 1:
+        if y.ndim == 2:
             raise ValueError(f"classes of shape {y.shape}: give one class for every object, or target='numbers'")
         if y.dtype.kind == "f":
             check_array(y, ensure_2d=False, dtype=float, input_name="y")
-        classes, member = np.unique(y.ravel(), return_inverse=True)
+        try:
+            classes, member = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise ValueError(f"y holds classes that cannot be sorted ({error}): make all of them strings") from None
         values = np.eye(len(classes))[member]
     centred = values - values.mean(axis=0)
     if np.linalg.norm(centred) <= NOTHING * np.linalg.norm(values):

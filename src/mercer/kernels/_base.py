@@ -27,6 +27,10 @@ from mercer.kernels._data import arrived, check_libraries, hashable, joined, len
 Floats = np.ndarray[Any, Any]
 
 
+class NoFeatures(TypeError):
+    """A kernel has no finite explicit features."""
+
+
 class Prepared:
     """An operand and the self-kernels that normalise it: what the engine slices into tiles."""
 
@@ -253,7 +257,7 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def _features(self, a: Any) -> Array:
         """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""
-        raise TypeError(
+        raise NoFeatures(
             f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or "
             f"EmpiricalMap({type(self).__name__}(...))"
         )

@@ -1,14 +1,16 @@
-"""What is learned from classes: which they are, who belongs to which, and the alphabet that all of them share."""
+"""What is learned from classes: which they are, who belongs to which, a model and a probability for each."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats
+from mercer.families._csr import CSRRows
 from mercer.families._estimator import Context
 from mercer.kernels._data import len_of
 
@@ -17,6 +19,7 @@ def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
     """Return the classes, and for every class the places of its data."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None: call fit(X, y) with the classes")
+    check_kind(np.asarray(y))
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != len_of(X):
@@ -28,7 +31,59 @@ def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
     return classes, [np.flatnonzero(member == c) for c in range(len(classes))]
 
 
+def check_kind(y: Floats) -> None:
+    """Raise where a target holds what is neither a class nor a number."""
+    if y.dtype.kind in "cmM":
+        raise ValueError(f"y is of type {y.dtype}: give classes, such as strings or whole numbers, or real numbers")
+    missing = [i for i, value in enumerate(y.ravel().tolist()) if value is None] if y.dtype == object else []
+    if missing:
+        raise ValueError(f"y[{missing[0]}] is None: give a class or a number for every object, or leave it out")
+
+
 def shared_alphabet(X: Any) -> Context | None:
     """Return a context of the alphabet that was found in all data, so that every class knows it."""
     alphabet = getattr(X, "alphabet", None)
     return None if alphabet is None else Context(len(alphabet), alphabet)
+
+
+def learn_models(kernel: Any, X: Any, members: list[Floats]) -> None:
+    """Fit the model of a kernel to every one of its ``classes_``, as the model's own ``fit`` does."""
+    kernel.model._check_parameters()
+    kernel.__dict__.pop("context_", None)
+    context = shared_alphabet(X)
+    if context is not None:
+        kernel.context_ = context
+    models = []
+    for label, places in zip(kernel.classes_.tolist(), members, strict=True):
+        try:
+            models.append(_fitted(clone(kernel.model), X[places], context))
+        except ValueError as error:
+            raise ValueError(f"class {label!r}: {error}") from None
+    kernel.model_ = type(models[0]).concat(models)
+
+
+def _fitted(model: Any, X: Any, context: Context | None) -> Any:
+    """Return the model of the data of one class; a search finds it in the cache of fits."""
+    return model._once("class", model, X, lambda: model.fit(plain(X)).model_, context)
+
+
+def plain(X: Any) -> Any:
+    """Return accepted data as a model's own ``fit`` takes them."""
+    return X.to_scipy() if isinstance(X, CSRRows) else X
+
+
+def class_priors(priors: Any, counts: Floats) -> Floats:
+    """Return probabilities of classes: their shares of the data, of which there are ``counts``, equal, or given."""
+    if priors is None or isinstance(priors, str):
+        counts = np.ones(len(counts)) if priors == "uniform" else counts
+        return np.asarray(counts / counts.sum())
+    try:
+        found = np.asarray(priors, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"priors = {priors!r}: give a list of {len(counts)} probabilities, in the order of classes_, 'empirical' "
+            "or 'uniform'"
+        ) from None
+    if found.shape != counts.shape or not np.all(found >= 0) or not abs(found.sum() - 1) < 1e-6:
+        raise ValueError(f"priors = {priors!r}: give {len(counts)} probabilities that sum to one")
+    return found

@@ -59,13 +59,13 @@ class Tangents:
     def dense(self) -> Floats:
         """Return the features, ``(N, V + V C P)``: log odds, and the gradient of each in the models one by one."""
         n, v, _ = self.coefficients.shape
-        rows = [part.dense() for part in self.scores]
-        size = n * v * sum(part.shape[1] for part in rows)
+        size = n * v * sum(part.width if isinstance(part, Rows) else len(part.expected) for part in self.scores)
         if size > DENSE:
             raise ValueError(
-                f"the explicit features of {n} data under {len(rows)} classes are {size} numbers: ask for fewer data "
-                "at once, or use the Gram matrix, which does not need them"
+                f"the explicit features of {n} data under {len(self.scores)} classes are {size} numbers: ask for fewer "
+                "data at once, or use the Gram matrix, which does not need them"
             )
+        rows = [part.dense() for part in self.scores]
         gradients = [self.coefficients[:, c, k, None] * rows[k] for c in range(v) for k in range(len(rows))]
         return np.concatenate([self.odds, *gradients], axis=1)
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer.kernels._base import NoFeatures
 from mercer.kernels._operands import Rows
 
 ROWS, LANES = 4, 8
@@ -68,7 +69,7 @@ class WeightedPoints:
 
     def dense(self) -> Floats:
         """Raise: the base kernel of vectors has no finite features."""
-        raise TypeError(
+        raise NoFeatures(
             "LatentMeanMap of vectors has no finite explicit features: give n_components=1000 for random ones, or use "
             "its Gram matrix"
         )

@@ -143,7 +143,7 @@ class Aligned(Compound):
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if reset:  # of an earlier fit
-            for name in ("weights_", "alignments_", "alignment_"):
+            for name in ("weights_", "alignments_", "alignment_", "kernels_", "train_"):
                 self.__dict__.pop(name, None)
         return super()._accept(X, reset=reset)
 
@@ -214,10 +214,12 @@ class Aligned(Compound):
     @property
     def psd(self) -> Verdict:
         """As its weakest part."""
+        self._check_parameters()
         return weakest([part.psd for part in self._parts()], "a sum of kernels with weights that are not negative")
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        sound = bool(self._names()) and all(isinstance(part, Kernel) for part in self._parts())
+        tags = super().__sklearn_tags__() if sound else Kernel.__sklearn_tags__(self)  # `fit` says what is wrong
         tags.target_tags.required = True
         return tags
 

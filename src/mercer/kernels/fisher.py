@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
@@ -17,7 +16,7 @@ from mercer.families._family import check_seed, is_number, is_whole, seed_of
 from mercer.families.multinomial import Multinomials
 from mercer.kernels import _information as information_
 from mercer.kernels._base import Kernel
-from mercer.kernels._classes import classes_of, shared_alphabet
+from mercer.kernels._classes import classes_of, learn_models
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._score_rows import (
@@ -242,19 +241,7 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     def _learn_classes(self, X: Any, y: Any) -> None:
         self.classes_, members = classes_of(X, y, "Fisher(by_class=True)")
-        self.__dict__.pop("context_", None)
-        context = shared_alphabet(X)
-        if context is not None:
-            self.context_ = context
-        models = []
-        for label, places in zip(self.classes_, members, strict=True):
-            fitted, own = clone(self.model), X[places]
-            fitted._check_parameters()
-            try:
-                models.append(fitted._fit_shared(own, fitted.context(own)))
-            except ValueError as error:
-                raise ValueError(f"class {label!r}: {error}") from None
-        self.model_ = type(models[0]).concat(models)
+        learn_models(self, X, members)
 
     def _metric(self, X: Any) -> information_.Metric | None:
         """Return what scores are multiplied with, or nothing."""

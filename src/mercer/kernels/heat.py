@@ -14,6 +14,8 @@ from mercer.families._simplex import Simplex
 from mercer.kernels._model import ModelKernel
 from mercer.kernels._operands import Rows
 
+SHORTEST = 1e-30
+"""The smallest time: squared angles below it are rounding."""
 NEAR = 0.01
 """Squared sines below this have their angle from a series, whose gradient at 0 is finite."""
 SERIES = (1.0, 1 / 3, 8 / 45, 4 / 35, 128 / 1575, 128 / 2079, 1024 / 21021, 256 / 6435)
@@ -58,8 +60,8 @@ class Heat(ModelKernel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not is_number(self.t) or self.t <= 0:
-            raise ValueError(f"t = {self.t!r}: give a positive number")
+        if not is_number(self.t) or self.t < SHORTEST:
+            raise ValueError(f"t = {self.t!r}: give a positive number, {SHORTEST} or more")
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)
@@ -74,7 +76,7 @@ class Heat(ModelKernel):
         return _OnSphere(Rows.widened(_roots(source.probability)), float(source._draws))
 
     def _tile(self, a: _OnSphere, b: _OnSphere) -> Array:
-        return -a.squared_angles(b) * (a.draws / self.t)
+        return -a.squared_angles(b) / self.t * a.draws
 
     def _self(self, a: _OnSphere) -> Array:
         squares = a.rows.squares()

@@ -17,7 +17,7 @@ from mercer._cache import ByteCache
 from mercer._config import settings
 from mercer.families._estimator import data_digests
 from mercer.families._family import check_seed, is_number, is_whole, random_generator
-from mercer.kernels._base import Kernel
+from mercer.kernels._base import Kernel, NoFeatures
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import Draw, far_apart
 from mercer.kernels._data import arrived, check_libraries, hashable, len_of
@@ -26,8 +26,6 @@ from mercer.kernels.mapped import _Trained
 
 EXPLICIT_COLUMNS = 4096
 """Dense explicit features of more columns are not taken unless asked for: landmarks need less memory and time."""
-NO_FEATURES = ("no finite explicit features", "no normalised features")
-"""How kernels say that they have no features."""
 
 _choices = ByteCache()
 """Landmarks that were chosen before, by the kernel, the objects and the parameters: a search chooses them once."""
@@ -66,7 +64,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel : Kernel
         The kernel; its parameters are ``kernel__...`` in a search.
     n_components : int, default=100
-        Number of landmarks, all objects where there are fewer. The features may be fewer: equal objects, and
+        Number of landmarks, all different objects where there are fewer. The features may be fewer: equal objects, and
         directions that only rounding would fill, are left out.
     method : {"uniform", "kmeans++"}, default="uniform"
         How landmarks are chosen among the different training objects: all alike, or one after the other with
@@ -80,8 +78,8 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     tolerance : float, default=1e-10
         Eigenvalues of the landmarks' matrix below this fraction of the largest are left out.
     held_out : int, default=100
-        Number of training objects that are kept from being landmarks, to estimate the error; fewer where the landmarks
-        need them.
+        Number of training objects that are kept from being landmarks, to estimate the error: drawn one by one, equal
+        ones too; fewer where the landmarks need them.
     random_state : int, Generator, RandomState or None, default=0
         Seed. Who is chosen depends on it and on the objects, not on their order.
 
@@ -172,6 +170,8 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             value = getattr(self, name)
             if not is_number(value) or value < 0:
                 raise ValueError(f"{name} = {value!r}: give a fraction, 0 or more")
+        if self.tolerance >= 1:
+            raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, below 1")
         if not is_whole(self.held_out, 0):
             raise ValueError(f"held_out = {self.held_out!r}: give a number of objects, 0 or more")
         check_seed(self.random_state)
@@ -191,16 +191,14 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._fit(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the features of the training data, ``(N, r)``."""
         X = arrived(X)
-        source, columns = self._fit(X, y)
-        if self.explicit_:
-            return self.kernel_.features(X)
-        return self._project(self._columns(source) if columns is None else columns)
+        source = self._fit(X, y)
+        return self.kernel_.features(X) if self.explicit_ else self._mapped(source)
 
-    def _fit(self, X: Any, y: Any) -> tuple[Any, Floats | None]:
-        """Fit; returns the training data as the kernel compares them, and their columns where these were evaluated."""
+    def _fit(self, X: Any, y: Any) -> Any:
+        """Fit, and return the training data as the kernel compares them."""
         self._check_parameters()
         X = arrived(X)
         self.kernel_ = clone(self.kernel).fit(X, y)
@@ -208,8 +206,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.__dict__.pop(name, None)
             if hasattr(self.kernel_, name):
                 setattr(self, name, getattr(self.kernel_, name))
-        source, columns = self.kernel_.train_, None
-        width = self._explicit_width(X)
+        source, width = self.kernel_.train_, self._explicit_width(X)
         self.explicit_ = width is not None
         self.__dict__.pop("_landmarks", None)
         self.__dict__.pop("_projection", None)
@@ -218,12 +215,12 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.error_, self.error_spread_, self.clipped_ = 0.0, 0.0, 0.0
             _keep(self.kernel_, np.arange(1))
         else:
-            held, columns = self._choose(source)
+            held = self._choose(source)
             self._whiten()
-            self._judge(source[np.sort(held)] if len(held) else None)
+            self._judge(source[held] if len(held) else None)
             _keep(self.kernel_, self.indices_)
         self._fitted_with = values_of(self, tuple(self.get_params(deep=False)))
-        return source, columns
+        return source
 
     def _explicit_width(self, X: Any) -> int | None:
         """Return the number of the kernel's own features, None where it has none or they are not wanted."""
@@ -231,35 +228,32 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return None
         try:
             one = self.kernel_.features(_first(X))
-        except TypeError as error:
-            if self.explicit is True or not any(words in str(error) for words in NO_FEATURES):
+        except NoFeatures:
+            if self.explicit is True:
                 raise
             return None
         wide = not sparse.issparse(one) and one.shape[1] > EXPLICIT_COLUMNS
         return None if self.explicit == "auto" and wide else int(one.shape[1])
 
-    def _choose(self, source: Any) -> tuple[Floats, Floats | None]:
-        """Choose landmarks; returns who is held out, and the columns of the landmarks where they were evaluated."""
+    def _choose(self, source: Any) -> Floats:
+        """Choose landmarks; returns the places of those held out."""
         n = len_of(source)
         digests = data_digests(source) if hashable(source) else [i.to_bytes(8, "little") for i in range(n)]
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
-        m = min(int(self.n_components), n)
-        order = np.lexsort((np.arange(n), draw.uniform(0)))
-        held, rest = np.split(order, [min(int(self.held_out), n - m)])
+        m = min(int(self.n_components), draw.n_kinds)
+        held = draw.beside(m)[: int(self.held_out)]
+        rest = np.setdiff1d(np.arange(n), held)
         if self.method == "uniform":
             self.indices_ = rest[draw.different(rest, m)]
-            return held, None
+            return np.sort(held)
         setting = self.kernel_._setting() if hashable(source) else None
         key = None if setting is None else ("landmarks", setting, joblib.hash(digests), m, seed, len(held))
         known = None if key is None else _choices.get(key)
-        if known is not None:
-            self.indices_ = known
-            return held, None
-        self.indices_, columns = far_apart(self.kernel_, source, rest, m, draw)
-        if key is not None:
+        self.indices_ = far_apart(self.kernel_, source, rest, m, draw) if known is None else known
+        if key is not None and known is None:
             _choices.put(key, self.indices_, size=self.indices_.nbytes + 256, budget=settings().cache_bytes)
-        return held, columns
+        return np.sort(held)
 
     def _whiten(self) -> None:
         """Learn how columns become features, from the landmarks' matrix."""
@@ -296,8 +290,9 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.error_, self.error_spread_ = None, None
         if held is None:
             return
-        own = self._own(held)
-        missing = own - np.sum(self._project(self._columns(held)) ** 2, axis=1)
+        kernel = self.kernel_
+        own = np.asarray(to_numpy(kernel._exp(kernel._diagonal(kernel._prepared(held)))), dtype=float)
+        missing = own - np.sum(self._mapped(held) ** 2, axis=1)
         total = float(own.sum())
         self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # of objects of zero norm, nothing is missing
         if len(own) > 1 and total > 0:
@@ -306,26 +301,17 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     # -- features ------------------------------------------------------------------------------------------
 
-    def _own(self, source: Any) -> Floats:
-        kernel = self.kernel_
-        return np.asarray(to_numpy(kernel._exp(kernel._diagonal(kernel._prepared(source)))), dtype=float)
-
-    def _columns(self, source: Any) -> Floats:
-        """Kernel of every object with the landmarks, ``(N, m)``, through the memo of pairs."""
+    def _mapped(self, source: Any) -> Floats:
+        """Return the features of objects, from their kernels with the landmarks through the memo of pairs."""
         check_libraries(source, self._landmarks)
         matched = self.kernel_._match(source, self._landmarks)
-        return np.asarray(to_numpy(self.kernel_._remembered(matched, self._landmarks)), dtype=float)
-
-    def _project(self, columns: Floats) -> Floats:
-        return np.asarray(columns @ self._projection)
+        columns = to_numpy(self.kernel_._remembered(matched, self._landmarks))
+        return np.asarray(columns.astype(float) @ self._projection)
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "kernel_")
         check_unchanged(self, self._fitted_with, tuple(self.get_params(deep=False)))
         return arrived(X)
-
-    def _source(self, X: Any) -> Any:
-        return self.kernel_._source(self.kernel_._admit(X, reset=False))
 
     def transform(self, X: Any) -> Any:
         """Return the features of new data, ``(M, r)``; a SciPy CSR array where explicit features are sparse.
@@ -335,8 +321,8 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X : data
             What the kernel compares.
         """
-        X = self._read(X)
-        return self.kernel_.features(X) if self.explicit_ else self._project(self._columns(self._source(X)))
+        X, kernel = self._read(X), self.kernel_
+        return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
 
     def errors(self, X: Any) -> Errors:
         """Compare the features of any data with the exact kernel, whose whole matrix is computed.

@@ -9,10 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer.families._csr import CSRRows
 from mercer.families._estimator import Estimator
 from mercer.families._segments import datum_name
-from mercer.kernels._classes import classes_of, shared_alphabet
+from mercer.kernels._classes import class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import arrived
 
 
@@ -71,9 +70,9 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         X = self._accept(X, reset=True)
         self.classes_, members = classes_of(X, y, "LikelihoodRatio")
-        self.priors_ = self._class_priors(np.array([len(places) for places in members]))
+        self.priors_ = class_priors(self.priors, np.array([len(places) for places in members]))
         self._context = shared_alphabet(X)
-        self.estimators_ = [clone(self.model).fit(_plain(X[places])) for places in members]
+        self.estimators_ = [clone(self.model).fit(plain(X[places])) for places in members]
         return self
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
@@ -95,22 +94,6 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
                 f"zero = {self.zero!r}: give 'raise', or 'prior' to let impossible data have the classes' probabilities"
             )
 
-    def _class_priors(self, counts: Floats) -> Floats:
-        if self.priors is None or isinstance(self.priors, str):
-            counts = np.ones(len(counts)) if self.priors == "uniform" else counts
-            return np.asarray(counts / counts.sum())
-        try:
-            priors = np.asarray(self.priors, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"priors = {self.priors!r}: give a list of {len(counts)} probabilities, in the order of classes_, "
-                "'empirical' or 'uniform'"
-            ) from None
-        good = priors.shape == counts.shape and np.all(priors >= 0) and abs(priors.sum() - 1) < 1e-6
-        if not good:
-            raise ValueError(f"priors = {self.priors!r}: give {len(counts)} probabilities that sum to one")
-        return priors
-
     # -- answers ------------------------------------------------------------------------------------------
 
     def log_likelihood(self, X: Any) -> Floats:
@@ -122,7 +105,7 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
         return self._accept(X, reset=False)
 
     def _log_likelihood(self, X: Any) -> Floats:
-        return np.stack([model.score_samples(_plain(X)) for model in self.estimators_], axis=1)
+        return np.stack([model.score_samples(plain(X)) for model in self.estimators_], axis=1)
 
     def _log_joint(self, X: Any) -> Floats:
         """Log P(c) p_c(x), ``(M, C)``; where all are impossible, log P(c) or an error."""
@@ -162,8 +145,3 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
         if isinstance(self.model, Estimator):
             tags.input_tags = self.model.__sklearn_tags__().input_tags
         return tags
-
-
-def _plain(X: Any) -> Any:
-    """Return accepted data as a model's own ``fit`` takes them."""
-    return X.to_scipy() if isinstance(X, CSRRows) else X

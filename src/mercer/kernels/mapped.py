@@ -12,7 +12,7 @@ from mercer._array import Array, namespace, safe_log, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import data_digests
 from mercer.families._family import check_gamma, is_number
-from mercer.kernels._base import Prepared
+from mercer.kernels._base import NoFeatures, Prepared
 from mercer.kernels._operands import InnerProducts, Rows, WithNumbers, finite
 from mercer.kernels.algebra import Together, Wrapper
 
@@ -238,7 +238,7 @@ class EmpiricalMap(_Featured):
 
     def _features(self, a: Rows) -> Array:
         if self.gamma is not None:
-            raise TypeError(
+            raise NoFeatures(
                 f"a Gaussian of descriptions (gamma={self.gamma}) has no finite explicit features: gamma=None has"
             )
         return super()._features(a)

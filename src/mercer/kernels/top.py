@@ -6,23 +6,22 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families._csr import CSRRows
+from mercer.families._estimator import Estimator
 from mercer.families._family import is_number
 from mercer.families._segments import datum_name, segment_sum, segments
 from mercer.families.multinomial import Multinomials
 from mercer.kernels._base import Kernel
-from mercer.kernels._classes import classes_of, shared_alphabet
+from mercer.kernels._classes import class_priors, classes_of, learn_models
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._score_rows import has_scores, is_sequential, lengths_of, score_rows
 from mercer.kernels._tangents import Tangents, log_odds
-from mercer.kernels.likelihood import LikelihoodRatio
 from mercer.models._scores.names import score_names
 from mercer.models._scores.weighted import check_parametrization
 
@@ -87,7 +86,6 @@ class TOP(InnerProducts, SharedModelKernel):
            [ 2.8 ]])
     """
 
-    _such_as = "mc.HMM(n_states=3)"
     _why_zero = " (all classes are equally probable, and it is just what their models expect)"
 
     def __init__(
@@ -126,9 +124,14 @@ class TOP(InnerProducts, SharedModelKernel):
                     "batch: give 'uniform' or a probability for every class"
                 )
             _check_scores(self.model)
-        else:
+        elif isinstance(self.model, Estimator):
             super()._check_parameters()
             self.model._check_parameters()
+        else:
+            raise TypeError(
+                f"model = {self.model!r}: TOP needs one model per class, an estimator that is fitted to every class, "
+                "such as mc.HMM(n_states=3), or a fitted batch of shape (C,)"
+            )
         check_parametrization(self.parametrization)
         if self.information not in ("identity", "diagonal"):
             raise ValueError(f"information = {self.information!r}: give 'identity' or 'diagonal'")
@@ -166,7 +169,7 @@ class TOP(InnerProducts, SharedModelKernel):
             counts = np.ones(len(self.model))
         else:
             counts = self._learn_classes(X, y)
-        priors = LikelihoodRatio(priors=self.priors)._class_priors(counts)
+        priors = class_priors(self.priors, counts)
         if not np.all(priors > 0):
             c = int(np.argmin(priors))
             raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds; leave it out")
@@ -177,16 +180,9 @@ class TOP(InnerProducts, SharedModelKernel):
         """Fit one model to every class; returns the numbers of their data."""
         self.classes_, members = classes_of(X, y, "TOP")
         if len(members) < 2:
-            raise ValueError(f"all data are of 1 class, {self.classes_[0]!r}: TOP needs two classes or more")
-        context = shared_alphabet(X)
-        if context is not None:
-            self.context_ = context
-        models = []
-        for own in (X[places] for places in members):
-            fitted = clone(self.model)
-            models.append(fitted._fit_shared(own, fitted.context(own)))
-            _check_scores(models[-1])
-        self.model_ = type(models[0]).concat(models)
+            raise ValueError(f"all data are of 1 class, {self.classes_.tolist()[0]!r}: TOP needs two classes or more")
+        learn_models(self, X, members)
+        _check_scores(self.model_)
         return np.array([len(places) for places in members])
 
     def _learned(self) -> Any:
@@ -243,12 +239,12 @@ class TOP(InnerProducts, SharedModelKernel):
 
     def get_score_names(self) -> Floats:
         """Name the columns of ``features``, such as "log_odds[0]" and "log_odds[0] / model[1].mean[0]"."""
-        check_is_fitted(self, "model_")
-        count = len(self.model_)
+        if not isinstance(self.model, Batch):
+            check_is_fitted(self, "model_")
+        models = self.model if isinstance(self.model, Batch) else self.model_
+        count = len(models)
         names = [f"log_odds[{c}]" for c in range(count if count > 2 else 1)]
-        return np.array(
-            names + [f"{odds} / {name}" for odds in names for name in score_names(self.model_)], dtype=object
-        )
+        return np.array(names + [f"{odds} / {name}" for odds in names for name in score_names(models)], dtype=object)
 
     @property
     def psd(self) -> Verdict:
