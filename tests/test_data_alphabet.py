@@ -48,6 +48,27 @@ def test_protein_codes():
             a.encode("A" + gap)
 
 
+@pytest.mark.parametrize("wrapped", [[["ACGT"], ["GG"]], np.array([["ACGT"], ["GG"]], dtype=object)])
+def test_strings_wrapped_in_lists_are_told(wrapped):
+    with pytest.raises(
+        ValueError, match=r"sequence 0 has the symbol 'ACGT' .*; pass the strings themselves, .*df\['s'\]"
+    ):
+        Sequences(wrapped, alphabet="dna")
+
+
+def test_a_column_of_a_table_is_told():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"s": ["ACGT" * 100, "GG"]})
+    with pytest.raises(ValueError, match=r"the symbol 'ACGTACGTACGTACGTACGT\.\.\.' .*its column, such as df\['s'\]"):
+        Sequences(table, alphabet="dna")
+    assert len(Sequences(table["s"], alphabet="dna")) == 2
+
+
+def test_a_name_that_is_none():
+    with pytest.raises(ValueError, match=r"alphabet='nucleotide' is not 'dna', 'rna' or 'protein', .* 'e' twice"):
+        Alphabet.of("nucleotide")
+
+
 def test_unknown_symbols_come_with_a_cure():
     with pytest.raises(ValueError, match=r"'U' at position 1, .* ACGT \(dna\); pass alphabet='rna'"):
         Alphabet.of("dna").encode("AU")

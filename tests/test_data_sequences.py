@@ -231,7 +231,7 @@ def test_indexing():
 
 def test_refuses_to_be_an_array():
     with pytest.raises(TypeError, match=r"different lengths and are no matrix; put a kernel in front"):
-        np.asarray(Sequences(STRINGS))
+        np.asarray(Sequences(STRINGS, alphabet="dna"))
 
 
 class LongIsOne(ClassifierMixin, BaseEstimator):

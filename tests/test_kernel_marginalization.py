@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -292,6 +293,7 @@ def test_classes_restrict_the_pairs_of_training():
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="even")(["a"]), ValueError, "'uniform'"),
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior=[-1, 2])(["a"]), ValueError, "sum to one"),
         (lambda: mc.Marginalization(chain(), precision="half")(["ab"]), ValueError, "'float64' or 'float32'"),
+        (lambda: mc.Marginalization(chain(), normalize="yes")(["ab"]), ValueError, "normalize = 'yes': give True or"),
         (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "PairHMM.affine"),
         (lambda: mc.Marginalization(chain())(["ab", "abc"]), ValueError, "mc.PairHMM"),
         (lambda: mc.Marginalization(chain())(["abz", "abc"]), ValueError, "'z'"),
@@ -302,6 +304,19 @@ def test_classes_restrict_the_pairs_of_training():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_fitted_estimator_is_not_taken_for_a_model():
+    strings = ["aab", "abb", "bba"]
+    for estimator in (mc.HMM(n_states=1, alphabet="ab"), mc.PairHMM.affine((2, -3), alphabet="ab")):
+        with pytest.raises(NotFittedError, match=r"all data share: call kernel.fit"):
+            mc.Marginalization(estimator)(strings)
+        estimator.fit(strings)
+        with pytest.raises(
+            NotFittedError, match=r"\(pass model.model_ to use what was fitted before\): call kernel.fit"
+        ):
+            mc.Marginalization(estimator)(strings)
+        assert mc.Marginalization(estimator.model_)(strings).shape == (3, 3)
 
 
 def test_given_models_of_another_library():

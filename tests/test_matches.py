@@ -189,6 +189,20 @@ class TestMatches:
         assert empty.expected == 0
         assert str(empty) == "--\n\nab"
 
+    def test_what_is_not_read_has_a_cure(self):
+        p = model(7, k=4, alphabet=Alphabet.of("dna"))
+        with pytest.raises(
+            ValueError,
+            match=r"the second sequence has the symbol '-' .* mc.Sequences\(X, alphabet=..., unknown='missing'\)",
+        ):
+            affine_matches(p, "ACGT", "AC-GT")
+        read = Sequences(["AC-GT"], alphabet="dna", unknown="missing")
+        assert affine_matches(p, "ACGT", read).second == "ACNGT"
+        with pytest.raises(
+            ValueError, match=r"the first sequence has the symbol 'ACGT' .*; pass the strings themselves"
+        ):
+            affine_matches(p, ["ACGT"], "ACGT")
+
     def test_immutable(self):
         shown = affine_matches(model(0), "ab", "b")
         with pytest.raises(ValueError, match="read-only"):

@@ -77,8 +77,24 @@ def test_a_kernel_divided_by_its_sum():
         (lambda: psd.p_mixture([[[1.0]]], [0.5, 0.5]), "give 1 probabilities"),
         (lambda: psd.is_p_kernel([[0.5, 0.5]]), "square"),
         (lambda: psd.is_p_kernel([[np.nan]]), "nan"),
+        (lambda: psd.is_p_kernel([[1.0, 2.0], [3.0]]), "rows of the matrix have different lengths"),
+        (lambda: psd.is_p_kernel([["a", "b"], ["c", "d"]]), "matrix of numbers"),
+        (lambda: psd.is_p_kernel([[1.0]], tolerance="a"), "tolerance = 'a': give a number, 0 or more"),
+        (lambda: psd.is_p_kernel([[1.0]], tolerance=-1e-9), "tolerance = -1e-09: give a number, 0 or more"),
+        (lambda: psd.check([[1.0]], tolerance=-1), "tolerance = -1: give a number, 0 or more"),
+        (lambda: psd.p_mixture(3, [1]), "kernels = 3: give a list of P-kernels"),
+        (lambda: psd.p_mixture(np.eye(2) / 2, [1]), "give a list of P-kernels, each of them a matrix"),
+        (lambda: psd.p_mixture([[[1.0]]], "even"), "weights = 'even': give 1 probabilities"),
+        (lambda: psd.p_mixture([[[1.0]]], [np.nan]), "give 1 probabilities"),
+        (lambda: psd.p_product([[0.5, 0.5], [0.0, 0.0]]), "not symmetric"),
     ],
 )
 def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+    with pytest.raises((ValueError, TypeError), match=message.replace("(", r"\(")):
         call()
+
+
+def test_a_matrix_that_is_not_symmetric_is_none():
+    found = psd.is_p_kernel([[0.5, 0.3], [0.1, 0.1]])
+    assert not found
+    assert found.reason == "it is not symmetric: the entry at (0, 1) is 0.3, and at (1, 0) 0.1"

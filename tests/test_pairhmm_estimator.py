@@ -1,5 +1,6 @@
 """PairHMM: EM over pairs and over single strings, its starts, its objective, and what it refuses."""
 
+import inspect
 import itertools
 import warnings
 
@@ -25,6 +26,13 @@ TRUE = PairHMMs(
     emission=mc.Categoricals([[[0.8, 0.1, 0.1], [0.05, 0.15, 0.8]]], alphabet="abc"),
     silent=[[0.1, 0.3]],
 )
+
+
+def test_affine_has_the_parameters_of_its_estimator():
+    mine, theirs = inspect.signature(PairHMM.affine), inspect.signature(AffinePairHMM)
+    assert list(mine.parameters.values()) == list(theirs.parameters.values())
+    other = {name: object() for name in mine.parameters}
+    assert PairHMM.affine(**other).get_params(deep=False) == other
 
 
 def fields(model):

@@ -225,6 +225,21 @@ def test_batches_read_tables_and_symbols():
         p.log_prob(["z" * p.dimension])
 
 
+def test_batches_read_what_is_missing_as_the_estimator_does():
+    pd = pytest.importorskip("pandas")
+    p = HiddenTrees([[-1, 0]], [[0.4, 0.6]], [[FLIP, FLIP]], [[0, 1, 1]], [[FLIP] * 3], leaves=list("abc"))
+    x = np.array([[np.nan, 1, 1], [0, 1, 0], [1, np.nan, np.nan]])
+    objects = np.where(np.isnan(x), None, x)
+    mixture = Mixtures([[1.0]], p.reshape(1, 1))
+    for form in (pd.DataFrame(x, columns=p.leaves).astype("Int64"), objects, objects.tolist()):
+        for name in ("log_prob", "posterior", "fisher_scores"):
+            assert_array_equal(getattr(p, name)(form), getattr(p, name)(x))
+        assert_array_equal(mixture.responsibilities(form), mixture.responsibilities(x))
+    objects[1, 0] = {}
+    with pytest.raises(TypeError, match=r"row 1 holds {} at leaf 'a', which is no number: give a column"):
+        p.log_prob(objects)
+
+
 # -- shared histories ------------------------------------------------------------------------------------------
 
 
@@ -530,8 +545,12 @@ def test_refused_types_and_points():
         p.log_prob([[0, 1], [0, 2]])
     with pytest.raises(ValueError, match=r"row 0 holds 0\.5 at leaf 'human'"):
         p.log_prob([[0.5, 1]])
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"the data have 3 columns, and the tree has 2 leaves \('human', 'mouse'\)"):
         p.log_prob([[0, 1, 1]])
+    with pytest.raises(ValueError, match=r"one row without a table around it: pass a list of rows, \[x\]"):
+        p.log_prob([0, 1])
+    with pytest.raises(ValueError, match=r"the data have shape \(3,\), and the tree has 2 leaves"):
+        p.log_prob([0, 1, 1])
     with pytest.raises(ValueError, match="size = -1"):
         p.sample(-1)
     other = HiddenTrees([[-1]], [[0.5, 0.5]], [[FLIP]], [[0, 0]], [[FLIP, FLIP]])

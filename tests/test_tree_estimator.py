@@ -163,6 +163,10 @@ def test_ambiguity_codes():
     ("X", "sentence"),
     [
         ([[0, 1, 1]], r"the data have 3 columns, and the tree has 4 leaves \('a', 'b', 'c', 'd'\): give a column for"),
+        ([[0, 1]] * 4, "2 columns, and the tree has 4 leaves .* observed; if every leaf has a row, pass X.T"),
+        ([["0", "1"]] * 4, "2 columns, and the tree has 4 leaves .* observed; if every leaf has a row, pass X.T"),
+        ([0, 1, 1, 0], r"one row without a table around it: pass a list of rows, \[x\] for a single one"),
+        ([[0, 1, 1, 0], [0, 1]], "the rows of the data have different lengths: give a column for every leaf"),
         ([[0, 1, 1, 2]], "row 0 holds 2 at leaf 'd': give whole numbers from 0 to 1, the 2 symbols, or NaN"),
         ([[0, 1, 1, 0], [0, -1, 1, 0]], "row 1 holds -1 at leaf 'b'"),
         ([[0, 1, 0.5, 0]], r"row 0 holds 0\.5 at leaf 'c'"),
@@ -199,8 +203,14 @@ def test_what_pandas_has_not():
 def test_tables_refused():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(np.zeros((2, 4)), columns=list("abce"))
-    with pytest.raises(ValueError, match="the data have no column for the leaf 'd': name the columns as the leaves"):
+    with pytest.raises(
+        ValueError, match="no column for the leaf 'd', and others that are no leaves, 'e': name the columns"
+    ):
         HiddenTree(TREE).fit(table)
+    with pytest.raises(ValueError, match="the data have no column for the leaves 'c', 'd': name the columns as the"):
+        HiddenTree(TREE).fit(table[["a", "b"]])
+    with pytest.raises(ValueError, match=r"the leaves are rows of the table, and should be its columns: .*df\.T"):
+        HiddenTree(TREE).fit(pd.DataFrame(np.zeros((4, 4)), index=list("abcd")))
     with pytest.raises(ValueError, match="the data have two columns with the name 'a': keep one"):
         HiddenTree(TREE).fit(table[list("aabce")])
     with pytest.raises(ValueError, match="there are no data: give rows with a column for every leaf"):
@@ -210,6 +220,33 @@ def test_tables_refused():
         HiddenTree(TREE).fit(table)
     with pytest.raises(TypeError, match="the data are symbols, and the tree has no alphabet: give alphabet='01'"):
         HiddenTree(TREE).fit(["0110"])
+    mixed = pd.DataFrame({"d": ["0", "?"], "c": [0, 1], "b": [1, 1], "a": [0, 0]})
+    for X in (mixed, [[0, 1, 0, 0], [0, 1, 1, "?"]]):
+        with pytest.raises(TypeError, match=r"row 1 holds '\?' at leaf 'd': replace '\?' by NaN"):
+            HiddenTree(TREE).fit(X)
+    assert HiddenTree(TREE).fit(mixed.replace("?", np.nan).astype(float)).n_features_in_ == 4
+
+
+def test_a_tree_in_a_file(tmp_path):
+    file = tmp_path / "tree.nwk"
+    file.write_text(TREE + "\n")
+    X = np.array([[0, 1, 1, 0]])
+    assert_array_equal(HiddenTree(file).fit(X).model_.leaf, HiddenTree(TREE).fit(X).model_.leaf)
+    kernel = Marginalization(HiddenTree(file))
+    assert kernel.fit(X).model_.leaf.shape == (1, 4, 2, 2)
+    file.write_text("(d,c,b,a);")  # what is fitted to a file is not remembered by its name
+    assert kernel.fit(X).model_.leaves == ("d", "c", "b", "a")
+    with pytest.raises(FileNotFoundError, match=r"none\.nwk"):
+        HiddenTree([file, tmp_path / "none.nwk"]).fit(X)
+
+
+def test_names_of_the_nodes_of_every_tree():
+    assert HiddenTree("((a,b)ab,(c,d))r;").fit(np.zeros((1, 4))).nodes_ == ("r", "ab", "")
+    several = HiddenTree(["((a,b)ab,(c,d))r;", "(a,b,c,d)star;"]).fit(np.zeros((1, 4)))
+    assert several.nodes_ == [("r", "ab", ""), ("star",)]
+    posterior = several.model_.components.posterior(np.zeros((1, 4)))
+    assert posterior.shape == (1, 2, 1, 3, 2)
+    assert not posterior[0, 1, :, 1:].any()  # the star has one node
 
 
 @pytest.mark.parametrize(
@@ -219,6 +256,8 @@ def test_tables_refused():
         ({"tree": 3}, TypeError, "tree = 3: give a string in Newick notation"),
         ({"tree": [TREE, "((a,b),c);"]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
         ({"tree": ["((a,b),c);", TREE]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
+        ({"tree": "data/tree.nwk"}, ValueError, r"looks like the name of a file: .*Path\('data/tree.nwk'\).read_text"),
+        ({"tree": ["tree.nwk", TREE]}, ValueError, r"'tree.nwk' looks like the name of a file"),
         ({"n_states": 0}, ValueError, "n_states = 0"),
         ({"n_iter": -1}, ValueError, "n_iter = -1: give a whole number, 0 or more"),
         ({"tol": -1}, ValueError, "tol = -1"),
@@ -231,6 +270,16 @@ def test_tables_refused():
         ({"alphabet": "dna"}, ValueError, r"ACGT \(dna\) has 4 symbols, and leaves show 2: give n_states=4"),
         ({"rate": RATE, "transition": FLIP}, ValueError, "both rate and transition are given"),
         ({"rate": "fast"}, ValueError, "rate = 'fast': give 'equal'"),
+        ({"rate": [["x"]]}, ValueError, r"rate = \[\['x'\]\]: give 'equal', or a matrix of rates of shape \(2, 2\)"),
+        ({"root": "uniform"}, ValueError, r"root = 'uniform': give None, or probabilities of shape \(2,\)"),
+        ({"root": [0.5, 0.6]}, ValueError, "^root sums to 1.1, not to one"),
+        ({"root": [1.5, -0.5]}, ValueError, "^root holds -0.5: probabilities must be nonnegative"),
+        ({"weights": "uniform"}, ValueError, r"weights = 'uniform': give None, .* or probabilities of shape \(1,\)"),
+        ({"learn": ("weights",)}, ValueError, "learn holds 'weights', .* and there is one: give a list of trees"),
+        ({"emission": "noisy"}, ValueError, r"emission = 'noisy': give None, .* or probabilities of shape \(2, 'A'\)"),
+        ({"transition": "x"}, ValueError, r"transition = 'x': give probabilities of shape \(2, 2\)"),
+        ({"transition": {"a": "x", None: FLIP}}, ValueError, r"transition\['a'\] = 'x': give probabilities"),
+        ({"alphabet": "nucleotide"}, ValueError, "is not 'dna', 'rna' or 'protein', .* has the symbol 'e' twice"),
         ({"rate": FLIP}, ValueError, r"rate\[0\] sums to 1, not to zero: its diagonal entry must be -0\.1"),
         ({"rate": -RATE}, ValueError, r"rate\[0, 1\] is -0\.3: rates of change are numbers, 0 or more"),
         ({"rate": np.zeros((3, 3))}, ValueError, r"rate has shape \(3, 3\): for n_states = 2 give \(2, 2\)"),

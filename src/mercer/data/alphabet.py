@@ -27,6 +27,9 @@ from mercer.data._symbols import (
     tabulate,
 )
 
+LONGEST_SHOWN = 20
+"""Characters of a symbol that a message shows: it may be a whole sequence."""
+
 
 class Alphabet(Immutable):
     """A finite, ordered set of symbols, with codes for symbols that were not read exactly.
@@ -104,6 +107,12 @@ class Alphabet(Immutable):
             return spec
         if isinstance(spec, str) and spec.lower() in NAMED:
             return _named(spec.lower())
+        if isinstance(spec, str) and len(set(spec)) < len(spec):
+            twice = next(s for i, s in enumerate(spec) if s in spec[:i])
+            raise ValueError(
+                f"alphabet={spec!r} is not 'dna', 'rna' or 'protein', and as an alphabet of its own it has the symbol "
+                f"{twice!r} twice; pass one of these names, or each symbol once"
+            )
         if not isinstance(spec, Iterable):
             raise TypeError(
                 f"alphabet={spec!r} is no alphabet; pass 'dna', 'rna', 'protein', or an iterable of symbols"
@@ -138,8 +147,7 @@ class Alphabet(Immutable):
         if kind == "characters":
             found = np.flatnonzero(np.bincount(values)) if values.dtype == np.uint8 else np.unique(values)
             symbols = [s for s in map(chr, found.tolist()) if s != UNREAD]
-            if values.dtype == np.uint8:
-                _warn_of_nucleotides(np.bincount(values, minlength=256))
+            _warn_of_nucleotides(set(symbols))
         elif kind == "integers":
             symbols = np.unique(values).tolist()
         else:
@@ -353,6 +361,12 @@ class Alphabet(Immutable):
         other = {("dna", "U"): "rna", ("rna", "T"): "dna"}.get((self._name() or "", str(symbol).upper()))
         if other:
             cure = f"pass alphabet='{other}', or {missing}"
+        elif isinstance(symbol, str) and len(symbol) > 1 and self.is_characters:
+            cure = (
+                "pass the strings themselves, not wrapped in lists (of a table its column, such as df['s']), or "
+                "alphabet=... where this is one symbol"
+            )
+            symbol = symbol if len(symbol) <= LONGEST_SHOWN else symbol[:LONGEST_SHOWN] + "..."
         elif symbol in ("-", ".", "*"):
             cure = f"take it out, or pass {missing}"
         elif isinstance(symbol, str) and {symbol.upper(), symbol.lower()} & self._codes.by_symbol.keys():
@@ -384,15 +398,12 @@ class Alphabet(Immutable):
         return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
 
 
-def _warn_of_nucleotides(counts: NDArray[np.int64]) -> None:
+def _warn_of_nucleotides(found: set[str]) -> None:
     """Warn where characters look like DNA or RNA, and codes or lower case would become symbols of their own."""
-    found = {chr(c): int(counts[c]) for c in np.flatnonzero(counts)}
     upper = {s.upper() for s in found}
     plain = upper & set("ACGTU")
-    # Words in a, b and c are no DNA: all four nucleotides occur, as nine in ten of the characters.
+    # Words in a, b and c are no DNA: all four nucleotides occur.
     if not upper <= {*"ACGTU", *NAMED["dna"][1]} or len(plain) < 4 or {"T", "U"} <= plain:
-        return
-    if 10 * sum(n for s, n in found.items() if s.upper() in plain) < 9 * sum(found.values()):
         return
     odd = sorted(upper - plain) or sorted(s for s in found if s.islower() and s.upper() in found)
     if odd:

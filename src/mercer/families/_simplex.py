@@ -102,7 +102,7 @@ def checked_probability(values: Any, what: str) -> Array:
     if len(bad):
         where = tuple(map(int, bad[0]))
         value = rows[where][~(rows[where] >= 0)][0]
-        raise ValueError(f"{what} at index {where} holds {value}: probabilities must be nonnegative numbers")
+        raise ValueError(f"{what}{_at(where)} holds {value}: probabilities must be nonnegative numbers")
     check_sums(rows.sum(axis=-1), rows.dtype, what)
     return p
 
@@ -114,9 +114,13 @@ def check_sums(total: Floats, dtype: Any, what: str) -> None:
         where = tuple(map(int, bad[0]))
         digits = 6 if dtype == np.float32 else 8  # enough to show the excess: never "sums to 1, not to one"
         raise ValueError(
-            f"{what} at index {where} sums to {float(total[where]):.{digits}g}, not to one: "
-            "divide counts by their sum first"
+            f"{what}{_at(where)} sums to {float(total[where]):.{digits}g}, not to one: divide counts by their sum first"
         )
+
+
+def _at(where: tuple[int, ...]) -> str:
+    """Say which of several rows it is; nothing where there is one."""
+    return f" at index {where}" if where else ""
 
 
 def normalised(counts: Floats, fallback: Any) -> Floats:

@@ -116,6 +116,8 @@ class Kernel(TransformerMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise where a parameter has no meaning."""
+        if not isinstance(self.normalize, bool | np.bool_):
+            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
         if self.zero not in ("raise", "zero"):
             raise ValueError(
                 f"zero = {self.zero!r}: give 'raise', or 'zero' to let objects of zero norm resemble nothing"

@@ -261,7 +261,10 @@ class SharedModelKernel(Kernel):
 
     @property
     def _needs_fit(self) -> str:
-        return "" if isinstance(self.model, Batch) else "it learns one model that all data share"
+        if isinstance(self.model, Batch):
+            return ""
+        before = " (pass model.model_ to use what was fitted before)" if hasattr(self.model, "model_") else ""
+        return f"it learns one model that all data share{before}"
 
     def _learned(self) -> Any:
         return self.model_.digests()

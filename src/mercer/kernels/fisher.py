@@ -179,9 +179,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         else:
             super()._check_parameters()
         check_parametrization(self.parametrization)
-        for name in ("normalize", "by_class"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} = {getattr(self, name)!r}: give True or False")
+        if not isinstance(self.by_class, bool | np.bool_):
+            raise ValueError(f"by_class = {self.by_class!r}: give True or False")
         if self.information not in INFORMATION:
             raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
         if self.per not in ("sequence", "step"):

@@ -113,9 +113,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
                 check_gamma(self.gamma_states)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"gamma_states: {error}") from None
-        for name in ("transitions", "normalize"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} = {getattr(self, name)!r}: give True or False")
+        if not isinstance(self.transitions, bool | np.bool_):
+            raise ValueError(f"transitions = {self.transitions!r}: give True or False")
         if self.n_components is not None and not is_whole(self.n_components, 1):
             raise ValueError(
                 f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "

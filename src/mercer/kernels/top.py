@@ -139,8 +139,6 @@ class TOP(InnerProducts, SharedModelKernel):
             raise ValueError(f"per = {self.per!r}: give 'sequence', or 'step' to divide by the length")
         if not is_number(self.ridge) or self.ridge < 0:
             raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean second moment, 0 or more")
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
         if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
             raise ValueError(f"priors = {self.priors!r}: give 'empirical', 'uniform' or a probability for every class")
 

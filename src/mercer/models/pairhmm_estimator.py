@@ -13,6 +13,7 @@ from mercer.families._family import is_number
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
 from mercer.models._fitting.iterative import check_whole
+from mercer.models._pairs.affine_em import LEARNED
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import PairEstimator
 from mercer.models._pairs.visits_em import Strings, VisitsGoal, random_start
@@ -117,7 +118,27 @@ class PairHMM(PairEstimator):
         self.random_state = random_state
 
     @classmethod
-    def affine(cls, *args: Any, **parameters: Any) -> AffinePairHMM:
+    def affine(
+        cls,
+        substitution: Any = None,
+        gap_open: float | None = None,
+        gap_extend: float | None = None,
+        scale: float | None = None,
+        background: Any = None,
+        joint: Any = None,
+        open_probability: float | None = None,
+        extend_probability: float | None = None,
+        continuation: float | None = None,
+        alphabet: Any = None,
+        unknown: str = "raise",
+        insertion: Any = None,
+        n_iter: int = 0,
+        tol: float = 1e-4,
+        learn: tuple[str, ...] = LEARNED,
+        n_pairs: int = 500,
+        prior_strength: float = 10.0,
+        random_state: Any = 0,
+    ) -> AffinePairHMM:
         """Return the estimator of a pair HMM with affine gaps (MK-5b); parameters are those of `AffinePairHMM`.
 
         Examples
@@ -129,7 +150,26 @@ class PairHMM(PairEstimator):
         """
         from mercer.models.affine_estimator import AffinePairHMM
 
-        return AffinePairHMM(*args, **parameters)
+        return AffinePairHMM(
+            substitution=substitution,
+            gap_open=gap_open,
+            gap_extend=gap_extend,
+            scale=scale,
+            background=background,
+            joint=joint,
+            open_probability=open_probability,
+            extend_probability=extend_probability,
+            continuation=continuation,
+            alphabet=alphabet,
+            unknown=unknown,
+            insertion=insertion,
+            n_iter=n_iter,
+            tol=tol,
+            learn=learn,
+            n_pairs=n_pairs,
+            prior_strength=prior_strength,
+            random_state=random_state,
+        )
 
     # -- parameters --------------------------------------------------------------------------------------
 

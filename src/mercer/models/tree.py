@@ -232,8 +232,6 @@ class HiddenTrees(Family):
         except ValueError as error:  # a batch has no such parameter: symbols are read before
             raise ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, unknown='missing')")) from None
         x = to_numpy(as_float(x))
-        if x.ndim != 2 or x.shape[1] != self.dimension:
-            raise ValueError(f"points have shape {x.shape}: give (T, {self.dimension}), a column for every leaf")
         n_codes = len(self._sets())
         check_codes(x, self.leaves, n_codes - 1, self.n_symbols)
         return np.where(np.isnan(x), n_codes - 1, x).astype(np.int64)
@@ -257,7 +255,8 @@ class HiddenTrees(Family):
     def posterior(self, x: Any) -> Array:
         """Probabilities of the hidden states of all internal nodes given the leaves, ``(*B, n, T, V, S)``.
 
-        Nodes are those of ``parent``, in preorder (names: ``nodes_`` of the estimator); padding has zeros.
+        Nodes are those of ``parent``, in preorder (names: ``nodes_`` of the estimator). Of several trees, the smaller
+        ones are padded at the end: the rows of nodes that they do not have are zeros.
 
         Parameters
         ----------

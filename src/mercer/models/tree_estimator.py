@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from mercer.models._fitting.iterative import check_whole
 from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
-from mercer.models._tree.newick import Tree, parse_newick
+from mercer.models._tree.newick import Tree, newick_text, parse_newick
 from mercer.models._tree.parameters import Parameters, emission_of, start_of, starts_of
 from mercer.models._tree.reading import read_profiles
 from mercer.models.mixture import Mixtures
@@ -34,8 +35,9 @@ class HiddenTree(Estimator):
 
     Parameters
     ----------
-    tree : str or list of str
-        The tree in Newick notation, such as ``"((human:1,chimp:1):1,mouse:2);"``. Several trees with the same leaves
+    tree : str, Path or list of them
+        The tree in Newick notation, such as ``"((human:1,chimp:1):1,mouse:2);"``, or the `pathlib.Path` of a file that
+        holds one. Several trees with the same leaves
         are topologies of which one is true; then the model is a mixture of them.
     n_states : int, default=2
         Number of hidden states S.
@@ -83,8 +85,9 @@ class HiddenTree(Estimator):
         What ``fit`` learned.
     leaves_ : tuple of str
         Names of the leaves, in the order of columns.
-    nodes_ : tuple of str
-        Names of the internal nodes of the (first) tree, in preorder, as ``model_.posterior`` has them; "" for none.
+    nodes_ : tuple of str, or list of them
+        Names of the internal nodes, in preorder, as ``model_.posterior`` has them; "" for none. Of several trees a list
+        with a tuple for each, as ``model_.components.posterior`` has them.
     rate_ : ndarray of shape (S, S)
         The rates, where edges have rates.
     objective_ : ndarray of shape (n_iter_,)
@@ -171,6 +174,11 @@ class HiddenTree(Estimator):
             raise ValueError(
                 "learn holds 'emission', and emission=None says that leaves show their state: give emission=0.05, say"
             )
+        if "weights" in self._learned() and len(self._trees()) == 1 and self.n_iter:
+            raise ValueError(
+                "learn holds 'weights', the probabilities of several trees, and there is one: give a list of trees, or "
+                "leave 'weights' out of learn"
+            )
         n_symbols = self._n_symbols()
         if self.alphabet is not None and len(Alphabet.of(self.alphabet)) != n_symbols:
             known = Alphabet.of(self.alphabet)
@@ -194,10 +202,14 @@ class HiddenTree(Estimator):
         return None if self.alphabet is None else Alphabet.of(self.alphabet)
 
     def _trees(self) -> list[Tree]:
-        texts = [self.tree] if isinstance(self.tree, str) else self.tree
-        if not isinstance(texts, list | tuple) or not texts:
+        trees = [self.tree] if isinstance(self.tree, str | Path) else self.tree
+        if not isinstance(trees, list | tuple) or not trees:
             raise TypeError(f"tree = {self.tree!r}: give a string in Newick notation, such as '((A,B),C);', or a list")
-        return [_parsed(text) for text in texts]
+        return [_parsed(newick_text(tree)) for tree in trees]
+
+    def _cacheable(self) -> bool:
+        trees = self.tree if isinstance(self.tree, list | tuple) else [self.tree]
+        return not any(isinstance(tree, Path) for tree in trees)  # a file may change
 
     def _leaves(self, trees: list[Tree]) -> tuple[str, ...]:
         known = trees[0].leaves
@@ -242,7 +254,8 @@ class HiddenTree(Estimator):
         self.context_ = self.context(X)
         trees = self._trees()
         self.leaves_ = self._leaves(trees)
-        self.nodes_ = tuple(trees[0].names[v] for v in np.flatnonzero(~trees[0].is_leaf))
+        nodes = [tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf)) for tree in trees]
+        self.nodes_ = nodes if len(trees) > 1 else nodes[0]
         found = self._climbed(X)
         self.model_ = self._batch(found.parameters)
         self.__dict__.pop("rate_", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     K : array of shape (N, N)
         A symmetric matrix.
     tolerance : float, default=1e-10
-        How far below zero the smallest eigenvalue may be, as a fraction of the largest.
+        How far below zero the smallest eigenvalue may be, as a fraction of the largest; 0 or more.
 
     Returns
     -------
@@ -68,6 +69,7 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     (True, False)
     """
     K = square(K)
+    check_tolerance(tolerance)
     ends = _lanczos(K, tolerance) if len(K) > DENSE_UP_TO else None
     if ends is None:
         values = np.linalg.eigvalsh(K)
@@ -111,20 +113,51 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
     return float(found[0]), largest
 
 
+def check_tolerance(tolerance: Any) -> None:
+    """Raise unless ``tolerance`` is a number, 0 or more."""
+    if not isinstance(tolerance, Real) or not 0 <= float(tolerance) < np.inf:
+        raise ValueError(f"tolerance = {tolerance!r}: give a number, 0 or more, such as 1e-10")
+
+
 def square(K: Any) -> np.ndarray[Any, Any]:
     """Return ``K`` as a finite symmetric NumPy matrix, or raise a sentence."""
+    K = finite_square(K)
+    if asymmetry(K) is not None:
+        raise ValueError("the matrix is not symmetric: a Gram matrix of training data is, a cross-Gram is not")
+    return symmetric_part(K)
+
+
+def symmetric_part(K: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the mean of a matrix and its transpose."""
+    return K / 2 + K.T / 2  # their sum could overflow
+
+
+def asymmetry(K: np.ndarray[Any, Any]) -> tuple[int, int] | None:
+    """Return the place where a matrix differs most from its transpose, or None where it is symmetric to rounding."""
+    apart = np.abs(K - K.T)
+    if apart.max() <= 1e-6 * (float(np.abs(K).max()) or 1.0):
+        return None
+    i, j = np.unravel_index(np.argmax(apart), K.shape)
+    return int(i), int(j)
+
+
+def finite_square(K: Any) -> np.ndarray[Any, Any]:
+    """Return ``K`` as a finite square NumPy matrix, or raise a sentence."""
     if callable(K):
         raise TypeError(f"{type(K).__name__} is a kernel, and a Gram matrix is needed: give kernel(X)")
-    K = np.asarray(to_numpy(K))
+    try:
+        K = np.asarray(to_numpy(K))
+    except ValueError:
+        raise ValueError("the rows of the matrix have different lengths: give a square Gram matrix") from None
     if K.dtype.kind == "c":
         raise TypeError("the Gram matrix holds complex numbers, and kernels are real: pass its real part, K.real")
-    K = K.astype(float)
+    try:
+        K = K.astype(float)
+    except (TypeError, ValueError):
+        raise TypeError(f"expected a square Gram matrix of numbers, got an array of dtype {K.dtype}") from None
     if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
         raise ValueError(f"expected a square Gram matrix, got an array of shape {K.shape}")
     if not np.isfinite(K).all():
         i, j = (int(x) for x in np.argwhere(~np.isfinite(K))[0])
         raise ValueError(f"the Gram matrix holds {K[i, j]} at ({i}, {j})")
-    scale = float(np.abs(K).max()) or 1.0
-    if np.abs(K - K.T).max() > 1e-6 * scale:
-        raise ValueError("the matrix is not symmetric: a Gram matrix of training data is, a cross-Gram is not")
-    return K / 2 + K.T / 2  # their sum could overflow
+    return K

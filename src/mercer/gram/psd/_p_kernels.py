@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.gram.psd._check import Check, check, square
+from mercer.gram.psd._check import Check, asymmetry, check, check_tolerance, finite_square, square, symmetric_part
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PKernelCheck:
     total : float
         The sum of all entries.
     psd : Check
-        Whether the matrix is positive semi-definite.
+        Whether the matrix (of one that is not symmetric, the mean of it and its transpose) is positive semi-definite.
 
     Examples
     --------
@@ -54,10 +54,10 @@ def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
     Parameters
     ----------
     K : array of shape (N, N)
-        A symmetric matrix, with a row for every object of the set.
+        A matrix with a row for every object of the set.
     tolerance : float, default=1e-10
         How far the sum may be from one, entries from positive, and the smallest eigenvalue from zero as a fraction of
-        the largest.
+        the largest; 0 or more.
 
     Returns
     -------
@@ -77,9 +77,14 @@ def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
     >>> bool(mc.psd.is_p_kernel([[0.0, 0.5], [0.5, 0.0]]))
     False
     """
-    K = square(K)
-    smallest, total, spectrum = float(K.min()), float(K.sum()), check(K, tolerance)
-    if smallest < -tolerance * np.abs(K).max():
+    check_tolerance(tolerance)
+    K = finite_square(K)
+    smallest, total, spectrum = float(K.min()), float(K.sum()), check(symmetric_part(K), tolerance)
+    apart = asymmetry(K)
+    if apart is not None:
+        i, j = apart
+        reason = f"it is not symmetric: the entry at ({i}, {j}) is {K[i, j]:.6g}, and at ({j}, {i}) {K[j, i]:.6g}"
+    elif smallest < -tolerance * np.abs(K).max():
         i, j = (int(x) for x in np.unravel_index(np.argmin(K), K.shape))
         reason = f"a probability is not negative, and the entry at ({i}, {j}) is {smallest:.6g}"
     elif abs(total - 1) > tolerance:
@@ -157,16 +162,21 @@ def p_mixture(kernels: Sequence[Any], weights: Any) -> Floats:
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """
+    if not isinstance(kernels, list | tuple) and np.ndim(kernels) != 3:
+        raise TypeError(f"kernels = {kernels!r}: give a list of P-kernels, each of them a matrix")
     found = _checked(tuple(kernels))
     if len({len(K) for K in found}) > 1:
         raise ValueError(
             f"a mixture is of kernels on the same objects, and these have {', '.join(str(len(K)) for K in found)}: "
             "use p_product for kernels of different parts"
         )
-    weights = np.asarray(weights, dtype=float)
-    if weights.shape != (len(found),) or np.any(weights < 0) or abs(weights.sum() - 1) > 1e-10:
-        raise ValueError(f"weights = {weights.tolist()}: give {len(found)} probabilities that sum to one")
-    return np.asarray(np.tensordot(weights, np.stack(found), axes=1))
+    try:
+        law = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        law = np.empty(0)
+    if law.shape != (len(found),) or not np.all(law >= 0) or abs(law.sum() - 1) > 1e-10:
+        raise ValueError(f"weights = {weights!r}: give {len(found)} probabilities that sum to one")
+    return np.asarray(np.tensordot(law, np.stack(found), axes=1))
 
 
 def _checked(kernels: tuple[Any, ...]) -> list[Floats]:

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Alphabet, Sequences
 from mercer.families._family import is_number
+from mercer.models._inference import read_before
 
 __all__ = ["Matches", "affine_matches", "read_pair"]
 
@@ -141,7 +142,10 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
     """Read two sequences, each a str, an array of symbols or `Sequences` of one datum, as codes."""
     codes = []
     for name, given in (("first", first), ("second", second)):
-        X = Sequences(given if isinstance(given, Sequences) else [given], alphabet=alphabet)
+        try:
+            X = Sequences(given if isinstance(given, Sequences) else [given], alphabet=alphabet)
+        except ValueError as error:
+            raise ValueError(str(read_before(error)).replace("sequence 0", f"the {name} sequence", 1)) from None
         if len(X) != 1:
             raise ValueError(f"{name} holds {len(X)} sequences: give one, such as X[3:4]")
         codes.append(np.asarray(X.values))

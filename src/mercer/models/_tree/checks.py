@@ -9,7 +9,15 @@ import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
 
-__all__ = ["check_codes", "check_leaves", "check_nodes", "check_pruning", "check_shapes", "described"]
+__all__ = ["as_numbers", "check_codes", "check_leaves", "check_nodes", "check_pruning", "check_shapes", "described"]
+
+
+def as_numbers(values: Any, what: str, cure: str) -> Floats:
+    """Return a parameter as an array of float64, or raise."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} = {values!r}: give {cure}") from None
 
 
 def check_shapes(root: Array, transition: Array, leaf: Array, parent: Floats, leaf_parent: Floats) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats
 
-__all__ = ["Tree", "parse_newick"]
+__all__ = ["Tree", "newick_text", "parse_newick"]
 
 _LABEL = re.compile(r"[^\s()\[\]':;,]+")
 _SPECIAL = re.compile(r"[\s()\[\]':;,]")
@@ -77,6 +79,18 @@ class Tree:
         name, length = self.names[v], float(self.lengths[v])
         shown = "'" + name.replace("'", "''") + "'" if _SPECIAL.search(name) else name
         return shown if np.isnan(length) else f"{shown}:{length!r}"
+
+
+def newick_text(tree: Any) -> Any:
+    """Return the text of a file that is given by its path, and all else as it is; raise for the name of a file."""
+    if isinstance(tree, Path):
+        return tree.read_text(encoding="utf-8")
+    if isinstance(tree, str) and not re.search(r"[(;]", tree) and re.search(r"[./\\]", tree):
+        raise ValueError(
+            f"tree = {tree!r} looks like the name of a file: give what it holds, Path({tree!r}).read_text(), or the "
+            f"path, Path({tree!r})"
+        )
+    return tree
 
 
 def parse_newick(text: str) -> Tree:

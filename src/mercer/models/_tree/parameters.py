@@ -11,7 +11,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.families._family import is_number
 from mercer.families._simplex import checked_probability
-from mercer.models._tree.checks import described
+from mercer.models._tree.checks import as_numbers, described
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of
 
@@ -120,7 +120,8 @@ def emission_of(emission: Any, n: int) -> Floats:
         if not 0 <= noise < 1 or (n == 1 and noise > 0):
             raise ValueError(f"emission = {emission!r}: the probability of showing another state is 0 or more, below 1")
         return np.eye(n) if n == 1 else (1 - noise) * np.eye(n) + noise * (1 - np.eye(n)) / (n - 1)
-    table = np.asarray(checked_probability(np.asarray(emission, dtype=np.float64), "emission"))
+    cure = f"None, the probability of showing another state, or probabilities of shape {(n, 'A')}, for A symbols"
+    table = np.asarray(checked_probability(as_numbers(emission, "emission", cure), "emission"))
     if table.ndim != 2 or len(table) != n:
         raise ValueError(f"emission has shape {table.shape}: for n_states = {n} give {(n, 'A')}, for A symbols")
     return table
@@ -133,7 +134,7 @@ def _default(n: int) -> Floats:
 
 
 def _matrix(values: Any, n: int, what: str) -> Floats:
-    matrix = np.asarray(checked_probability(np.asarray(values, dtype=np.float64), what))
+    matrix = np.asarray(checked_probability(as_numbers(values, what, f"probabilities of shape {(n, n)}"), what))
     if matrix.shape != (n, n):
         raise ValueError(f"{what} has shape {matrix.shape}: for n_states = {n} give {(n, n)}")
     return matrix
@@ -170,7 +171,8 @@ def _check_lengths(layouts: tuple[Layout, ...]) -> None:
 def _root(root: Any, n: int, rate: Floats | None) -> Floats:
     if root is None:
         return np.full(n, 1.0 / n) if rate is None else stationary_of(rate)
-    found = np.asarray(checked_probability(np.asarray(root, dtype=np.float64), "root"))
+    cure = f"None, or probabilities of shape {(n,)}"
+    found = np.asarray(checked_probability(as_numbers(root, "root", cure), "root"))
     if found.shape != (n,):
         raise ValueError(f"root has shape {found.shape}: for n_states = {n} give {(n,)}")
     return found
@@ -179,7 +181,8 @@ def _root(root: Any, n: int, rate: Floats | None) -> Floats:
 def _weights(weights: Any, n: int) -> Floats:
     if weights is None:
         return np.full(n, 1.0 / n)
-    found = np.asarray(checked_probability(np.asarray(weights, dtype=np.float64), "weights"))
+    cure = f"None, which is evenly, or probabilities of shape {(n,)}"
+    found = np.asarray(checked_probability(as_numbers(weights, "weights", cure), "weights"))
     if found.shape != (n,):
         raise ValueError(f"weights has shape {found.shape}: give one for every tree, {(n,)}")
     return found

@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.families._simplex import ratio
 from mercer.models._stationary import long_run
+from mercer.models._tree.checks import as_numbers
 
 __all__ = ["changes", "checked_rate", "equal_rate", "exponentials", "jumps_and_times", "stationary_of"]
 
@@ -39,7 +40,7 @@ def checked_rate(rate: Any, n: int) -> Floats:
         if rate != "equal":
             raise ValueError(f"rate = {rate!r}: give 'equal', or a matrix of rates of shape {(n, n)}")
         return equal_rate(n)
-    q = np.array(rate, dtype=np.float64)
+    q = as_numbers(rate, "rate", f"'equal', or a matrix of rates of shape {(n, n)}")
     if q.shape != (n, n):
         raise ValueError(f"rate has shape {q.shape}: for n_states = {n} give {(n, n)}")
     off = ~np.eye(n, dtype=bool)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import Alphabet, Sequences
+from mercer.families._family import is_number
 from mercer.families._segments import validated
 from mercer.models._tree.checks import check_codes, described
 
@@ -39,56 +40,86 @@ def read_profiles(
     if isinstance(X, list | tuple) and len(X) == 0:
         raise ValueError("there are no data: give rows with a column for every leaf")
     X = table_of(X, leaves, alphabet, unknown)
-    shape = np.shape(X)
-    if len(shape) == 2 and shape[1] != len(leaves):
-        raise ValueError(
-            f"the data have {shape[1]} columns, and the tree has {len(leaves)} leaves ({described(leaves)}): give a "
-            "column for every leaf, NaN where it was not observed"
-        )
     X = validated(owner, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
     check_codes(X, leaves, n_symbols if alphabet is None else alphabet.missing, n_symbols)
     return np.asarray(X)
 
 
 def table_of(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Any:
-    """Return numbers as they are, symbols as codes, and the columns of a table by their names."""
+    """Return numbers with NaN where nothing is, symbols as codes, and the columns of a table by their names."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
         X = _by_name(X, leaves)
     if _is_text(X):
         return _codes(X, leaves, alphabet, unknown)
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
-        return np.where(_blank(X), np.nan, X)
+    if isinstance(X, list | tuple):
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ValueError(f"the rows of the data have different lengths: {_COLUMNS}") from None
+    _check_columns(np.shape(X), leaves)
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        return _as_floats(X, leaves)
     return X
+
+
+_COLUMNS = "give a column for every leaf, NaN where it was not observed"
+
+
+def _check_columns(shape: tuple[int, ...], leaves: tuple[str, ...]) -> None:
+    n = len(leaves)
+    if len(shape) == 2 and shape[1] == n:
+        return
+    wanted = f"the tree has {n} leaves ({described(leaves)}): {_COLUMNS}"
+    if len(shape) == 2:
+        turned = "; if every leaf has a row, pass X.T" if shape[0] == n else ""
+        raise ValueError(f"the data have {shape[1]} columns, and {wanted}{turned}")
+    if shape == (n,):
+        raise ValueError("the data are one row without a table around it: pass a list of rows, [x] for a single one")
+    raise ValueError(f"the data have shape {shape}, and {wanted}")
+
+
+def _as_floats(table: Floats, leaves: tuple[str, ...]) -> Floats:
+    """Turn a table of objects into numbers, None and pandas' NA into NaN."""
+    try:
+        return np.where(_blank(table), np.nan, table).astype(np.float64)
+    except (TypeError, ValueError):
+        row, column = next(place for place, cell in np.ndenumerate(table) if not (_is_blank(cell) or is_number(cell)))
+        raise TypeError(
+            f"row {row} holds {table[row, column]!r} at leaf {leaves[column]!r}, which is no number: {_COLUMNS}"
+        ) from None
 
 
 def _blank(table: Floats) -> Floats:
     """Tell what is None, NaN or pandas' NA, which is not even different from itself."""
+    return np.array([_is_blank(cell) for cell in table.ravel()], dtype=bool).reshape(table.shape)
 
-    def blank(cell: Any) -> bool:
-        try:
-            return cell is None or bool(cell != cell)
-        except (TypeError, ValueError):
-            return True
 
-    return np.array([blank(cell) for cell in table.ravel()], dtype=bool).reshape(table.shape)
+def _is_blank(cell: Any) -> bool:
+    try:
+        return cell is None or bool(cell != cell)
+    except (TypeError, ValueError):
+        return True
 
 
 def _by_name(X: Any, leaves: tuple[str, ...]) -> Any:
     """Return the columns of a table in the order of the leaves; a table without names stays as it is."""
-    columns = list(X.columns)
+    columns, rows = list(X.columns), list(getattr(X, "index", ()))
+    if set(leaves) <= set(rows) and not set(leaves) <= set(columns):
+        raise ValueError("the leaves are rows of the table, and should be its columns: pass its transpose, df.T")
     if not any(isinstance(name, str) for name in columns):
         return np.asarray(X)
     twice = [name for i, name in enumerate(columns) if name in columns[:i]]
     if twice:
         raise ValueError(f"the data have two columns with the name {twice[0]!r}: keep one")
     missing = [name for name in leaves if name not in columns]
-    if missing:
-        raise ValueError(
-            f"the data have no column for {_leaf(missing)} {described(missing)}: name the columns as the leaves, with "
-            "NaN where a leaf was not observed"
-        )
     known = set(leaves)
     extra = [name for name in columns if name not in known]
+    if missing:
+        others = f", and others that are no leaves, {described(extra)}" if extra else ""
+        raise ValueError(
+            f"the data have no column for {_leaf(missing)} {described(missing)}{others}: name the columns as the "
+            "leaves, with NaN where a leaf was not observed"
+        )
     if extra:
         raise ValueError(f"the data have columns that are no leaves of the tree, {described(extra)}: leave them out")
     place = {name: i for i, name in enumerate(columns)}
@@ -117,9 +148,12 @@ def _holds_text(cells: Any) -> bool:
 
 def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Floats:
     """Turn symbols into codes; what is missing becomes NaN."""
-    if alphabet is None:
-        raise TypeError("the data are symbols, and the tree has no alphabet: give alphabet='01', say, or pass numbers")
     table = None if isinstance(X, Sequences) else np.asarray(X, dtype=object)
+    if alphabet is None:
+        if table is not None and table.ndim == 2:
+            _check_columns(table.shape, leaves)
+            _check_mixed(table, leaves)
+        raise TypeError("the data are symbols, and the tree has no alphabet: give alphabet='01', say, or pass numbers")
     if table is not None and table.ndim == 2:
         return _cells(table, leaves, alphabet, unknown)
     X = Sequences(X, alphabet=alphabet, unknown=unknown)
@@ -134,8 +168,26 @@ def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: 
     return np.where(codes == alphabet.missing, np.nan, codes)
 
 
+def _check_mixed(table: Floats, leaves: tuple[str, ...]) -> None:
+    """Raise where a table of numbers, perhaps written as text, holds something else, such as '?'."""
+    odd: dict[str, tuple[int, ...]] = {}
+    numbers = False
+    for place, cell in np.ndenumerate(table):
+        try:
+            numbers |= not _is_blank(cell) and bool(np.isfinite(float(cell)))
+        except (TypeError, ValueError):
+            odd.setdefault(str(cell), place)
+    if numbers and odd:
+        text, (row, column) = next(iter(odd.items()))
+        raise TypeError(
+            f"the data are numbers, and row {row} holds {text!r} at leaf {leaves[column]!r}: replace {text!r} by NaN "
+            f"where a leaf was not observed, as in df.replace({text!r}, np.nan).astype(float)"
+        )
+
+
 def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: str) -> Floats:
     """Turn a table of symbols into codes, one kind of symbol after the other; None and NaN are missing."""
+    _check_columns(table.shape, leaves)
     out = np.full(table.shape, np.nan)
     blank = _blank(table)
     text = table.astype(str)
@@ -147,10 +199,9 @@ def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: 
             if unknown == "missing":
                 continue
             row, column = (int(i) for i in np.argwhere(here)[0])
-            name = repr(leaves[column]) if column < len(leaves) else str(column)
             raise ValueError(
-                f"row {row} holds {str(symbol)!r} at leaf {name}, which is not in the alphabet {alphabet.describe()}: "
-                "put None where a leaf was not observed, or give unknown='missing'"
+                f"row {row} holds {str(symbol)!r} at leaf {leaves[column]!r}, which is not in the alphabet "
+                f"{alphabet.describe()}: put None where a leaf was not observed, or give unknown='missing'"
             ) from None
         out[here] = np.nan if code == alphabet.missing else code
     return out
