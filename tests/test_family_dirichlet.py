@@ -348,3 +348,27 @@ def test_in_kernels_mixtures_and_hmms():
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_one_large_concentration_among_tiny_ones():
+    p = mc.Dirichlets([[100.0, 1e-10], [100.0, 2e-10], [1.0, 1.0], [1e8, 1e-5]])
+    np.testing.assert_allclose(np.diag(p.dual_divergence(p)), 0.0, atol=1e-6)
+    assert np.all(mc.JensenShannon()(p) <= 1 + 1e-9)
+    rng = np.random.default_rng(0)
+    for k in range(2, 7):
+        q = mc.Dirichlets(10 ** rng.uniform(-10, 8, size=(60, k)))
+        np.testing.assert_allclose(np.diag(q.dual_divergence(q)), 0.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("tiny", [1e-12, 1e-17])
+def test_products_of_tiny_concentrations_do_not_cancel(tiny):
+    for p in (mc.Betas([[tiny]], [[1.0]]), mc.Gammas([[tiny]], [[1.0]]), mc.Dirichlets([[tiny, 1.0]])):
+        np.testing.assert_allclose(p.log_product(p, rho=0.5), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_ones_in_single_precision(prior):
+    p = mc.Beta(smallest=1e-9, prior=prior).fit_each(np.array([[1.0], [0.0], [0.5]], dtype=np.float32))
+    assert np.isfinite(p.a).all()
+    assert np.isfinite(p.b).all()
+    assert np.isfinite(mc.Beta(smallest=1e-17).fit_each([[1.0]]).a).all()

@@ -271,7 +271,7 @@ def test_a_kernel_that_learns_is_fitted_before(kernel: Any):
 def test_a_kernel_that_makes_models_of_data_is_fitted_before(case: str):
     kernel, X, _ = CASES[case]
     for unfitted in (clone(kernel), 2.0 * clone(kernel) + mc.Spectrum(2)):
-        with pytest.raises(NotFittedError, match=f"{type(kernel).__name__} makes a model of every datum"):
+        with pytest.raises(NotFittedError, match=f"{type(kernel).__name__} depends on what the training data share"):
             unfitted.as_gp()
     gp = kernel.fit(X).as_gp()  # so that a pair has one value, whatever comes beside it
     np.testing.assert_allclose(gp(X[:2], X[5:]), gp(X)[:2, 5:], rtol=1e-12)
@@ -377,3 +377,41 @@ def test_a_grid_over_hyperparameters():
     search = GridSearchCV(process, {"kernel__kernel__gamma": [0.1, 3.0]}, cv=2).fit(X, X[:, 0])
     assert search.best_params_ == {"kernel__kernel__gamma": 0.1}
     assert search.best_estimator_.kernel_.kernel.kernel.gamma == 0.1
+
+
+def test_a_generator_does_not_move_on_between_calls():
+    emission = mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], np.array([[np.eye(2), 2 * np.eye(2)]]))
+    model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], emission)
+    rng = np.random.default_rng(5)
+    X = mc.objects([rng.normal(size=(n, 2)) for n in (3, 5, 8)])
+    k = (2.0 * mc.LatentMeanMap(model, n_components=20, random_state=rng)).as_gp()
+    first = k(X)
+    rng.normal()
+    assert np.array_equal(k(X), first)
+
+
+def test_mismatches_over_an_alphabet_of_the_data_ask_for_a_fit():
+    with pytest.raises(NotFittedError, match="an alphabet"):
+        (1.0 * mc.Spectrum(k=3, mismatches=1)).as_gp()
+    assert mc.Spectrum(k=3, mismatches=1, alphabet="ab").as_gp()(mc.objects(["abab", "abba"])).shape == (2, 2)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 100.0, 1e4])
+def test_slopes_of_random_features(gamma):
+    emission = mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], np.array([[np.eye(2), 2 * np.eye(2)]]))
+    model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], emission)
+    rng = np.random.default_rng(0)
+    X = mc.objects([rng.normal(size=(n, 2)) for n in (3, 5, 8)])
+    k = mc.LatentMeanMap(model, gamma=gamma, n_components=50).as_gp()
+    _, slope = k(X, eval_gradient=True)
+    step = 1e-6
+    near, far = (k.clone_with_theta(k.theta + sign * step)(X) for sign in (1, -1))
+    np.testing.assert_allclose(slope[..., 0], (near - far) / (2 * step), atol=1e-4 * np.abs(slope).max() + 1e-9)
+
+
+def test_bounds_are_copied_and_compared():
+    bounds = {"gamma": (0.1, 2.0)}
+    k = mc.RBF(gamma=1.0).as_gp(bounds)
+    bounds["gamma"] = (5.0, 6.0)
+    np.testing.assert_allclose(np.exp(k.bounds), [[0.1, 2.0]])
+    assert mc.RBF(gamma=1.0).as_gp(np.array([0.1, 1])) == mc.RBF(gamma=1.0).as_gp([0.1, 1])

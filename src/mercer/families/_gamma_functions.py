@@ -154,10 +154,21 @@ def _shortfall(mu: Array) -> Array:
 
 
 def _first_concentration(mu: Array) -> Array:
-    """Begin at the total that would be right if all were large, and invert digamma by Minka's start and two steps."""
+    """Begin at the total that would be right if all were large, or if all but one were small."""
     xp = namespace(mu)
-    total = (mu.shape[-1] - 1) / (2 * _shortfall(mu))
-    y = mu + digamma(total)
+    short = _shortfall(mu)
+    total = (mu.shape[-1] - 1) / (2 * short)
+    for _ in range(4):  # A (1 - e^-s) = sum of d(a_i) - e^-s d(A), with d(a) = a - exp(digamma(a)) and s the shortfall
+        a = _inverse_digamma(mu + digamma(total))
+        d = xp.where(a >= LARGE, 0.5 - 1 / (24 * a), a - xp.exp(digamma(a)))
+        fewer = (xp.sum(d, axis=-1, keepdims=True) - xp.max(d, axis=-1, keepdims=True)) / short
+        total = xp.where((short < 0.1) & (fewer < total), fewer, total)
+    return _inverse_digamma(mu + digamma(total))
+
+
+def _inverse_digamma(y: Array) -> Array:
+    """Invert digamma roughly: Minka's start and two steps of Newton."""
+    xp = namespace(y)
     high = y >= -2.22
     a = xp.where(high, xp.exp(xp.where(high, y, xp.zeros_like(y))) + 0.5, -1 / xp.where(high, -1.0, y + np.euler_gamma))
     for _ in range(2):

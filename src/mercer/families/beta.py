@@ -274,8 +274,9 @@ class Beta(FamilyEstimator):
         return X.mapped(change) if isinstance(X, Sequences) else change(X)
 
     def _inside(self, x: Floats) -> Floats:
-        least = np.asarray(self.smallest, dtype=x.dtype)
-        return np.clip(x, least, 1 - least)
+        assert self.smallest is not None
+        most = min(1 - self.smallest, 1 - float(np.finfo(np.float64).epsneg))  # log(1 - 1) would be infinite
+        return np.clip(x.astype(np.float64), self.smallest, most)
 
 
 def check_fractions(x: Array, who: str, X: Any = None, closed: bool = False) -> None:

@@ -327,12 +327,12 @@ def pair_log_product(a: Array, b: Array, rho: float) -> Array:
     xp = namespace(a, b)
     k = a.shape[-1]
     totals = xp.sum(a, axis=-1)[..., :, None], xp.sum(b, axis=-1)[..., None, :]
-    middle = rho * (totals[0] + totals[1] - 2 * k) + k
+    middle = rho * (totals[0] + totals[1]) + (1 - 2 * rho) * k
     value = (1 - 2 * rho) * (k - 1) * HALF_LOG_TWO_PI - _remainder(middle)
     value = value + rho * (_remainder(totals[0]) + _remainder(totals[1]))
     for i in range(k):
         sides = a[..., :, None, i], b[..., None, :, i]
-        own = rho * (sides[0] + sides[1] - 2) + 1
+        own = rho * (sides[0] + sides[1]) + (1 - 2 * rho)
         value = value + _remainder(own) + (1 - 2 * rho) * xp.log(own / middle)
         for side, total in zip(sides, totals, strict=True):
             value = value - rho * (_remainder(side) + side * excess(own / middle, side / total))

@@ -315,7 +315,7 @@ def check_positive(x: Array, who: str, X: Any = None) -> None:
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     """Raise where the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
-    if not bool(namespace(concentration).any(2 * rho * (concentration - 1) + 1 <= 0)):
+    if not bool(namespace(concentration).any(2 * rho * concentration + (1 - 2 * rho) <= 0)):
         return
     values = to_numpy(concentration)
     raise ValueError(
@@ -330,7 +330,7 @@ def _log_product(a: Array, b: Array, c: Array, d: Array, rho: float) -> Array:
     Stirling's formula is taken out, and all is written in means: what is left vanishes where p = q and rho = 1/2.
     """
     xp = namespace(a, c)
-    shape = rho * (a + c - 2) + 1
+    shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
     mean = shape / (rho * (1 / b + 1 / d))
     value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + xp.log(mean)) - 0.5 * xp.log(shape) + binet(shape)
     for own, scale in ((a, b), (c, d)):

@@ -26,14 +26,14 @@ def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -
     now = values_of(kernel, names)
     for name in sorted({*then, *now}):  # a class comes before its parameters
         old, new = then.get(name), now.get(name)
-        if not _same(old, new):
+        if not same(old, new):
             raise NotFittedError(
                 f"this {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now: "
                 "call fit again"
             )
 
 
-def _same(old: Any, new: Any) -> bool:
+def same(old: Any, new: Any) -> bool:
     """Whether two values are the same: one object, which costs nothing, equal numbers, or equal bytes."""
     if old is new:
         return True

@@ -30,6 +30,8 @@ TRANSPARENT = (Sum, Multiplied, Scaled, Normalized, Tempered, Gaussianized)
 """Compounds that learn nothing of their own, so that a parameter of a part may change after ``fit``."""
 STEP = 1e-3
 """Of central differences in the logarithm of a parameter: a relative error of about STEP^2 / 6."""
+LINEAR_STEP = 1e-5
+"""The same for kernels that are no logarithms, which bend more: random features turn with the root of gamma."""
 SINGLE_STEP = 2e-2
 """The same for kernels in float32, whose rounding a smaller step would magnify."""
 BLOCK_NUMBERS = 2**22
@@ -200,7 +202,8 @@ def _own_slope(kernel: Any, name: str, values: Floats, source: Any) -> Floats:
         return _gaussian_product_slope(kernel, values, source)
     if kind is MeanMap and isinstance(source, Gaussians):
         return _gaussian_mean_map_slope(kernel, source)
-    return _numeric_slope(kernel, name, source, SINGLE_STEP if values.dtype == np.float32 else STEP)
+    step = SINGLE_STEP if values.dtype == np.float32 else STEP if kernel.domain == "log" else LINEAR_STEP
+    return _numeric_slope(kernel, name, source, step)
 
 
 def _inverse_slope(kernel: JensenShannon, values: Floats, source: Any) -> Floats:

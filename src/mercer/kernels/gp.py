@@ -11,12 +11,13 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as _SklearnKernel
 
 from mercer._array import Floats, to_numpy
-from mercer.families._family import is_number
+from mercer.families._family import is_number, seed_of
 from mercer.kernels._base import Kernel
-from mercer.kernels._changes import _same, values_of
+from mercer.kernels._changes import same, values_of
 from mercer.kernels._model import ModelKernel
 from mercer.kernels._slopes import TRANSPARENT, gram_and_slopes, smooth_parameters
 from mercer.kernels.algebra import Compound
+from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.vector import RBF
 from mercer.kernels.wrappers import Tempered
 
@@ -50,7 +51,7 @@ class GPKernel(_SklearnKernel):
     so do the parameters of models.
 
     Derivatives are closed forms, but for rho and gamma of kernels between other models than Gaussians and gamma of
-    `EmpiricalMeanMap`, which are central differences of log kernels.
+    `EmpiricalMeanMap` and `LatentMeanMap`, which are central differences.
 
     Examples
     --------
@@ -161,10 +162,10 @@ class GPKernel(_SklearnKernel):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GPKernel):
             return NotImplemented
-        if type(self.kernel) is not type(other.kernel) or self.parameter_bounds != other.parameter_bounds:
+        if type(self.kernel) is not type(other.kernel) or self.hyperparameters != other.hyperparameters:
             return False
         mine, theirs = (values_of(k, tuple(k.get_params(deep=False))) for k in (self.kernel, other.kernel))
-        return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
+        return mine.keys() == theirs.keys() and all(same(mine[name], theirs[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -233,21 +234,34 @@ def gp_kernel(kernel: Kernel, bounds: Any) -> GPKernel:
     elif (learner := _first_of_data(kernel)) is not None:
         # Of a few new data alone it would learn something else, and a pair would have two values.
         raise NotFittedError(
-            f"this {type(learner).__name__} makes a model of every datum with the help of what the training data share "
-            "(a prior, a start, a floor of variances), which a Gaussian process must not change between calls: call "
+            f"this {type(learner).__name__} depends on what the training data share (a prior, a start, a floor of "
+            "variances, an alphabet), which a Gaussian process must not change between calls: call "
             "kernel.fit(training_data) first"
         )
-    made = GPKernel(independent(kernel), bounds)
+    made = GPKernel(independent(kernel), copy.deepcopy(bounds))
+    if not hasattr(kernel, "train_"):
+        _seed(made.kernel)
     made.hyperparameters  # noqa: B018  (raises where bounds have no meaning)
     return made
 
 
 def _first_of_data(kernel: Any) -> Any:
-    """Return the first part that turns data into models, None where there is none."""
+    """Return the first part that learns from the data of a call, None where there is none."""
     if isinstance(kernel, Compound):
         found = (_first_of_data(getattr(kernel, name)) for name in kernel._names())
         return next((part for part in found if part is not None), None)
+    if isinstance(kernel, Spectrum) and kernel.mismatches and kernel.alphabet is None:
+        return kernel
     return kernel if isinstance(kernel, ModelKernel) and kernel.model is not None else None
+
+
+def _seed(kernel: Any) -> None:
+    """Replace generators, which move on between calls, by the seeds that they give now."""
+    if type(kernel) in TRANSPARENT:
+        for name in kernel._names():
+            _seed(getattr(kernel, name))
+    elif hasattr(kernel, "random_state"):
+        kernel.random_state = seed_of(kernel.random_state)
 
 
 def independent(kernel: Any) -> Any:

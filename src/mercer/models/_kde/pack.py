@@ -149,5 +149,6 @@ def log_sums_at(x: Packed, count: int, sets: Packed, which: int, factor: float) 
 
 def _logarithm(sums: Floats, shift: Floats) -> Floats:
     """Return log(2^-shift sums); -inf where points are infinitely far apart."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(shift), -np.inf, np.log(sums) - shift / LOG2_E)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Beyond 2^56 the rounding of the shift is more than the logarithm of the number of terms.
+        return np.where(shift > 2.0**56, -shift / LOG2_E, np.log(sums) - shift / LOG2_E)
