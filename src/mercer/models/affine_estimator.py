@@ -88,7 +88,7 @@ class AffinePairHMM(PairEstimator):
         Iterations of EM.
     converged_ : bool
         Whether EM converged before ``n_iter``; without EM there was nothing to wait for, and it is True.
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (iterations,)
         Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; it never
         falls.
 

@@ -64,7 +64,7 @@ class PairHMM(PairEstimator):
         Iterations of the best start.
     converged_ : bool
         Whether it converged before ``n_iter``; True with ``n_iter=0``.
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (iterations,)
         Log probability of all pairs, or strings, plus the log prior that the smoothing is, before every iteration of
         the best start; it never falls.
 

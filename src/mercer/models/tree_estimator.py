@@ -90,7 +90,7 @@ class HiddenTree(Estimator):
         with a tuple for each, as ``model_.components.posterior`` has them.
     rate_ : ndarray of shape (S, S)
         The rates, where edges have rates.
-    objective_ : ndarray of shape (n_iter_,)
+    objective_ : ndarray of shape (iterations,)
         Log probability of the data plus the log prior (up to a constant) before every iteration; it never decreases.
     n_iter_ : int
         Iterations that were made.
