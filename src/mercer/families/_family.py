@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Array, cross_shape, namespace
+from mercer._array import Array, Floats, as_float, cross_shape, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families._coupling import Coupling, Leaf, Operand
@@ -179,6 +180,24 @@ class ExponentialFamily(Family):
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
         raise NotImplementedError(f"{type(self).__name__} must write sample(size, random_state)")
+
+
+def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
+    """Return one parameter per coordinate, ``(..., d)``, or say which is not ``good`` and what it ``must`` be."""
+    array = as_float(value)
+    if len(array.shape) == 0 or array.shape[-1] == 0:
+        raise ValueError(f"{name} has shape {tuple(array.shape)}: its last axis must hold the d >= 1 coordinates")
+    values = to_numpy(array)
+    bad = np.argwhere(~good(values))
+    if len(bad):
+        where = tuple(map(int, bad[0]))
+        raise ValueError(f"{name} at index {where} is {values[where]}: it must {must}")
+    return array
+
+
+def checked_positive(value: Any, name: str) -> Array:
+    """Return a positive parameter per coordinate, ``(..., d)``, or say which is none."""
+    return checked_parameter(value, name, lambda x: (x > 0) & np.isfinite(x), "be positive and finite")
 
 
 def observed_scores(scores: Array) -> Array:

@@ -15,6 +15,7 @@ from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
     check_rho,
+    checked_parameter,
     is_number,
     observed_scores,
     random_generator,
@@ -49,14 +50,7 @@ class Bernoullis(ExponentialFamily):
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = as_float(probability)
-        if len(p.shape) == 0 or p.shape[-1] == 0:
-            raise ValueError(f"probability has shape {tuple(p.shape)}: its last axis must hold the d >= 1 coordinates")
-        values = to_numpy(p)
-        bad = np.argwhere(~((values >= 0) & (values <= 1)))
-        if len(bad):
-            where = tuple(map(int, bad[0]))
-            raise ValueError(f"probability at index {where} is {values[where]}: it must lie between 0 and 1")
+        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "lie between 0 and 1")
         self._freeze(probability=p)
 
     @property

@@ -12,7 +12,7 @@ from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, is_number, observed_scores
+from mercer.families._family import ExponentialFamily, check_rho, checked_positive, is_number, observed_scores
 from mercer.families._gamma_functions import solve_concentration, trigamma
 from mercer.families.dirichlet import (
     OPEN,
@@ -23,7 +23,7 @@ from mercer.families.dirichlet import (
     pair_kl,
     pair_log_product,
 )
-from mercer.families.exponential import check_nonnegative, positive
+from mercer.families.exponential import check_nonnegative
 from mercer.families.gamma import check_finite_product, check_smallest
 
 
@@ -58,7 +58,7 @@ class Betas(ExponentialFamily):
     b: Array
 
     def __init__(self, a: Any, b: Any) -> None:
-        first, second = positive(a, "a"), positive(b, "b")
+        first, second = checked_positive(a, "a"), checked_positive(b, "b")
         if tuple(first.shape) != tuple(second.shape):
             raise ValueError(
                 f"a has shape {tuple(first.shape)} and b {tuple(second.shape)}: give two arrays of one shape"

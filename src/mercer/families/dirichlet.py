@@ -11,7 +11,7 @@ from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, random_generator
+from mercer.families._family import ExponentialFamily, check_rho, checked_positive, random_generator
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -22,7 +22,7 @@ from mercer.families._gamma_functions import (
     solve_concentration,
     trigamma,
 )
-from mercer.families.exponential import check_nonnegative, positive
+from mercer.families.exponential import check_nonnegative
 from mercer.families.gamma import check_finite_product, check_positive, check_smallest
 
 ROUNDING = 1e-5
@@ -62,7 +62,7 @@ class Dirichlets(ExponentialFamily):
     concentration: Array
 
     def __init__(self, concentration: Any) -> None:
-        a = positive(concentration, "concentration")
+        a = checked_positive(concentration, "concentration")
         if a.shape[-1] < 2:
             raise ValueError(f"concentration has shape {tuple(a.shape)}: its last axis must hold k >= 2 proportions")
         self._freeze(concentration=a)

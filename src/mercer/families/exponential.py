@@ -13,6 +13,7 @@ from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
     check_rho,
+    checked_positive,
     is_number,
     observed_scores,
     random_generator,
@@ -49,7 +50,7 @@ class Exponentials(ExponentialFamily):
     scale: Array
 
     def __init__(self, scale: Any) -> None:
-        self._freeze(scale=positive(scale, "scale"))
+        self._freeze(scale=checked_positive(scale, "scale"))
 
     @property
     def dimension(self) -> int:
@@ -241,19 +242,6 @@ class Exponential(FamilyEstimator):
         X = super().accept(X, **options)
         check_nonnegative(segments(X)[0], type(self).__name__, X)
         return X
-
-
-def positive(value: Any, name: str) -> Array:
-    """Return an array of positive numbers ``(..., d)``, or say which is none."""
-    array = as_float(value)
-    if len(array.shape) == 0 or array.shape[-1] == 0:
-        raise ValueError(f"{name} has shape {tuple(array.shape)}: its last axis must hold the d >= 1 coordinates")
-    values = to_numpy(array)
-    bad = np.argwhere(~((values > 0) & np.isfinite(values)))
-    if len(bad):
-        where = tuple(map(int, bad[0]))
-        raise ValueError(f"{name} at index {where} is {values[where]}: it must be positive and finite")
-    return array
 
 
 def check_nonnegative(x: Array, who: str, X: Any = None) -> None:

@@ -11,7 +11,14 @@ from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, is_number, observed_scores, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_rho,
+    checked_positive,
+    is_number,
+    observed_scores,
+    random_generator,
+)
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -23,7 +30,7 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
-from mercer.families.exponential import check_nonnegative, log_mean_gap, positive
+from mercer.families.exponential import check_nonnegative, log_mean_gap
 
 
 class Gammas(ExponentialFamily):
@@ -60,7 +67,7 @@ class Gammas(ExponentialFamily):
     scale: Array
 
     def __init__(self, concentration: Any, scale: Any) -> None:
-        a, b = positive(concentration, "concentration"), positive(scale, "scale")
+        a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
         if tuple(a.shape) != tuple(b.shape):
             raise ValueError(
                 f"concentration has shape {tuple(a.shape)} and scale {tuple(b.shape)}: give two arrays of one shape"

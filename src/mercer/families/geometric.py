@@ -9,7 +9,14 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._estimator import Context, FamilyEstimator, segments
-from mercer.families._family import ExponentialFamily, check_gamma, check_rho, observed_scores, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_gamma,
+    check_rho,
+    checked_parameter,
+    observed_scores,
+    random_generator,
+)
 from mercer.families.exponential import log_mean_gap
 from mercer.families.poisson import check_counts
 
@@ -49,14 +56,7 @@ class Geometrics(ExponentialFamily):
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = as_float(probability)
-        if len(p.shape) == 0 or p.shape[-1] == 0:
-            raise ValueError(f"probability has shape {tuple(p.shape)}: its last axis must hold the d >= 1 coordinates")
-        values = to_numpy(p)
-        bad = np.argwhere(~((values > 0) & (values <= 1)))
-        if len(bad):
-            where = tuple(map(int, bad[0]))
-            raise ValueError(f"probability at index {where} is {values[where]}: it must lie above 0, and at most at 1")
+        p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
         self._freeze(probability=p)
 
     @property

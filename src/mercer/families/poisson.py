@@ -12,7 +12,14 @@ from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_gamma, check_rho, observed_scores, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_gamma,
+    check_rho,
+    checked_parameter,
+    observed_scores,
+    random_generator,
+)
 
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
@@ -47,14 +54,7 @@ class Poissons(ExponentialFamily):
     rate: Array
 
     def __init__(self, rate: Any) -> None:
-        r = as_float(rate)
-        if len(r.shape) == 0 or r.shape[-1] == 0:
-            raise ValueError(f"rate has shape {tuple(r.shape)}: its last axis must hold the d >= 1 coordinates")
-        values = to_numpy(r)
-        bad = np.argwhere(~((values >= 0) & np.isfinite(values)))
-        if len(bad):
-            where = tuple(map(int, bad[0]))
-            raise ValueError(f"rate at index {where} is {values[where]}: it must be 0 or more, and finite")
+        r = checked_parameter(rate, "rate", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         self._freeze(rate=r)
 
     @property

@@ -87,8 +87,10 @@ class GPKernel(_SklearnKernel):
             given = dict.fromkeys(names, given)
         for name, bounds in given.items():
             if name not in names:
-                known = ", ".join(names) or "none"
-                raise ValueError(f"bounds of {name!r}: {type(self.kernel).__name__} has to be searched over {known}")
+                known = ", ".join(names) or "nothing"
+                raise ValueError(
+                    f"bounds of {name!r}: {type(self.kernel).__name__} is searched over {known}, so give bounds of that"
+                )
             if isinstance(bounds, str) and bounds == "fixed":
                 continue
             pair = list(bounds) if np.ndim(bounds) == 1 else []
