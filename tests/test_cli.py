@@ -321,7 +321,7 @@ class TestReproduce:
         ("arguments", "sentence"),
         [
             (("shakespeare1600",), "there is nothing to reproduce for 'shakespeare1600': the sources are agarwal2011"),
-            (("agarwal2011", "table9"), "agarwal2011 has no 'table9': its tables are table1, table2"),
+            (("agarwal2011", "table9"), "agarwal2011 has no 'table9': what there is of it are table1, table2"),
             (
                 ("agarwal2011", "table1", "--data", "none"),
                 "--data none is no folder: give the one that has the folders",

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from inspect import signature
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,7 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from mercer._version import __version__
+from mercer.cli import _reproduced
 from mercer.papers import PAPERS, load
+from mercer.papers._results import flat
 
 app = typer.Typer(
     help="Kernels from generative models, for scikit-learn.",
@@ -168,34 +171,48 @@ def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
 @app.command()
 def reproduce(
     paper: Annotated[str | None, typer.Argument(help="A source, such as agarwal2011.")] = None,
-    table: Annotated[str | None, typer.Argument(help="One of its tables, such as table1.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Two tasks and 3 draws, in seconds.")] = False,
-    draws: Annotated[int | None, typer.Option(min=1, help="Random training sets: 20, quick 3.")] = None,
+    part: Annotated[str | None, typer.Argument(help="One of its tables or figures, such as table1.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few tasks and draws, in seconds.")] = False,
+    draws: Annotated[int | None, typer.Option(min=1, help="Random training sets, where the paper draws such.")] = None,
     variants: Annotated[bool, typer.Option("--variants", help="Also run methods that explain differences.")] = False,
     balanced: Annotated[bool, typer.Option("--balanced", help="Average the test errors of the classes.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Draw the result to this file: .png, .svg or .pdf.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets, instead of MERCER_DATA.")] = None,
     seed: Seed = 0,
     json_path: Json = None,
     csv_path: Csv = None,
 ) -> None:
-    """Reproduce a table of a paper, ours beside theirs; without arguments, list what there is."""
-    if paper is None or table is None:
-        _list_tables(paper)
+    """Reproduce a table or figure of a paper, ours beside theirs; without arguments, list what there is."""
+    if paper is None or part is None:
+        _list_parts(paper)
         return
     source = _source(paper)
-    if table not in source.TABLES:
-        _fail(f"{paper} has no {table!r}: its tables are {', '.join(source.TABLES)}")
-    _check_folders(json_path, csv_path)
+    if part not in source.PARTS:
+        _fail(f"{paper} has no {part!r}: what there is of it are {', '.join(source.PARTS)}")
+    _check_folders(json_path, csv_path, figure)
     if data is not None and not data.is_dir():
         _fail(f"--data {data} is no folder: give the one that has the folders of the data sets")
-    options = {"draws": draws, "quick": quick, "variants": variants, "balanced": balanced, "seed": seed}
+    options = {"draws": draws, "variants": variants, "balanced": balanced}
+    given = {name: value for name, value in options.items() if value}
+    for name in given:
+        if name not in signature(source.reproduce).parameters:
+            _fail(f"--{name} has no meaning for {paper}: leave it out")
     try:
         with _data_folder(data):
-            cells = _with_progress(source, table, options)
+            results = _with_progress(source, part, {"quick": quick, "seed": seed, **given})
+        _print_results(source.PARTS[part], results, " (both classes weighing the same)" if balanced else "")
+        if figure is not None:
+            _draw(source.PARTS[part], results, figure)
     except (OSError, ImportError, ValueError) as error:  # data that are missing, damaged or cannot be downloaded
         _fail(str(error), code=1)
-    _print_cells(source.TABLES[table], cells, " (both classes weighing the same)" if balanced else "")
-    _save([asdict(cell) for cell in cells], json_path, csv_path)
+    _save([row for one in results for row in flat(one)], json_path, csv_path)
+
+
+def _draw(part: Any, results: Sequence[Any], path: Path) -> None:
+    from mercer.papers import _figures  # matplotlib takes a second to import
+
+    picture = _figures.draw(part, results)
+    picture.savefig(path, dpi=150)
 
 
 def _source(name: str) -> Any:
@@ -219,15 +236,15 @@ def _data_folder(folder: Path | None) -> Iterator[None]:
             del os.environ["MERCER_DATA"]
 
 
-def _list_tables(paper: str | None) -> None:
+def _list_parts(paper: str | None) -> None:
     for name in PAPERS if paper is None else (paper,):
         source = _source(name)
         typer.echo(f"{name}: {source.TITLE}")
-        for key, table in source.TABLES.items():
-            typer.echo(f"  mercer reproduce {name} {key}    {table.caption}")
+        for key, part in source.PARTS.items():
+            typer.echo(f"  mercer reproduce {name} {key}    {part.caption}")
 
 
-def _with_progress(source: Any, table: str, options: dict[str, Any]) -> list[Any]:
+def _with_progress(source: Any, part: str, options: dict[str, Any]) -> list[Any]:
     with _progress() as bar:
         step = bar.add_task("data", total=None)
         done = count()
@@ -235,32 +252,17 @@ def _with_progress(source: Any, table: str, options: dict[str, Any]) -> list[Any
         def show(what: str, steps: int) -> None:
             bar.update(step, description=what, total=steps or None, completed=next(done) if steps else 0)
 
-        cells: list[Any] = source.reproduce(table, progress=show, **options)
-        return cells
+        results: list[Any] = source.reproduce(part, progress=show, **options)
+        return results
 
 
-def _print_cells(known: Any, cells: Sequence[Any], remark: str) -> None:
-    """Print three lines a task: ours chosen by cross-validation, ours at the best parameters, the paper's."""
-    tasks, methods = (list(dict.fromkeys(getattr(c, name) for c in cells)) for name in ("task", "method"))
-    table = Table(box=box.SIMPLE_HEAD, title=known.caption + remark, title_justify="left", padding=(0, 1, 0, 0))
-    for heading in ("task", ""):
-        table.add_column(heading, no_wrap=True)
-    for method in methods:
-        table.add_column(method, justify="right", overflow="fold")
-    lines = (("ours (CV)", "chosen"), ("ours (best)", "best"), ("paper", "paper"))
-    for task in [*tasks, "mean"]:
-        own = [c for c in cells if task in (c.task, "mean")]
-        places = [*task.replace(" vs. ", "\nvs. ").splitlines(), "", ""]  # a pair beside its lines, not in one
-        for place, (label, key) in zip(places, lines, strict=False):
-            shown = [_average([getattr(c, key) for c in own if c.method == method]) for method in methods]
-            table.add_row(place, label, *shown, end_section=key == "paper")
+def _print_results(part: Any, results: Sequence[Any], remark: str) -> None:
+    """Print a table of what was reproduced, and what differs from the paper."""
+    table = _reproduced.table_of(results)
+    table.title, table.title_justify, table.box = part.caption + remark, "left", box.SIMPLE_HEAD
+    table.padding = (0, 1, 0, 0)
     _console().print(table)
-    typer.echo(known.differs)
-
-
-def _average(values: list[float | None]) -> str:
-    numbers = [value for value in values if value is not None]
-    return f"{sum(numbers) / len(numbers):.3f}".lstrip("0") if numbers else ""
+    typer.echo(part.differs)
 
 
 def _console() -> Console:

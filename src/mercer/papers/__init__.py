@@ -1,4 +1,4 @@
-"""One file per source: what it takes to reproduce its tables, ours beside theirs."""
+"""One file per source: what it takes to reproduce its tables and figures, ours beside theirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PAPERS", "load"]
 
 
 def load(name: str) -> Any:
-    """Return the module of a source, which has ``TITLE``, ``TABLES`` and ``reproduce``.
+    """Return the module of a source, which has ``TITLE``, ``PARTS`` (tables and figures) and ``reproduce``.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def load(name: str) -> Any:
     Examples
     --------
     >>> from mercer.papers import load
-    >>> sorted(load("agarwal2011").TABLES)
+    >>> sorted(load("agarwal2011").PARTS)
     ['table1', 'table2']
     """
     if name not in PAPERS:

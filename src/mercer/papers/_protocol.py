@@ -18,6 +18,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import SVC
 
+from mercer.papers._results import Cell
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Labels = np.ndarray[Any, Any]
@@ -172,19 +174,6 @@ def validation_errors(method: Method, labels: Labels, train: Ints, folds: int = 
 def chosen_error(test: Floats, validation: Floats) -> float:
     """Return the test error of the setting that validation prefers; the average where several are equally good."""
     return float(np.mean(test[validation <= validation.min() + 1e-12]))
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What one method errs on one task: ours both ways, and the paper's number where it has one."""
-
-    task: str
-    method: str
-    chosen: float
-    chosen_sd: float
-    best: float
-    best_setting: str
-    paper: float | None
 
 
 def evaluate(
