@@ -250,6 +250,44 @@ def test_equality_repr_and_pickle():
     assert repr(mc.Linear().as_gp()) == "GPKernel(Linear)"
 
 
+def test_another_kernel_is_checked_and_copied():
+    gp, X = mc.RBF(gamma=0.5).as_gp({"gamma": (0.1, 2.0)}), vectors()
+    with pytest.raises(TypeError, match="give a kernel of mercer"):
+        gp.set_params(kernel="rbf")
+    with pytest.raises(NotFittedError, match="call kernel"):
+        gp.set_params(kernel=mc.Fisher(mc.Gaussian()))
+    with pytest.raises(NotFittedError, match="depends on what the training data share"):
+        gp.set_params(kernel=mc.ProbabilityProduct(mc.Gaussian()))
+    with pytest.raises(ValueError, match="gamma = -1"):
+        gp.set_params(kernel=mc.RBF(gamma=-1))
+    with pytest.raises(ValueError, match="bounds of 'gamma'"):
+        gp.set_params(kernel=2.0 * mc.RBF(gamma=0.5))
+    with pytest.raises(ValueError, match="two positive numbers"):
+        gp.set_params(parameter_bounds={"gamma": (3, 1)})
+    assert gp == mc.RBF(gamma=0.5).as_gp({"gamma": (0.1, 2.0)})  # nothing has changed
+    kernel = 2.0 * mc.RBF(gamma=0.5)
+    gp.set_params(kernel=kernel, parameter_bounds=None, weight=3.0)
+    kernel.kernel.gamma = 7.0
+    np.testing.assert_allclose(gp(X), 3 * mc.RBF(gamma=0.5)(X))
+
+
+def test_kernels_that_have_learned_something_else_differ():
+    X = vectors()
+    for kernel in (
+        mc.Fisher(mc.Gaussian()),
+        mc.Centered(mc.RBF(gamma=1.0)),
+        2.0 * mc.EmpiricalMap(mc.RBF(gamma=1.0), gamma=0.5),
+    ):
+        gp = clone(kernel).fit(X).as_gp()
+        assert gp == clone(gp) == pickle.loads(pickle.dumps(gp))
+        assert gp == clone(kernel).fit(X.copy()).as_gp()
+        assert gp != clone(kernel).fit(2 * X**2).as_gp()
+    assert mc.RBF(gamma=1.0).as_gp() != mc.Linear().as_gp()
+    with_prior = mc.ProbabilityProduct(mc.Categorical(alphabet="dna", prior="pooled"))
+    fits = [clone(with_prior).fit(strings(seed=seed)).as_gp() for seed in (0, 0, 1)]
+    assert fits[0] == fits[1] != fits[2]
+
+
 # -- what was learned ------------------------------------------------------------------------------------
 
 
@@ -299,6 +337,20 @@ def test_the_kernel_may_change_afterwards():
     gp = summed.as_gp()
     summed.set_params(k1__gamma=9.0)
     assert gp.kernel.k1.gamma == 1.0
+    for inside in (mc.Centered(mc.RBF(gamma=1.0)), mc.Normalized(mc.Centered(mc.RBF(gamma=1.0)))):
+        inside.fit(X)
+        gp, before = inside.as_gp(), inside(X)
+        part = inside
+        while hasattr(part, "kernel"):
+            part = part.kernel
+        part.gamma = 5.0
+        np.testing.assert_array_equal(gp(X), before)
+        np.testing.assert_array_equal(clone(gp)(X), before)
+    model = mc.Categorical(alphabet="dna", prior="pooled", prior_strength=1.0)
+    product = mc.ProbabilityProduct(model).fit(strings())
+    gp, before = product.as_gp(), product(strings())
+    product.model.prior_strength = 50.0
+    np.testing.assert_array_equal(gp(strings()), before)
 
 
 def test_a_kernel_that_was_changed_after_its_fit():

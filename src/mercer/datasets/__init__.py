@@ -9,6 +9,7 @@ from mercer.datasets._make import make_dna, make_documents, make_point_sets
 from mercer.datasets._make_families import make_families
 from mercer.datasets._make_profiles import make_profiles
 from mercer.datasets._make_sequences import make_hmm_sequences, make_traits
+from mercer.datasets._niches import fetch_disdat
 from mercer.datasets._series import (
     fetch_basic_motions,
     fetch_char_trajectories,
@@ -30,6 +31,7 @@ __all__ = [
     "data_path",
     "fetch_basic_motions",
     "fetch_char_trajectories",
+    "fetch_disdat",
     "fetch_fsdd",
     "fetch_hs3d",
     "fetch_intron_exon",

@@ -54,6 +54,21 @@ class Simplex(ExponentialFamily):
         s = self._draws
         return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
 
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member; of one draw alone is it such a law."""
+        self._check_alike(other)
+        if self._draws > 1:
+            raise ValueError(
+                f"products of multinomial laws of {self._draws} trials are no multinomial laws: give trials=1, or the "
+                "kernel rho=1 or power='joint'"
+            )
+        logs = safe_log(self.probability) + safe_log(other.probability)
+        xp, total = namespace(logs), logsumexp(logs, axis=-1)
+        possible = (total > -xp.inf)[..., None]
+        p = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
+        p = xp.where(possible, p, self.probability)  # c = 0: any law will do
+        return total, self._make(probability=p, **{name: getattr(self, name) for name in self._shared})
+
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the probabilities (DJS-2)."""
         self._check_pair(other)

@@ -1,28 +1,23 @@
-"""Empirical mean map kernels between sets of points (Mehta and Gray 2010)."""
+"""Empirical mean map kernels between sets of points, or windows of sequences (Mehta and Gray 2010)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from mercer._array import Array, safe_log
+from mercer._array import Array, Floats
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import InnerLeaf
-from mercer.families._family import check_gamma, is_whole
-from mercer.kernels._base import Kernel
-from mercer.kernels._operands import squared_distances
-
-Floats = np.ndarray[Any, Any]
-
-BLOCK_POINTS = 1024
-"""Points of one side whose base kernels are alive at once."""
-
-
-UNDERFLOW = -600.0
-"""Log sums below this have lost terms to underflow and are summed once more, as logarithms."""
+from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
+from mercer.gram._engine import fill
+from mercer.kernels._base import Kernel, Prepared
+from mercer.kernels._operands import Rows
+from mercer.kernels._windows.counts import WindowCounts
+from mercer.kernels._windows.points import WindowSets, require_windows
+from mercer.kernels._windows.random import random_means, spread, trace_spread
+from mercer.kernels.landmarks import Errors
 
 
 class EmpiricalMeanMap(Kernel):
@@ -36,6 +31,12 @@ class EmpiricalMeanMap(Kernel):
         Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
     alphabet : Alphabet, str, iterable or None, default=None
         The symbols of strings; None takes them from `Sequences`, or finds them in the data.
+    n_components : int or None, default=None
+        Frequencies of random Fourier features of vectors, in place of their exact base kernel: the cost is linear in
+        the lengths, and there are explicit features, two for every frequency. Symbols have exact features and do not
+        need it.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the frequencies; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
@@ -43,9 +44,11 @@ class EmpiricalMeanMap(Kernel):
 
     Notes
     -----
-    .. math:: k(X, Y) = \frac1{m m'} \sum_{ij} e^{-\gamma\|x_i-y_j\|^2}
+    .. math:: k(x, y) = \frac1{(L-k)(L'-k)} \sum_{s,t} \prod_{r=0}^{k} e^{-\gamma\|x_{s+r}-y_{t+r}\|^2}
 
-    (EMMK-1; windows: EMMK-2). No model is needed.
+    (EMMK-2) with k = ``order``; for k = 0 the points of two sets in any order (EMMK-1). No model is needed. Kernels of
+    strings are inner products of counts of windows; for large gamma they are `Spectrum` kernels. Logarithms are exact
+    where the kernel underflows.
 
     Examples
     --------
@@ -54,6 +57,11 @@ class EmpiricalMeanMap(Kernel):
     >>> mc.EmpiricalMeanMap(gamma=0.5)(sets).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
+    >>> mc.EmpiricalMeanMap(order=1, alphabet="dna").features(["ACGT", "AACC"]).shape
+    (2, 16)
+    >>> random = mc.EmpiricalMeanMap(gamma=0.5, n_components=1000)
+    >>> bool(abs(random(sets)[0, 1] - 0.3679) < 3 * random.standard_errors(sets)[0, 1])
+    True
     """
 
     def __init__(
@@ -61,17 +69,26 @@ class EmpiricalMeanMap(Kernel):
         order: int = 0,
         gamma: float = 1.0,
         alphabet: Any = None,
+        n_components: int | None = None,
+        random_state: Any = 0,
         normalize: bool = True,
         zero: str = "raise",
     ) -> None:
         self.order = order
         self.gamma = gamma
         self.alphabet = alphabet
+        self.n_components = n_components
+        self.random_state = random_state
         self.normalize = normalize
         self.zero = zero
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("alphabet",)
+        return ("alphabet", "random_state")
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Logarithms; with random features values, which may be negative."""
+        return "log" if self.n_components is None else "linear"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -80,6 +97,12 @@ class EmpiricalMeanMap(Kernel):
             raise ValueError(
                 f"order = {self.order!r}: give 0 for single points, or the number of neighbours in a window"
             )
+        if self.n_components is not None and not is_whole(self.n_components, 1):
+            raise ValueError(
+                f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "
+                "the exact kernel"
+            )
+        check_seed(self.random_state)
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
@@ -98,6 +121,10 @@ class EmpiricalMeanMap(Kernel):
     def _learn(self, X: Sequences, y: Any = None) -> None:
         self.alphabet_ = X.alphabet
         self.dimension_ = X.dimension
+        self._seed = seed_of(self.random_state)
+
+    def _learned(self) -> Any:
+        return None if self.n_components is None else self._seed
 
     def _source(self, X: Sequences) -> Sequences:
         if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
@@ -106,18 +133,98 @@ class EmpiricalMeanMap(Kernel):
             )
         return X
 
-    def _prepare(self, source: Sequences) -> Any:
-        if source.is_symbols and self.order == 0:
-            counts = source.counts()
-            return InnerLeaf.smoothed(counts / counts.sum(axis=1, keepdims=True), self.gamma)
-        points = source.one_hot() if source.is_symbols else source
-        return PointSets(points.windows(int(self.order)) if self.order else points, self.gamma)
+    def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
+        order, gamma = int(self.order), float(self.gamma)
+        require_windows(source, order)
+        if source.is_symbols:
+            return WindowCounts.of(source, order + 1, gamma)
+        if self.n_components is None:
+            return WindowSets(source, order, gamma)
+        return Rows(random_means(source, order, gamma, int(self.n_components), self._seed))
 
     def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b)
+        return a.pair(b) if self.domain == "log" else a.inner(b)
 
     def _self(self, a: Any) -> Array:
-        return a.alone()
+        return a.alone() if self.domain == "log" else a.squares()
+
+    def _matrix(self, a: Prepared, b: Prepared | None, *, log: bool) -> Array:
+        if log or self.domain == "linear" or not isinstance(a.operand, WindowCounts):
+            return super()._matrix(a, b, log=log)
+
+        # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
+        def tile(p: Prepared, q: Prepared) -> Array:
+            values = p.operand.inner(q.operand)
+            if p.norm is not None and q.norm is not None:
+                values *= np.exp(-p.norm / 2)[:, None]
+                values *= np.exp(-q.norm / 2)
+            return values
+
+        diagonal = self._exp(self._diagonal(a)) if b is None else None
+        return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
+
+    def features(self, X: Any) -> Array:
+        """Return explicit features of symbols, or random ones of vectors: their inner products are the kernel.
+
+        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, a column for every window. Where that are
+        many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with a column for every window with gaps. Of vectors with
+        ``n_components``: ``(N, 2 n_components)``. Rows have length 1 where the kernel is normalised.
+        """
+        kernel, a, _ = self.operands(X)
+        values = a.operand.dense() if isinstance(a.operand, Rows) else a.operand.features()
+        if a.norm is None:
+            return values
+        scale = np.exp(-a.norm / 2) if kernel.domain == "log" else 1 / np.sqrt(a.norm)
+        if not sparse.issparse(values):
+            return values * scale[:, None]
+        # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
+        data = values.data * np.repeat(scale, np.diff(values.indptr))
+        return sparse.csr_array((data, values.indices, values.indptr), shape=values.shape)
+
+    # -- the error of random features ----------------------------------------------------------------------
+
+    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
+        """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
+
+        Zeros where the kernel is exact: without ``n_components``, or for symbols.
+
+        Parameters
+        ----------
+        X, Y : data
+            What the kernel compares; ``Y=None`` compares ``X`` with itself.
+        """
+        kernel, a, b = self.operands(X, Y)
+        b = a if b is None else b
+        if not isinstance(a.operand, Rows):
+            return np.zeros((len(a), len(b)))
+        return spread(kernel._frequencies(a), kernel._frequencies(b), bool(self.normalize))
+
+    def errors(self, X: Any) -> Errors:
+        """Return how far the matrix of random features is from the exact one, estimated without that.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares.
+
+        Returns
+        -------
+        Errors
+            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 where they are normalised),
+            and ``frobenius``, of all entries. 0 where the kernel is exact.
+        """
+        kernel, a, _ = self.operands(X)
+        if not isinstance(a.operand, Rows):
+            return Errors(0.0, 0.0)
+        rows = kernel._frequencies(a)
+        trace = 0.0 if self.normalize else trace_spread(rows) / float(a.operand.squares().sum())
+        wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
+        return Errors(trace, wrong / float(np.linalg.norm(kernel._matrix(a, None, log=False))))
+
+    def _frequencies(self, a: Prepared) -> Floats:
+        if int(self.n_components or 0) < 2:
+            raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
+        return np.asarray(a.operand.dense())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,74 +237,3 @@ class EmpiricalMeanMap(Kernel):
     def psd(self) -> Verdict:
         """Always positive semi-definite."""
         return Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
-
-
-class PointSets:
-    """Sets of points: tiles by one matrix product per block of points, then sums over the sets."""
-
-    order: Floats | None = None
-
-    def __init__(self, sets: Sequences, gamma: float) -> None:
-        self.sets = sets
-        self.gamma = gamma
-
-    @property
-    def tile_hint(self) -> int:
-        """Sets of a tile: about as many points as a block."""
-        average = self.sets.offsets[-1] / max(len(self.sets), 1)
-        return int(np.clip(BLOCK_POINTS / max(average, 1), 1, 256))
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    def __getitem__(self, key: Any) -> PointSets:
-        return PointSets(self.sets[key], self.gamma)
-
-    def pair(self, other: PointSets) -> Floats:
-        """Log average base kernel of every pair of sets."""
-        logs = safe_log(self._summed(other))
-        if np.any(logs < UNDERFLOW):
-            top = np.full(logs.shape, -np.inf)
-            for x, y, base in self._blocks(other):
-                _reduce(np.maximum, top, base, x, y)
-            logs = safe_log(self._summed(other, top)) + top
-        return logs - np.log(self.sets.lengths)[:, None] - np.log(other.sets.lengths)
-
-    def alone(self) -> Floats:
-        """Log average base kernel of every set with itself."""
-        return np.array([self[i : i + 1].pair(self[i : i + 1])[0, 0] for i in range(len(self))])
-
-    def _summed(self, other: PointSets, top: Floats | None = None) -> Floats:
-        """Sum base kernels over all points of every pair; ``top``, one logarithm per pair, is taken out of them."""
-        total = np.zeros((len(self), len(other)))
-        for x, y, base in self._blocks(other):
-            if top is not None:
-                base -= top[x][:, y]
-            _reduce(np.add, total, np.exp(base, out=base), x, y)
-        return total
-
-    def _blocks(self, other: PointSets) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Log base kernels, a block of rows and of columns at a time, and the sets that these points belong to."""
-        x, y = (side.sets.values.astype(np.float64, copy=False) for side in (self, other))
-        owner_x = np.repeat(np.arange(len(self)), self.sets.lengths)
-        owner_y = np.repeat(np.arange(len(other)), other.sets.lengths)
-        for i in range(0, len(x), BLOCK_POINTS):
-            for j in range(0, len(y), BLOCK_POINTS):
-                rows, columns = slice(i, i + BLOCK_POINTS), slice(j, j + BLOCK_POINTS)
-                yield owner_x[rows], owner_y[columns], _log_rbf(x[rows], y[columns], self.gamma)
-
-
-def _log_rbf(x: Floats, y: Floats, gamma: float) -> Floats:
-    # Below this, the rounding of a logarithm is about 1e-11: one-hot points, most of them equal, take the fast way.
-    squared = squared_distances(x, y, negligible=1e4 / gamma if gamma > 0 else np.inf)
-    squared *= -gamma
-    return squared
-
-
-def _reduce(operation: Any, total: Floats, base: Floats, owner_x: Floats, owner_y: Floats) -> None:
-    """Add a block of base kernels to what is known of the sets that own its points (owners ascend)."""
-    rows, row_starts = np.unique(owner_x, return_index=True)
-    columns, column_starts = np.unique(owner_y, return_index=True)
-    reduced = operation.reduceat(operation.reduceat(base, column_starts, axis=1), row_starts, axis=0)
-    where = np.ix_(rows, columns)
-    total[where] = operation(total[where], reduced)

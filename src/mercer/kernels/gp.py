@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as _SklearnKernel
@@ -15,7 +16,7 @@ from mercer.families._family import is_number, seed_of
 from mercer.kernels._base import Kernel
 from mercer.kernels._changes import same, values_of
 from mercer.kernels._model import ModelKernel
-from mercer.kernels._slopes import TRANSPARENT, gram_and_slopes, smooth_parameters
+from mercer.kernels._slopes.compound import TRANSPARENT, gram_and_slopes, smooth_parameters
 from mercer.kernels.algebra import Compound
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.vector import RBF
@@ -50,8 +51,10 @@ class GPKernel(_SklearnKernel):
     training matrix (`Centered`, `EmpiricalMap`, `Repaired`, `Residualized`, `Aligned`) stay as they were fitted, and
     so do the parameters of models.
 
-    Derivatives are closed forms, but for rho and gamma of kernels between other models than Gaussians and gamma of
-    `EmpiricalMeanMap` and `LatentMeanMap`, which are central differences.
+    Derivatives are closed forms, through mixtures and hidden Markov models by the chain rule. Central differences are
+    left for discounted lengths, for base kernels of `MeanMap` other than "rbf", for random features of
+    `EmpiricalMeanMap`, and for families and kernels of your own that offer no derivative. Two are equal where their
+    parameters, their bounds and what they have learned are.
 
     Examples
     --------
@@ -139,12 +142,14 @@ class GPKernel(_SklearnKernel):
         Parameters
         ----------
         **params : values
-            As in `get_params`. The kernel is copied before it changes.
+            As in `get_params`. A kernel is checked and copied as ``kernel.as_gp()`` does it.
         """
-        for name in ("kernel", "parameter_bounds"):
-            if name in params:
-                setattr(self, name, params.pop(name))
-        known = dict(smooth_parameters(self.kernel))
+        kernel, bounds = params.pop("kernel", self.kernel), self.parameter_bounds
+        if kernel is not self.kernel:
+            kernel = ready(kernel)
+        if "parameter_bounds" in params:
+            bounds = copy.deepcopy(params.pop("parameter_bounds"))
+        known = dict(smooth_parameters(kernel))
         for name, value in params.items():
             if name not in known:
                 raise ValueError(f"{name!r} is no hyper-parameter; there are {', '.join(known) or 'none'}")
@@ -152,9 +157,11 @@ class GPKernel(_SklearnKernel):
                 raise ValueError(f"{name} = {value!r}: a hyper-parameter of a Gaussian process is a positive number")
         changed = {name: float(value) for name, value in params.items() if float(value) != known[name]}
         if changed:
-            self.kernel = independent(self.kernel)
+            kernel = independent(kernel)
             for name, value in changed.items():
-                _assign(self.kernel, name.split("__"), value)
+                _assign(kernel, name.split("__"), value)
+        GPKernel(kernel, bounds).hyperparameters  # noqa: B018  (raises where bounds have no meaning, before a change)
+        self.kernel, self.parameter_bounds = kernel, bounds
         return self
 
     def __sklearn_clone__(self) -> GPKernel:
@@ -164,10 +171,7 @@ class GPKernel(_SklearnKernel):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GPKernel):
             return NotImplemented
-        if type(self.kernel) is not type(other.kernel) or self.hyperparameters != other.hyperparameters:
-            return False
-        mine, theirs = (values_of(k, tuple(k.get_params(deep=False))) for k in (self.kernel, other.kernel))
-        return mine.keys() == theirs.keys() and all(same(mine[name], theirs[name]) for name in mine)
+        return self.hyperparameters == other.hyperparameters and _alike(self.kernel, other.kernel)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -230,6 +234,15 @@ class GPKernel(_SklearnKernel):
 
 def gp_kernel(kernel: Kernel, bounds: Any) -> GPKernel:
     """Return a checked `GPKernel` of a copy of ``kernel``, which raises where it should have been fitted."""
+    made = GPKernel(ready(kernel), copy.deepcopy(bounds))
+    made.hyperparameters  # noqa: B018  (raises where bounds have no meaning)
+    return made
+
+
+def ready(kernel: Any) -> Any:
+    """Return a copy of a kernel that gives a pair one value whatever comes beside it, or raise."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel = {kernel!r}: give a kernel of mercer, such as mc.RBF()")
     kernel._check_parameters()
     if kernel._needs_fit or hasattr(kernel, "train_"):
         kernel._ready()
@@ -240,11 +253,10 @@ def gp_kernel(kernel: Kernel, bounds: Any) -> GPKernel:
             "variances, an alphabet), which a Gaussian process must not change between calls: call "
             "kernel.fit(training_data) first"
         )
-    made = GPKernel(independent(kernel), copy.deepcopy(bounds))
+    copied = independent(kernel)
     if not hasattr(kernel, "train_"):
-        _seed(made.kernel)
-    made.hyperparameters  # noqa: B018  (raises where bounds have no meaning)
-    return made
+        _seed(copied)
+    return copied
 
 
 def _first_of_data(kernel: Any) -> Any:
@@ -267,15 +279,31 @@ def _seed(kernel: Any) -> None:
 
 
 def independent(kernel: Any) -> Any:
-    """Return a copy, fitted as the kernel is, whose parameters can be set without a change of the kernel's."""
+    """Return a copy, fitted as the kernel is, whose parameters can be set without a change of the kernel's.
+
+    Kernels and estimators inside are copied, too, wherever they stand; data are shared.
+    """
     twin = copy.copy(kernel)
     twin.__dict__.pop("feature_names_in_", None)  # processes look at names of columns themselves, and pass arrays on
-    if type(kernel) in TRANSPARENT:
-        for name in kernel._names():
-            setattr(twin, name, independent(getattr(kernel, name)))
-        if hasattr(kernel, "kernels_"):
-            twin.kernels_ = tuple(independent(part) for part in kernel.kernels_)
+    for name, value in vars(twin).items():
+        if isinstance(value, BaseEstimator):
+            twin.__dict__[name] = independent(value)
+        elif isinstance(value, tuple | list) and any(isinstance(part, BaseEstimator) for part in value):
+            parts = (independent(part) if isinstance(part, BaseEstimator) else part for part in value)
+            twin.__dict__[name] = type(value)(parts)
     return twin
+
+
+def _alike(mine: Any, theirs: Any) -> bool:
+    """Whether two kernels have the same parameters, and have learned the same."""
+    if isinstance(mine, BaseEstimator) and isinstance(theirs, BaseEstimator):
+        states = mine.__getstate__(), theirs.__getstate__()
+        if type(mine) is not type(theirs) or states[0].keys() != states[1].keys():
+            return False
+        return all(_alike(value, states[1][name]) for name, value in states[0].items())
+    if isinstance(mine, tuple | list) and type(mine) is type(theirs):
+        return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
+    return same(mine, theirs)
 
 
 def _assign(kernel: Any, path: list[str], value: float) -> None:

@@ -9,6 +9,13 @@ from mercer.families._coupling import Product
 from mercer.families._family import check_rho
 from mercer.kernels._model import CoupledKernel
 from mercer.models._discount import Discounted
+from mercer.models._powers import require_whole
+from mercer.models.hmm_estimator import HMM
+from mercer.models.kde_estimator import KDE
+from mercer.models.mixture_estimator import Mixture
+
+HIDDEN = (HMM, KDE, Mixture)
+"""Estimators of models with hidden variables."""
 
 
 class ProbabilityProduct(CoupledKernel):
@@ -27,13 +34,19 @@ class ProbabilityProduct(CoupledKernel):
         Whether every object has the kernel 1 with itself.
     zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
+    power : {"joint", "marginal"}, default="joint"
+        For models with hidden variables h: the power of the joint probability p(x, h), for every rho, or of p(x)
+        itself, for whole rho. At rho = 1, and for families and Markov chains, there is no difference.
 
     Notes
     -----
     .. math:: k_\rho(p, q) = \int p(x)^\rho\, q(x)^\rho\, dx
 
-    (PPK-1, definition 1 of the source). Models with hidden variables use the power of the joint probability (PPK-4.0).
-    Positive semi-definite wherever the self-kernels are finite; at rho = 1/2 they always are.
+    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``power="marginal"``, through models of
+    rho copies of the hidden variables; ``power="joint"`` is
+    :math:`\tilde k_\rho(p, q) = \int \sum_h p(x, h)^\rho \sum_{h'} q(x, h')^\rho\, dx`.
+    Positive semi-definite wherever the self-kernels are finite; at rho = 1/2 they always are, but for ``"joint"`` with
+    hidden variables they need not be 1.
 
     Examples
     --------
@@ -45,6 +58,17 @@ class ProbabilityProduct(CoupledKernel):
     >>> mc.ProbabilityProduct(mc.Categorical(alphabet="dna"), rho=1.0)(["ACGT", "AACC"]).round(3)
     array([[1.   , 0.707],
            [0.707, 1.   ]])
+
+    A component in two halves is the same density, and only the joint power sees a difference:
+
+    >>> bumps = mc.Gaussians(mean=[[[0.0], [3.0], [3.0]]] * 2, covariance=[[1.0, 1.0, 1.0]] * 2)
+    >>> p = mc.Mixtures([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]], bumps)
+    >>> mc.ProbabilityProduct(rho=2.0)(p).round(3)
+    array([[1.  , 0.95],
+           [0.95, 1.  ]])
+    >>> mc.ProbabilityProduct(rho=2.0, power="marginal")(p).round(3)
+    array([[1., 1.],
+           [1., 1.]])
     """
 
     def __init__(
@@ -54,19 +78,28 @@ class ProbabilityProduct(CoupledKernel):
         length: int | Discounted | None = 10,
         normalize: bool = True,
         zero: str = "raise",
+        power: str = "joint",
     ) -> None:
         self.model = model
         self.rho = rho
         self.length = length
         self.normalize = normalize
         self.zero = zero
+        self.power = power
 
     def _coupling(self) -> Product:
-        return Product(float(self.rho))
+        return Product(float(self.rho), marginal=self.power == "marginal")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_rho(self.rho)
+        if self.power not in ("joint", "marginal"):
+            raise ValueError(
+                f"power = {self.power!r}: give 'joint', the power of the joint probability of what is observed and "
+                "hidden, or 'marginal', of what is observed"
+            )
+        if self.power == "marginal" and isinstance(self.model, HIDDEN):  # now, rather than when all models are fitted
+            require_whole(float(self.rho), f"{type(self.model).__name__}s")
 
     @property
     def psd(self) -> Verdict:

@@ -13,10 +13,12 @@ from mercer.families._coupling import Coupling, Operand
 from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
 from mercer.models._chains.operand import chain_operand
+from mercer.models._chains.powered import powered_chain
 from mercer.models._discount import check_lengths
 from mercer.models._inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
 from mercer.models._posterior import Posterior
+from mercer.models._powers import copies_of
 from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
 
@@ -45,7 +47,8 @@ class HMMs(Batch):
     .. math:: \Phi_1 = (\pi^\rho {\pi'}^{\rho\top}) \circ \psi,\quad
               \Phi_{t+1} = ({A^\rho}^\top \Phi_t {A'}^\rho) \circ \psi,\quad \tilde k = \sum \Phi_L
 
-    with :math:`\psi_{ij}` the kernel of the emissions of states i and j.
+    with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the observed law
+    (``power="marginal"``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
 
     Examples
     --------
@@ -372,6 +375,9 @@ class HMMs(Batch):
         """Prepare for a coupling over sequences of every one of ``lengths`` observations."""
         self._require_axis()
         check_lengths(lengths)
+        copies = copies_of(coupling, self)
+        if copies > 1:
+            return powered_chain(self.initial, self.transition, self.emission, self.n_states, copies, lengths)
         leaf = self.emission.couple(coupling, lengths)
         return chain_operand(self.initial, self.transition, leaf, self.n_states, coupling.power, lengths)
 

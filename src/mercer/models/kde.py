@@ -14,8 +14,11 @@ from mercer.data import Sequences
 from mercer.families._coupling import Coupling, Leaf, Operand
 from mercer.families._family import check_gamma, check_rho, is_whole, random_generator
 from mercer.families._segments import point_name
+from mercer.families.gaussian import Gaussians
 from mercer.models._kde.pack import Packed, log_sums, log_sums_at
 from mercer.models._kde.points import Points
+from mercer.models._powers import copies_of
+from mercer.models.mixture import Mixtures
 
 if TYPE_CHECKING:
     from mercer.models.kde_estimator import KDE
@@ -45,7 +48,8 @@ class KDEs(Batch):
 
     .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
 
-    Other :math:`\rho` have no closed form. Sums are exact in float64 and never make a table of pairs of points; where
+    Other whole :math:`\rho`, with ``power="marginal"``, multiply all points with all points (PPK-4.0), for sets of a
+    few dozen; the rest have no closed form. Sums are exact in float64 and never make a table of pairs of points; where
     all terms underflow, the largest is taken out first. Points and sums are NumPy's.
 
     Examples
@@ -210,8 +214,20 @@ class KDEs(Batch):
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling."""
         self._require_axis()
+        if copies_of(coupling, self) > 1:
+            return self._mixtures().couple(coupling, lengths)
         _ = self.points.packed  # so that tiles share it
         return KDELeaf(self, coupling)
+
+    def _mixtures(self) -> Mixtures:
+        """Return the same densities as mixtures; smaller sets are filled up with points of weight zero."""
+        sizes = self.points.sizes[:, None]
+        place = np.arange(int(sizes.max(initial=1)))
+        inside = place < sizes
+        mean = self.points.data[self.points.indptr[:-1, None] + np.where(inside, place, 0)]
+        width = np.broadcast_to(self.bandwidth[:, None], inside.shape)
+        gaussians = Gaussians._make(mean=mean, covariance=width, structure="isotropic")
+        return Mixtures._make(weights=inside / np.maximum(sizes, 1), components=gaussians)
 
     def _smoothing(self, gamma: float) -> tuple[float, float, float]:
         check_gamma(gamma)
@@ -222,7 +238,7 @@ class KDEs(Batch):
         if float(rho) != 1:
             raise ValueError(
                 f"rho = {rho!r}: the probability product of kernel density estimates has a closed form at rho = 1 "
-                "alone, so give rho=1.0, or use mc.MeanMap"
+                "alone, so give rho=1.0 (or power='marginal' with rho=2, say, of few points), or use mc.MeanMap"
             )
         return 0.0, 2 * math.pi, math.pi
 

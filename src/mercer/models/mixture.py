@@ -9,9 +9,10 @@ import numpy as np
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
-from mercer.families._coupling import Coupling, Operand
+from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
+from mercer.models._powers import MOST_PRODUCTS, copies_of, log_weights, multisets, products, taken
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
@@ -30,7 +31,8 @@ class Mixtures(Batch):
     Notes
     -----
     Probability product (PPK-4.1) :math:`\tilde k = \sum_{ij} (w_i w'_j)^\rho k_\rho(f_i, f'_j)` and mean map (GMMK-3)
-    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. Mixtures of different sizes may meet.
+    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. Mixtures of different sizes may meet. A whole power of the density itself
+    (``power="marginal"``, PPK-4.0) is a mixture of the products of rho components each.
 
     Examples
     --------
@@ -149,7 +151,28 @@ class Mixtures(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling: powered weights and coupled components."""
-        return MixtureOperand(coupling.power * safe_log(self.weights), self.components.couple(coupling, lengths))
+        copies = copies_of(coupling, self)
+        if copies == 1:
+            return MixtureOperand(coupling.power * safe_log(self.weights), self.components.couple(coupling, lengths))
+        members = multisets(int(self.weights.shape[-1]), copies, MOST_PRODUCTS, "components")
+        log_constant, law = products(self.components, members)
+        return MixtureOperand(
+            log_weights(safe_log(self.weights), members) + log_constant, law.couple(Product(1.0), lengths)
+        )
+
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: a mixture of all products of components."""
+        m, n = int(self.weights.shape[-1]), int(other.weights.shape[-1])
+        left, right = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
+        log_constant, law = taken(self.components, left).multiplied(taken(other.components, right))
+        logs = safe_log(self.weights)[..., :, None] + safe_log(other.weights)[..., None, :]
+        xp = namespace(logs)
+        logs = xp.reshape(logs, (*self.shape, m * n)) + log_constant
+        total = logsumexp(logs, axis=-1)
+        possible = (total > -xp.inf)[..., None]
+        weights = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
+        even = xp.full_like(weights, 1 / (m * n))  # c = 0: any law will do
+        return total, self._make(weights=xp.where(possible, weights, even), components=law)
 
     def shared_history(self, X: Any) -> Operand:
         """Prepare data for `Marginalization`: how probably the same hidden components make two of them (MK-3).
@@ -197,7 +220,8 @@ class MixtureOperand:
     @property
     def tile_hint(self) -> int:
         """Rows of a tile that suit the caches of the components."""
-        return max(8, int(self.leaf.tile_hint) // max(int(self.log_weights.shape[-1]), 1))
+        m = max(int(self.log_weights.shape[-1]), 1)
+        return max(min(8, 512 // m), 1, int(self.leaf.tile_hint) // m)
 
     def __len__(self) -> int:
         return int(self.log_weights.shape[0])

@@ -1,0 +1,238 @@
+"""Derivatives of log kernels between models, by the chain rule: a model combines those of its leaves.
+
+A *tangent* is an operand whose pairs come with their derivatives by rho or gamma: ``pair(other)`` returns both, each
+``(*B, n, m)``. It is made once per batch by `tangent`, as an operand is by ``couple``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Floats, logsumexp, to_numpy
+from mercer._batch import Batch
+from mercer.families._coupling import Coupling, Product, Smoothed
+from mercer.gram._engine import fill
+from mercer.kernels._slopes.chains import chain_slopes
+from mercer.kernels._slopes.counts import symbol_mean_map
+from mercer.kernels._slopes.families import slope_of
+from mercer.kernels._slopes.markov import markov_slopes
+from mercer.kernels._slopes.points import mean_squares
+from mercer.models._discount import Discounted
+from mercer.models.hmm import HMMs
+from mercer.models.kde import KDEs
+from mercer.models.markov import MarkovChains
+from mercer.models.mixture import Mixtures
+
+LogPairs = tuple[Floats, Floats]
+"""Log kernels and their derivatives."""
+
+
+def log_slopes(batch: Batch, coupling: Coupling, lengths: Any) -> Floats | None:
+    """Return the derivatives of all log kernels of a batch, ``(N, N)``, or None where there is no closed form.
+
+    Parameters
+    ----------
+    batch : Batch of shape (N,)
+        The models.
+    coupling : Product or Smoothed
+        The kernel, not normalised: the derivative is that by its rho or gamma.
+    lengths : tuple of one int, Discounted or None
+        Of sequence models.
+    """
+    found = tangent(doubled(batch), coupling, lengths)
+    return None if found is None else np.asarray(fill(lambda a, b: a.pair(b)[1], found, label="derivatives"))
+
+
+def doubled(batch: Any) -> Any:
+    """Return the same models as NumPy arrays in float64; what is compressed stays."""
+
+    def array(name: str, x: Any) -> Any:
+        if hasattr(x, "indptr"):
+            return x
+        values = to_numpy(x)
+        return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+    return batch._map(array, lambda name, part: doubled(part))
+
+
+def tangent(batch: Any, coupling: Coupling, lengths: Any) -> Any:
+    """Prepare a batch, or return None where the family or the model has no derivatives."""
+    if type(coupling) not in (Product, Smoothed):
+        return None
+    kind = type(batch)
+    if kind is KDEs:
+        return PointTangent(batch.couple(coupling), coupling) if isinstance(coupling, Smoothed) else None
+    if kind is Mixtures:
+        leaf = tangent(batch.components, coupling, lengths)
+        return None if leaf is None else MixtureTangent(batch.couple(coupling, lengths), leaf, coupling)
+    if kind in (HMMs, MarkovChains):
+        if isinstance(lengths, Discounted):
+            return None
+        operand = batch.couple(coupling, lengths)
+        if kind is MarkovChains and isinstance(coupling, Product):
+            return MarkovTangent(operand, coupling)
+        leaf = tangent(batch.emission, coupling, lengths) if kind is HMMs else SymbolTangent(operand.leaf, coupling)
+        return None if leaf is None else ChainTangent(operand, leaf, coupling)
+    slope = slope_of(batch, coupling)
+    return None if slope is None else FamilyTangent(batch, batch.couple(coupling), slope)
+
+
+class Tangent:
+    """An operand beside what knows the derivatives."""
+
+    operand: Any
+
+    @property
+    def order(self) -> Floats | None:
+        """The operand's hint: neighbours cost alike."""
+        order: Floats | None = self.operand.order
+        return order
+
+    @property
+    def tile_hint(self) -> int:
+        """Rows of a tile; there are several tables of pairs."""
+        return max(8, int(self.operand.tile_hint) // 2)
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    def _values(self, other: Self) -> Floats:
+        return np.asarray(self.operand.pair(other.operand), dtype=np.float64)
+
+
+class FamilyTangent(Tangent):
+    """Members of a family."""
+
+    def __init__(self, batch: Any, operand: Any, slope: Callable[[Any, Any, Floats], Floats]) -> None:
+        self.batch = batch
+        self.operand = operand
+        self.slope = slope
+
+    def __getitem__(self, key: Any) -> FamilyTangent:
+        return FamilyTangent(self.batch[key], self.operand[key], self.slope)
+
+    def reshape(self, *shape: int) -> FamilyTangent:
+        """Return the same members in another batch shape."""
+        return FamilyTangent(self.batch.reshape(*shape), self.operand.reshape(*shape), self.slope)
+
+    def pair(self, other: FamilyTangent) -> LogPairs:
+        """Answer every pair."""
+        logs = self._values(other)
+        return logs, self.slope(self.batch, other.batch, logs)
+
+
+class SymbolTangent(Tangent):
+    """Symbols under a mean map, of which nothing but the operand is known."""
+
+    def __init__(self, operand: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.coupling = coupling
+
+    def __getitem__(self, key: Any) -> SymbolTangent:
+        return SymbolTangent(self.operand[key], self.coupling)
+
+    def reshape(self, *shape: int) -> SymbolTangent:
+        """Return the same members in another batch shape."""
+        return SymbolTangent(self.operand.reshape(*shape), self.coupling)
+
+    def pair(self, other: SymbolTangent) -> LogPairs:
+        """Answer every pair."""
+        logs = self._values(other)
+        return logs, symbol_mean_map(1, self.coupling.gamma, logs)
+
+
+class PointTangent(Tangent):
+    """Kernel density estimates under a mean map (GMMK-4)."""
+
+    def __init__(self, operand: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.coupling = coupling
+
+    def __getitem__(self, key: Any) -> PointTangent:
+        return PointTangent(self.operand[key], self.coupling)
+
+    def pair(self, other: PointTangent) -> LogPairs:
+        """Derive -(d/2) log w + log mean exp(-gamma |x - y|^2 / w), w = 1 + 2 gamma (h + h')."""
+        logs, gamma = self._values(other), float(self.coupling.gamma)
+        p, q = self.operand.batch, other.operand.batch
+        spread = p.bandwidth[:, None] + q.bandwidth
+        width = 1 + 2 * gamma * spread
+        means = logs + p.dimension / 2 * np.log(width)
+        sizes = p.points.sizes, q.points.sizes
+        squares = mean_squares(p.points.packed, q.points.packed, sizes, gamma / width, means)
+        return logs, -p.dimension * spread / width - squares / width**2
+
+
+class MixtureTangent(Tangent):
+    """Mixtures: derivatives of the components, averaged with the shares of all pairs of them (PPK-4.1)."""
+
+    def __init__(self, operand: Any, leaf: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.leaf = leaf
+        self.coupling = coupling
+
+    def __getitem__(self, key: Any) -> MixtureTangent:
+        return MixtureTangent(self.operand[key], self.leaf[key], self.coupling)
+
+    def reshape(self, *shape: int) -> MixtureTangent:
+        """Return the same members in another batch shape."""
+        m = self.operand.log_weights.shape[-1]
+        return MixtureTangent(self.operand.reshape(*shape), self.leaf.reshape(*shape, m), self.coupling)
+
+    def pair(self, other: MixtureTangent) -> LogPairs:
+        """Answer every pair."""
+        left, right = self.operand.log_weights, other.operand.log_weights
+        (*lead, n, a), (m, b) = left.shape, right.shape[-2:]
+        below = self.leaf.reshape(*lead, n * a).pair(other.leaf.reshape(*lead, m * b))
+        log_psi, slopes = (x.reshape(*lead, n, a, m, b) for x in below)
+        log_weights = left[..., :, :, None, None] + right[..., None, None, :, :]
+        parts = log_psi + log_weights
+        logs = logsumexp(parts, axis=(-3, -1))
+        if isinstance(self.coupling, Product):  # hidden weights are raised to rho, too
+            slopes = slopes + np.where(log_weights > -np.inf, log_weights, 0.0) / self.coupling.rho
+        known = np.where(logs > -np.inf, logs, 0.0)[..., :, None, :, None]
+        return logs, np.sum(np.exp(parts - known) * slopes, axis=(-3, -1))
+
+
+class ChainTangent(Tangent):
+    """Hidden Markov models: derivatives are carried through the contraction PPK-4.2."""
+
+    def __init__(self, operand: Any, leaf: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.leaf = leaf
+        self.coupling = coupling
+
+    def __getitem__(self, key: Any) -> ChainTangent:
+        part = self.operand[key]
+        n = part.initial.shape[-1]  # operands are trimmed to their largest model
+        return ChainTangent(part, self.leaf[key][:, :n], self.coupling)
+
+    def pair(self, other: ChainTangent) -> LogPairs:
+        """Answer every pair."""
+        logs = self._values(other)[0]
+        (i, n), (j, m) = self.operand.initial.shape, other.operand.initial.shape
+        below = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
+        log_psi, slopes = (x.reshape(i, n, j, m) for x in below)
+        (length,) = self.operand.lengths
+        # Weights are powers w^rho, whose derivatives are w^rho log w: their logarithm over rho. Mean maps have none.
+        share = 1 / self.coupling.rho if isinstance(self.coupling, Product) else 0.0
+        return logs, chain_slopes(self.operand._logs(), other.operand._logs(), share, log_psi, slopes, length, logs)
+
+
+class MarkovTangent(Tangent):
+    """Markov chains under a probability product: derivatives are carried along with the contexts (PPK-4.2a)."""
+
+    def __init__(self, operand: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.coupling = coupling
+
+    def __getitem__(self, key: Any) -> MarkovTangent:
+        return MarkovTangent(self.operand[key], self.coupling)
+
+    def pair(self, other: MarkovTangent) -> LogPairs:
+        """Answer every pair."""
+        logs = self._values(other)[0]
+        return logs, markov_slopes(self.operand, other.operand, logs)

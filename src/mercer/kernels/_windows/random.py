@@ -1,0 +1,81 @@
+"""Random Fourier features of windows of vectors, and how far their kernel may be from the exact one (MM-2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data import Sequences
+
+__all__ = ["random_means", "spread", "trace_spread"]
+
+CHUNK = 1 << 18
+"""Numbers of random features of single windows that are alive at once: they stay in the cache."""
+
+
+def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed: int) -> Floats:
+    """Average cosines and sines of random projections over the windows of every sequence, ``(N, 2 n_components)``.
+
+    Inner products of rows are, on average over seeds, the exact kernel (EMMK-2, MM-2). The cost is linear in the
+    lengths.
+    """
+    d = X.values.shape[1]
+    directions = np.random.default_rng(seed).standard_normal(((order + 1) * d, n_components))
+    frequencies = np.sqrt(2 * gamma) * directions
+    out = np.empty((len(X), 2 * n_components))
+    step = max(1, CHUNK // n_components)
+    for i in range(len(X)):  # a few windows of one sequence at a time: its mean does not depend on neighbours
+        points = np.asarray(X[i], dtype=np.float64).reshape(-1, d)
+        windows = np.lib.stride_tricks.sliding_window_view(points, (order + 1, d))[:, 0]
+        total = np.zeros((2, n_components))
+        for begin in range(0, len(windows), step):
+            angles = windows[begin : begin + step].reshape(-1, (order + 1) * d) @ frequencies
+            total += np.cos(angles).sum(axis=0), np.sin(angles).sum(axis=0)
+        out[i] = total.ravel() / len(windows)
+    return out / np.sqrt(n_components)
+
+
+def spread(a: Floats, b: Floats, normalize: bool) -> Floats:
+    """Estimate the standard errors of the kernels of every pair of rows of `random_means`, ``(N, M)``.
+
+    A kernel is the mean over frequencies of v_f = c_f c'_f + s_f s'_f, which are independent. Where it is divided by
+    the roots of the self-kernels, those vary too, with it: v_f is replaced by its linear part in all three (delta
+    method).
+    """
+    count = a.shape[1] // 2
+    left, right = _Moments(a), _Moments(b)
+    kernel = a @ b.T
+    second = count * (left.products @ right.products.T)  # the mean of v_f^2
+    if not normalize:
+        return _root((second - kernel**2) / (count - 1))
+    own, theirs = left.own[:, None], right.own[None, :]
+    scale = np.sqrt(own * theirs)
+    ratio = kernel / scale
+    selves = left.fourth[:, None] / own**2 + right.fourth / theirs**2
+    selves += 2 * count * (left.powers @ right.powers.T) / (own * theirs)
+    mixed = count * (left.weighted @ b.T) / own + count * (a @ right.weighted.T) / theirs
+    # v_f / scale - ratio (p_f / own + p'_f / theirs) / 2 has the mean 0
+    return _root((second / scale**2 + ratio**2 * selves / 4 - ratio * mixed / scale) / (count - 1))
+
+
+def trace_spread(a: Floats) -> float:
+    """Estimate the standard error of the sum of the self-kernels, not normalised."""
+    count = a.shape[1] // 2
+    per_frequency = count * _Moments(a).powers.sum(axis=0)
+    return float(np.std(per_frequency, ddof=1) / np.sqrt(count))
+
+
+class _Moments:
+    """What the variance over frequencies is made of."""
+
+    def __init__(self, rows: Floats) -> None:
+        cosine, sine = np.split(rows, 2, axis=1)
+        self.products = np.concatenate([cosine**2, sine**2, np.sqrt(2) * cosine * sine], axis=1)
+        self.powers = cosine**2 + sine**2
+        self.weighted = rows * np.concatenate([self.powers, self.powers], axis=1)
+        self.own = self.powers.sum(axis=1)
+        self.fourth = cosine.shape[1] * (self.powers**2).sum(axis=1)
+
+
+def _root(variance: Floats) -> Floats:
+    return np.sqrt(np.maximum(variance, 0.0))  # of two equal rows nothing but rounding is left
