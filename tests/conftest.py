@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine is no reason to fail: nothing here is timed.
 settings.register_profile("mercer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "few", settings.get_profile("mercer"), max_examples=10
+)  # for other versions: --hypothesis-profile
 settings.load_profile("mercer")
 
 

@@ -320,7 +320,10 @@ class TestReproduce:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (("shakespeare1600",), "there is nothing to reproduce for 'shakespeare1600': the sources are agarwal2011"),
+            (
+                ("shakespeare1600",),
+                "there is nothing to reproduce for 'shakespeare1600': the sources are jebara2004, mehta",
+            ),
             (("agarwal2011", "table9"), "agarwal2011 has no 'table9': what there is of it are table1, table2"),
             (
                 ("agarwal2011", "table1", "--data", "none"),

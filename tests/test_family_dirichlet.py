@@ -372,3 +372,27 @@ def test_ones_in_single_precision(prior):
     assert np.isfinite(p.a).all()
     assert np.isfinite(p.b).all()
     assert np.isfinite(mc.Beta(smallest=1e-17).fit_each([[1.0]]).a).all()
+
+
+@pytest.mark.parametrize("total", [1.0, 1e3, 1e6, 1e9, 1e12])
+def test_densities_of_narrow_laws(total):
+    """Against fifty digits, of the numbers as they are; rounded points are off the simplex by 1e-16."""
+    mp = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(3)
+    a = total * rng.dirichlet(np.ones(4), size=2)
+    x = np.concatenate([rng.dirichlet(np.maximum(row, 0.5), size=3) for row in a])
+
+    def truth(row, point):
+        powers = mp.fsum((c - 1) * mp.log(v) for c, v in zip(row, point, strict=True))
+        return float(powers + mp.loggamma(mp.fsum(row)) - mp.fsum(mp.loggamma(c) for c in row))
+
+    with mp.workdps(50):
+        laws, points = ([[mp.mpf(float(v)) for v in row] for row in rows] for rows in (a, x))
+        slow = np.array([[truth(row, point) for point in points] for row in laws])
+        two = np.array([[truth(row[:2], (v, 1 - v)) for v, *_ in points] for row in laws])
+    error = 1e-15 * np.sqrt(total) + 1e-12
+    assert_allclose(Dirichlets(a).log_prob(x), slow, rtol=1e-12, atol=error)
+    assert_allclose(Dirichlets(a[0]).log_prob(x), Dirichlets(a).log_prob(x)[0], rtol=1e-12)
+    wide = [1.0, 2.0, 3.0, 4.0]
+    assert_allclose(Dirichlets([a[0], wide]).log_prob(x)[1], Dirichlets([wide]).log_prob(x)[0], rtol=1e-13)
+    assert_allclose(Betas(a[:, :1], a[:, 1:2]).log_prob(x[:, :1]), two, rtol=1e-12, atol=error)

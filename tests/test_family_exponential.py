@@ -161,3 +161,15 @@ def test_bad_data():
         Exponential(floor=0).fit([[1.0]])
     with pytest.raises(ValueError, match=r"3 features|3 coordinates"):
         Exponential().fit([[1, 2]]).fit_each([[1, 2, 3]])
+
+
+def test_data_at_the_ends_of_the_range():
+    X = [np.ones((2, 2)), np.array([[1.0, 2.0], [1.0, 1.5e308]])]
+    with pytest.raises(ValueError, match=r"1 \(point 1\) holds 1.5e\+308 in column 1, and sums .*divide the data"):
+        Exponential().fit_each(X)
+    with pytest.raises(ValueError, match=r"row 1 holds 1.7e\+308 in column 0, .* finite up to 1e\+300 only"):
+        Exponential().fit([[1.0], [1.7e308]])
+    assert_allclose(Exponential().fit([[1e300], [2e299]]).model_.scale, 6e299)
+    p = Exponential().fit_each([np.array([[0.0]]), np.array([[5e-324]])])
+    assert np.all(np.isfinite(p.natural_parameters))
+    assert np.all(np.isfinite(p.log_product(p)))

@@ -248,3 +248,15 @@ def test_bad_data():
         Gamma(smallest=0).fit([[1.0]])
     with pytest.raises(ValueError, match="floor = -1: give a small number, 0 or more"):
         Gamma(floor=-1).fit([[1.0]])
+
+
+def test_data_at_the_ends_of_the_range():
+    with pytest.raises(ValueError, match=r"row 1 holds 1.7e\+308 in column 0, and sums .*divide the data"):
+        Gamma().fit([[1.0], [1.7e308]])
+    with pytest.raises(ValueError, match=r"row 0 holds 1e-310 in column 1, .*multiply the data .* smallest=1e-300"):
+        Gamma().fit([[1.0, 1e-310]])
+    for x in ([[1e300], [2e299]], [[1e-300], [3e-300]]):
+        p = Gamma().fit(x).model_
+        assert_allclose(p.concentration * p.scale, np.mean(x, keepdims=True), rtol=1e-12)
+        assert np.all(np.isfinite(p.natural_parameters))
+        assert np.all(np.isfinite(p.log_prob(x)))

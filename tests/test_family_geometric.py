@@ -138,6 +138,7 @@ def test_in_kernels_mixtures_and_hmms():
     [
         ([[1.0, 0.0]], r"probability at index \(0, 1\) is 0.0: it must lie above 0, and at most at 1"),
         ([[1.5]], "is 1.5: it must lie above 0"),
+        ([[1e-320]], r"is 1e-320: it must lie above 0, .*where the mean count \(1 - p\) / p is infinite"),
         ([[np.nan]], "is nan: it must lie above 0"),
         (0.5, r"probability has shape \(\): its last axis"),
         (np.zeros((2, 0)), r"probability has shape \(2, 0\): its last axis"),
@@ -158,3 +159,30 @@ def test_bad_data():
         p.log_prob([[0, 0], [1, -1]])
     with pytest.raises(ValueError, match="Negative values in data passed to Geometric: document 1 has the count -3"):
         Geometric().fit_each([[1, 2], [0, -3]])
+
+
+def test_rare_successes():
+    p = Geometrics([[1e-305, 1.0], [3e-305, 0.5]])
+    for values in (p.mean_parameters, p.dual_divergence(p), p.kl(p[1:]), p.log_product(p), p.log_prob([[1e300, 0.0]])):
+        assert np.all(np.isfinite(values))
+    assert_allclose(Geometrics([[1e-305]]).dual_divergence(Geometrics([[3e-305]])), np.log(2 / np.sqrt(3)), rtol=1e-10)
+    draws = Geometrics([[1e-25, 0.5]]).sample(4000, random_state=0)[0]
+    assert_allclose(draws.mean(axis=0), [1e25, 1.0], rtol=5 / np.sqrt(4000) * np.sqrt(2))
+    assert_array_equal(draws[:, 1], Geometrics([[1e-12, 0.5]]).sample(4000, random_state=0)[0, :, 1])
+    with pytest.raises(ValueError, match=r"row 1 holds 1.7e\+308 in column 0, and sums .*divide the data"):
+        Geometric().fit([[1.0], [1.7e308]])
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
+def test_gradients_at_a_certain_success(rho):
+    torch = pytest.importorskip("torch")
+    p = torch.tensor([[1.0], [0.4]], dtype=torch.float64, requires_grad=True)
+    batch = Geometrics._make(probability=p)
+    for value in (batch.log_product(batch, rho=rho)[0, 1], batch.kl(batch)[0, 1], batch.dual_divergence(batch)[0, 1]):
+        (slope,) = torch.autograd.grad(value, p)
+        assert torch.all(torch.isfinite(slope))
+    (slope,) = torch.autograd.grad(batch.log_product(batch, rho=rho)[0, 1], p)
+    if rho >= 1:  # below, the slope at 1 is infinite
+        step, q = 1e-7, np.array([[0.4]])
+        near = [Geometrics([[1 - k * step]]).log_product(Geometrics(q), rho=rho)[0, 0] for k in range(3)]
+        assert_allclose(slope[0, 0], (3 * near[0] - 4 * near[1] + near[2]) / (2 * step), rtol=1e-6)

@@ -327,6 +327,11 @@ class TestEstimator:
         for bad in (mc.Poissons([[1.0]]), "other", estimates()):
             with pytest.raises((TypeError, ValueError), match="prior"):
                 KDE(prior=bad).fit(x)
+        for rule in ("silverman", 0.5):
+            with pytest.raises(
+                ValueError, match="prior is an estimate of points with 3 coordinates, and the data have 2"
+            ):
+                KDE(rule, prior=estimates(d=3)[:1]).fit_each(x)
 
     def test_classifier(self):
         rng = np.random.default_rng(0)

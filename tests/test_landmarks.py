@@ -337,6 +337,10 @@ def test_torch_batches():
     np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-9)
     with pytest.raises(TypeError, match="arrays of different libraries"):
         Landmarks(mc.ProbabilityProduct(), 5).fit(q).transform(p)
+    order = np.random.default_rng(1).permutation(20)
+    for method in ("uniform", "kmeans++"):  # who is chosen depends on the numbers, not on places or on the library
+        chosen = [Landmarks(mc.ProbabilityProduct(), 5, method).fit(x).indices_ for x in (p, q, q[order])]
+        assert set(chosen[0]) == set(chosen[1]) == set(order[chosen[2]])
 
 
 def test_a_fitted_kernel_forgets_what_it_does_not_need():

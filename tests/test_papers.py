@@ -10,7 +10,8 @@ import pytest
 from scipy import sparse
 
 import mercer as mc
-from mercer.papers import PAPERS, agarwal2011, load
+from mercer.papers import PAPERS, _random_documents, agarwal2011, load
+from mercer.papers._document_methods import HEAT_T, METHODS, Centering, document_methods
 from mercer.papers._protocol import (
     KernelSVM,
     Lookup,
@@ -126,22 +127,24 @@ class TestEvaluation:
 
 
 class TestAgarwal2011:
-    def test_heat_against_the_formula(self):
-        x, y = [[3.0, 0.0, 1.0], [0.0, 2.0, 2.0]], [[1.0, 1.0, 0.0], [6.0, 0.0, 2.0]]
-        slow = np.empty((2, 2))
-        for i, a in enumerate(x):
-            for j, b in enumerate(y):
-                dot = sum(p * q for p, q in zip(a, b, strict=True))
-                cosine = dot / math.sqrt(sum(p * p for p in a)) / math.sqrt(sum(q * q for q in b))
-                slow[i, j] = math.exp(-(math.acos(min(cosine, 1.0)) ** 2) / 0.7)
-        for convert in (np.array, sparse.csr_array):
-            # acos loses half of the digits near 1.
-            np.testing.assert_allclose(agarwal2011.heat(convert(x), convert(y), t=0.7), slow, atol=1e-7)
+    def test_heat_is_of_normalised_counts(self):
+        counts = sparse.csr_array([[3.0, 0.0, 1.0], [0.0, 2.0, 2.0], [1.0, 1.0, 0.0], [6.0, 0.0, 2.0]])
+        train, test = np.array([2, 3]), np.array([0, 1])
+        heat = document_methods(counts, train, test)[METHODS.index("Heat")]
+        x = counts.toarray().tolist()
+        for t in HEAT_T:
+            rows = heat.kernels[f"t={t:g}"](train, test)
+            for i, a in enumerate(test):
+                for j, b in enumerate(train):
+                    dot = sum(p * q for p, q in zip(x[a], x[b], strict=True))
+                    cosine = dot / math.sqrt(sum(p * p for p in x[a])) / math.sqrt(sum(q * q for q in x[b]))
+                    # acos loses half of the digits near 1.
+                    assert rows[i, j] == pytest.approx(math.exp(-(math.acos(min(cosine, 1.0)) ** 2) / t), abs=1e-7)
 
     def test_centering_is_about_each_draws_mean(self):
         counts = np.random.default_rng(0).integers(0, 5, size=(8, 6)) + 1.0
         train, wanted = np.array([0, 3, 4]), np.array([3, 6])
-        rows = agarwal2011.Centering(counts)(train, wanted)
+        rows = Centering(counts)(train, wanted)
         p = mc.Multinomial().fit_each(counts)
         center = mc.Multinomials(np.mean(np.asarray(p.probability)[train], axis=0, keepdims=True))
         to = p.dual_divergence(center)[:, 0]
@@ -152,17 +155,93 @@ class TestAgarwal2011:
         for table, classes in (("table1", 4), ("table2", 5)):
             known = agarwal2011.TABLES[table]
             assert len({frozenset(pair) for pair in known.errors}) == classes * (classes - 1) / 2
-            assert {len(row) for row in known.errors.values()} == {len(agarwal2011.METHODS)}
+            assert {len(row) for row in known.errors.values()} == {len(METHODS)}
             assert known.differs
 
     def test_unknown_names(self):
-        assert load(PAPERS[0]) is agarwal2011
+        assert load("agarwal2011") is agarwal2011
+        assert "agarwal2011" in PAPERS
         with pytest.raises(ValueError, match="'shakespeare1600' cannot be reproduced here; known sources are"):
             load("shakespeare1600")
-        with pytest.raises(ValueError, match="'table9' is no table of agarwal2011; known are table1, table2"):
+        with pytest.raises(
+            ValueError, match="'table9' is no part of agarwal2011; known are table1, table2, figure4, figure5"
+        ):
             agarwal2011.reproduce("table9")
         with pytest.raises(ValueError, match="draws = 0: give 1 or more"):
             agarwal2011.reproduce("table1", draws=0)
+
+
+class TestRandomDocuments:
+    """Figures 4 and 5 of agarwal2011, with fewer documents."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch):
+        monkeypatch.setattr(_random_documents, "TEST", 200)
+
+    def test_a_point_does_not_depend_on_the_others(self):
+        few = _random_documents.one_run("figure4", (5,), 100, [0, 1, 100])
+        more = _random_documents.one_run("figure4", (2, 5), 100, [0, 1, 100])
+        other = _random_documents.one_run("figure4", (5,), 100, [1, 1, 100])
+        for name in _random_documents.LINES:
+            assert not np.array_equal(few[name][0][1], other[name][0][1])
+            assert len(more[name]) == 2
+            assert few[name][0][0] == more[name][1][0]
+            assert np.array_equal(few[name][0][1], more[name][1][1])
+
+    def test_without_noise_the_figures_meet(self):
+        per_class = _random_documents.PER_CLASS
+        four = _random_documents.one_run("figure4", (per_class,), 100, [0, 0, 100])
+        five = _random_documents.one_run("figure5", (0.0, 0.8), 100, [0, 0, 100])
+        for name in _random_documents.LINES:
+            assert np.array_equal(four[name][0][1], five[name][0][1])
+        assert five["Naive Bayes"][1][0] > five["Naive Bayes"][0][0]
+
+    def test_the_test_documents_are_not_trained_on(self, monkeypatch):
+        asked = []
+
+        def recorded(method, labels, train, test):
+            asked.append((set(train.tolist()), set(test.tolist())))
+            return errors(method, labels, train, test)
+
+        monkeypatch.setattr(_random_documents, "errors", recorded)
+        _random_documents.one_run("figure4", (2, 7), 100, [0, 0, 100])
+        assert {len(train) for train, _ in asked} == {4, 14}
+        assert {len(test) for _, test in asked} == {200}
+        assert not any(train & test for train, test in asked)
+
+    def test_best_is_one_setting_at_a_point(self):
+        wrong = np.array([[[0.1, 0.3], [0.4, 0.2]], [[0.4, 0.1], [0.3, 0.4]]])  # runs, points, settings
+        line = _random_documents.Line(chosen=wrong[..., 0], test=wrong)
+        assert line.best.tolist() == [[0.3, 0.2], [0.1, 0.4]]
+
+    def test_quick_figure(self):
+        told = []
+        curves = agarwal2011.reproduce("figure4", quick=True, draws=1, progress=lambda *step: told.append(step))
+        assert told == [("dense, run 1", 2), ("sparse, run 1", 2)]
+        assert [curve.panel for curve in curves] == 5 * ["dense"] + 5 * ["sparse"]
+        assert [curve.method for curve in curves] == 2 * list(_random_documents.LINES)
+        for curve in curves:
+            assert curve.x == (5.0, 50.0)
+            assert curve.sd == (0.0, 0.0)
+            assert curve.paper
+            few, many = curve.error
+            assert many < few < 0.45
+            assert many < (0.05 if curve.panel == "dense" else 0.2)  # twenty runs: at most .008 and .070 on average
+
+    def test_variants(self, monkeypatch):
+        monkeypatch.setattr(_random_documents, "VOCABULARIES", {"dense": 100})
+        monkeypatch.setattr(_random_documents, "NUMBERS", (2, 5))
+        curves = agarwal2011.reproduce("figure4", quick=True, draws=1, variants=True)
+        lines = list(_random_documents.MORE_LINES)
+        assert [(c.panel, c.method) for c in curves] == [(p, m) for p in ("dense", "dense, best") for m in lines]
+        for chosen, best in zip(curves[: len(lines)], curves[len(lines) :], strict=True):
+            assert best.error <= chosen.error  # of one run
+
+    def test_the_words_of_the_paper(self):
+        panels = {(part, panel) for part in _random_documents.FIGURES for panel in _random_documents.VOCABULARIES}
+        assert set(_random_documents.PAPER) == panels
+        for words in _random_documents.PAPER.values():
+            assert set(words) == set(_random_documents.LINES)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +256,7 @@ def webkb(real_folder: Path) -> dict[tuple[str, str], float]:
 @pytest.mark.parametrize(("task", "floor"), [("faculty vs. course", 0.07), ("student vs. project", 0.16)])
 def test_real_pages(webkb: dict[tuple[str, str], float], task: str, floor: float):
     """Twenty draws of 20 documents per class gave .050 and .141, linear .085 and .181, naive Bayes .076 and .172."""
-    assert len(webkb) == 2 * len(agarwal2011.METHODS)
+    assert len(webkb) == 2 * len(METHODS)
     assert webkb[task, "Inverse"] < floor
     assert webkb[task, "Inverse"] < webkb[task, "Linear"]
     assert webkb[task, "PP"] < webkb[task, "Linear"]

@@ -58,10 +58,39 @@ def test_curves_have_a_panel_each_and_one_style_per_method():
     figure = draw(FIGURE, CURVES)
     small, large = figure.axes
     assert [small.get_title(), large.get_title()] == ["small", "large"]
+    assert [small.get_ylabel(), large.get_ylabel()] == ["test error", ""]
     assert small.get_yscale() == "log"
     colors = [[line.lines[0].get_color() for line in ax.containers] for ax in (small, large)]
     assert colors[0][0] == colors[1][0] != colors[0][1]
-    assert [text.get_text() for text in small.get_legend().get_texts()] == ["linear", "ours"]
+
+
+def legend_of(figure) -> list[str]:
+    (legend,) = (ax.get_legend() for ax in figure.axes if ax.get_legend())
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_the_legend_names_what_any_panel_has():
+    later = Curve("large", "late", (1.0, 2.0), (0.3, 0.25), (0.0, 0.0))
+    assert legend_of(draw(FIGURE, [*CURVES, later])) == ["linear", "ours", "late"]
+    elsewhere = Place("b", "fungi", "morel", 1.0, 1.0)
+    assert legend_of(draw(FIGURE, [*PLACES, elsewhere])) == ["birds", "fungi", "plants"]
+
+
+@pytest.mark.parametrize(("n", "grid"), [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3))])
+def test_many_panels_are_in_two_rows(n, grid):
+    curves = [Curve(f"panel {i}", f"line {i}", (0.0, 1.0), (0.2, 0.1), (0.0, 0.0)) for i in range(n)]
+    figure = draw(FIGURE, curves)
+    assert [ax.get_title() for ax in figure.axes] == [f"panel {i}" for i in range(n)]
+    assert figure.axes[0].get_gridspec().get_geometry() == grid
+    assert [bool(ax.get_ylabel()) for ax in figure.axes] == [i % grid[1] == 0 for i in range(n)]
+    assert legend_of(figure) == [f"line {i}" for i in range(n)]
+
+
+def test_no_two_of_sixteen_lines_look_alike():
+    curves = [Curve("one", f"line {i}", (0.0, 1.0), (0.2, 0.1), (0.0, 0.0)) for i in range(16)]
+    (ax,) = draw(FIGURE, curves).axes
+    lines = [container.lines[0] for container in ax.containers]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 16
 
 
 def test_places_are_drawn_by_group():

@@ -35,3 +35,13 @@ def gammaln(x: Array) -> Array:
 def i0e(x: Array) -> Array:
     """Bessel function I_0(x) exp(-|x|)."""
     return _call("i0e", x)
+
+
+def erfc(x: Array) -> Array:
+    """Complementary error function."""
+    return _call("erfc", x)
+
+
+def erfcx(x: Array) -> Array:
+    """Scaled complementary error function exp(x^2) erfc(x)."""
+    return _call("erfcx", x)

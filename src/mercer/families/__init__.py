@@ -1,18 +1,22 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
-from mercer.families._coupling import Coupling, Divergence, Product, Smoothed
+from mercer.families._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, Product, Smoothed
 from mercer.families._estimator import Context, Estimator, FamilyEstimator
 from mercer.families._family import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.count_vector import CountVectors
+from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
+from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.families.geometric import Geometric, Geometrics
 from mercer.families.multinomial import Multinomial, Multinomials
+from mercer.families.negative_binomial import NegativeBinomials
 from mercer.families.poisson import Poisson, Poissons
 
 __all__ = [
@@ -23,8 +27,12 @@ __all__ = [
     "Categorical",
     "Categoricals",
     "Context",
+    "CountSmoothed",
+    "CountVector",
+    "CountVectors",
     "Coupling",
     "Dirichlet",
+    "DirichletMultinomials",
     "Dirichlets",
     "Divergence",
     "Estimator",
@@ -39,8 +47,10 @@ __all__ = [
     "Gaussians",
     "Geometric",
     "Geometrics",
+    "LaplaceSmoothed",
     "Multinomial",
     "Multinomials",
+    "NegativeBinomials",
     "Poisson",
     "Poissons",
     "Product",

@@ -1,9 +1,9 @@
 """What two distributions are asked when they meet, and the operand that a tile is made from.
 
 A *coupling* is an elementary kernel on distributions and a power on hidden weights: `Product` (probability product,
-PPK), `Smoothed` (mean map, GMMK), `Divergence` (dual Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does
-once per batch what does not depend on the other side, and returns an operand; two operands answer a tile. Structured
-models ask their leaves, so that a new coupling costs no edit in any model.
+PPK), `Smoothed`, `LaplaceSmoothed` and `CountSmoothed` (mean maps, GMMK), `Divergence` (dual Jensen-Shannon, DJS-2).
+``batch.couple(coupling, lengths)`` does once per batch what does not depend on the other side, and returns an operand;
+two operands answer a tile. Structured models ask their leaves, so that a new coupling costs no edit in any model.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ class Coupling(Protocol):
 
 @dataclass(frozen=True)
 class Product:
-    """Probability product: log of the integral of p^rho q^rho (PPK-1)."""
+    """Probability product: log of the integral of p^rho q^rho (PPK-1).
+
+    With ``marginal`` the power is of the observed law: a model with hidden variables then multiplies copies of itself
+    (`mercer.models._powers`); without, of the joint law of observed and hidden variables (PPK-4.0).
+    """
 
     rho: float
+    marginal: bool = False
 
     @property
     def power(self) -> float:
@@ -61,6 +66,43 @@ class Smoothed:
 
 
 @dataclass(frozen=True)
+class LaplaceSmoothed:
+    """Mean map of another base kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a)."""
+
+    gamma: float
+
+    @property
+    def power(self) -> float:
+        """A mean map is linear in the hidden weights."""
+        return 1.0
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Ask the family for its log mean map."""
+        able = (
+            "Gaussians with variances of coordinates, or Mixtures or HMMs of these, or base='rbf', or "
+            "n_components=1000 for random features"
+        )
+        return _capability(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
+
+
+@dataclass(frozen=True)
+class CountSmoothed:
+    """Mean map of vectors of counts: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a)."""
+
+    gamma: float
+
+    @property
+    def power(self) -> float:
+        """A mean map is linear in the hidden weights."""
+        return 1.0
+
+    def leaf(self, p: Any, q: Any) -> Array:
+        """Ask the family for its log mean map."""
+        able = "a family of counts, Multinomials, CountVectors or Poissons, or base='rbf'"
+        return _capability(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
+
+
+@dataclass(frozen=True)
 class Divergence:
     """Dual Jensen-Shannon divergence between mean parameters, not a logarithm (DJS-2)."""
 
@@ -74,9 +116,10 @@ class Divergence:
         return _capability(p, "dual_divergence", "JensenShannon")(q)
 
 
-def _capability(batch: Any, method: str, kernel: str) -> Any:
+def _capability(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
     if not hasattr(batch, method):
-        able = "a family such as Gaussians or Multinomials" if method == "dual_divergence" else "another model"
+        if method == "dual_divergence":
+            able = "a family such as Gaussians or Multinomials"
         raise TypeError(f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}")
     return getattr(batch, method)
 

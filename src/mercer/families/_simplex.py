@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, identity, logsumexp, namespace, safe_log, to_numpy, xlogx
 from mercer._verdict import Verdict
+from mercer.families._characteristic import averages, log_power
 from mercer.families._family import ExponentialFamily
 
 
@@ -89,6 +90,13 @@ class Simplex(ExponentialFamily):
         value = xp.sum(xlogx(p), axis=-1)[..., :, None] - p @ xp.matrix_transpose(finite)
         outside = p @ xp.matrix_transpose(xp.astype(q == 0, p.dtype))
         return self._draws * xp.where(outside > 0, xp.inf, value)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i <w, x>), x the counts, at every row w of ``frequencies (F, k)``.
+
+        Each is ``(*B, F)``; the count vector of one draw is one-hot.
+        """
+        return log_power(*averages(self.probability, frequencies), self._draws)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""

@@ -13,7 +13,7 @@ from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
 from mercer.families._family import ExponentialFamily, check_rho, checked_positive, is_number, observed_scores
-from mercer.families._gamma_functions import solve_concentration, trigamma
+from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration, trigamma
 from mercer.families.dirichlet import (
     OPEN,
     concentration_dual,
@@ -22,6 +22,7 @@ from mercer.families.dirichlet import (
     pair_divergence,
     pair_kl,
     pair_log_product,
+    remainder,
 )
 from mercer.families.exponential import check_nonnegative
 from mercer.families.gamma import check_finite_product, check_smallest
@@ -135,7 +136,10 @@ class Betas(ExponentialFamily):
             xp = namespace(a, point)
             seen = ~xp.isnan(point)
             safe = xp.where(seen, point, xp.full_like(point, 0.5))
-            term = (a - 1) * xp.log(safe) + (b - 1) * xp.log1p(-safe) + gammaln(a + b) - gammaln(a) - gammaln(b)
+            # (a - 1) log x + (b - 1) log(1 - x) - log B(a, b), about the mean, where the large terms cancel
+            term = remainder(a + b) - remainder(a) - remainder(b) - HALF_LOG_TWO_PI
+            term = term - a * excess(safe, a / (a + b)) - b * excess(1 - safe, b / (a + b))
+            term = term - xp.log(safe) - xp.log1p(-safe)
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
 
@@ -150,6 +154,11 @@ class Betas(ExponentialFamily):
             for parameter in (side.a, side.b):
                 check_finite_product(parameter, rho, type(self).__name__)
         return self._coordinates(other, lambda p, q: pair_log_product(p, q, float(rho)))
+
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: exponents add up."""
+        log_constant = self._log_overlap(other)
+        return log_constant, self._make(a=self.a + (other.a - 1), b=self.b + (other.b - 1))
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-2)."""

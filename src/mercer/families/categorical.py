@@ -15,6 +15,7 @@ from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Produc
 from mercer.families._csr import CSRRows
 from mercer.families._estimator import Context, Estimator, datum_name, segment_sum
 from mercer.families._family import check_gamma, check_rho, random_generator
+from mercer.families._predictive import check_estimate
 from mercer.families._simplex import Simplex, checked_probability, drawn, normalised
 
 
@@ -163,6 +164,9 @@ class Categorical(Estimator):
         What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing.
     prior_strength : float, default=1.0
         Weight of the prior, in symbols.
+    estimate : {"point", "predictive"}, default="point"
+        The predictive law of one symbol is the categorical law of the posterior mean, which is the point estimate with
+        the same prior (PPK-2a). "predictive" takes a prior, and gives the same.
 
     Attributes
     ----------
@@ -182,12 +186,22 @@ class Categorical(Estimator):
     takes: ClassVar[str] = "symbols"
 
     def __init__(
-        self, alphabet: Any = None, unknown: str = "raise", prior: Any = None, prior_strength: float = 1.0
+        self,
+        alphabet: Any = None,
+        unknown: str = "raise",
+        prior: Any = None,
+        prior_strength: float = 1.0,
+        estimate: str = "point",
     ) -> None:
         self.alphabet = alphabet
         self.unknown = unknown
         self.prior = prior
         self.prior_strength = prior_strength
+        self.estimate = estimate
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_estimate(self)
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""

@@ -22,7 +22,7 @@ from mercer.families._gamma_functions import (
     solve_concentration,
     trigamma,
 )
-from mercer.families.exponential import check_nonnegative
+from mercer.families.exponential import check_nonnegative, check_summable
 from mercer.families.gamma import check_finite_product, check_positive, check_smallest
 
 ROUNDING = 1e-5
@@ -129,7 +129,15 @@ class Dirichlets(ExponentialFamily):
 
     def log_prob(self, x: Any) -> Array:
         """Log density of every point, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
-        return super().log_prob(self._checked_points(as_float(x)))
+        points = self._checked_points(as_float(x))
+        value = super().log_prob(points)
+        xp = namespace(value)
+        narrow = xp.sum(self.concentration, axis=-1) > float(xp.finfo(value.dtype).eps) ** -0.25
+        if not bool(xp.any(narrow)):
+            return value
+        single, points = self._crossable(points)
+        careful = narrow_log_prob(single.concentration, points)
+        return xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
@@ -138,6 +146,11 @@ class Dirichlets(ExponentialFamily):
         for side in (self, other):
             check_finite_product(side.concentration, rho, type(self).__name__)
         return pair_log_product(self.concentration, other.concentration, float(rho))
+
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: exponents add up."""
+        log_constant = self._log_overlap(other)
+        return log_constant, self._make(concentration=self.concentration + (other.concentration - 1))
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence (DJS-2)."""
@@ -242,6 +255,7 @@ class Dirichlet(FamilyEstimator):
             raise ValueError(f"Dirichlet data are proportions of 2 or more, and these have {x.shape[1]} feature(s)")
         self._check_observed(X, x)
         check_nonnegative(x, type(self).__name__, X)
+        check_summable(x, type(self).__name__, X)
         if self.normalize or self.smallest is not None:
             self._check_sums(X, x)
             X = X.mapped(self._closed) if isinstance(X, Sequences) else self._closed(X)
@@ -302,6 +316,32 @@ def concentration_dual(a: Array) -> Array:
     return xp.sum(gamma_dual(a), axis=-1) - gamma_dual(xp.sum(a, axis=-1))
 
 
+def narrow_log_prob(a: Array, x: Array) -> Array:
+    """Log density of points ``(*B, T, k)``, with Stirling's formula taken out: nothing large is left to cancel.
+
+    With m = a / A, the sum of a log(x / m) is that of -a (x/m - 1 - log(x/m)), plus A times what x sums to beyond 1.
+    """
+    xp = namespace(a, x)
+    total = xp.sum(a, axis=-1)[..., :, None]
+    value = remainder(total) - xp.sum(remainder(a), axis=-1)[..., :, None] - (a.shape[-1] - 1) * HALF_LOG_TWO_PI
+    for i in range(a.shape[-1]):
+        own, point = a[..., :, None, i], x[..., None, :, i]
+        value = value - own * excess(point, own / total) - xp.log(point)
+    return value + total * _beyond_one(x)[..., None, :]
+
+
+def _beyond_one(x: Array) -> Array:
+    """Sum along the last axis, less 1, with the rounding errors of the sum in a sum of their own."""
+    xp = namespace(x)
+    total, lost = -xp.ones_like(x[..., 0]), xp.zeros_like(x[..., 0])
+    for i in range(x.shape[-1]):
+        new = total + x[..., i]
+        part = new - total
+        lost = lost + (total - (new - part)) + (x[..., i] - part)
+        total = new
+    return total + lost
+
+
 def pair_divergence(a: Array, b: Array) -> Array:
     """Dual Jensen-Shannon divergence of every pair (DJS-2)."""
     middle = (mean_logs(a)[..., :, None, :] + mean_logs(b)[..., None, :, :]) / 2
@@ -328,18 +368,18 @@ def pair_log_product(a: Array, b: Array, rho: float) -> Array:
     k = a.shape[-1]
     totals = xp.sum(a, axis=-1)[..., :, None], xp.sum(b, axis=-1)[..., None, :]
     middle = rho * (totals[0] + totals[1]) + (1 - 2 * rho) * k
-    value = (1 - 2 * rho) * (k - 1) * HALF_LOG_TWO_PI - _remainder(middle)
-    value = value + rho * (_remainder(totals[0]) + _remainder(totals[1]))
+    value = (1 - 2 * rho) * (k - 1) * HALF_LOG_TWO_PI - remainder(middle)
+    value = value + rho * (remainder(totals[0]) + remainder(totals[1]))
     for i in range(k):
         sides = a[..., :, None, i], b[..., None, :, i]
         own = rho * (sides[0] + sides[1]) + (1 - 2 * rho)
-        value = value + _remainder(own) + (1 - 2 * rho) * xp.log(own / middle)
+        value = value + remainder(own) + (1 - 2 * rho) * xp.log(own / middle)
         for side, total in zip(sides, totals, strict=True):
-            value = value - rho * (_remainder(side) + side * excess(own / middle, side / total))
+            value = value - rho * (remainder(side) + side * excess(own / middle, side / total))
     return value
 
 
-def _remainder(a: Array) -> Array:
+def remainder(a: Array) -> Array:
     """Log-gamma less what cancels in a beta function: a log a - a, and (1/2) log 2 pi."""
     return binet(a) - 0.5 * namespace(a).log(a)
 

@@ -20,6 +20,11 @@ from mercer.families._family import (
 )
 from mercer.families._gamma_functions import erfcx, excess
 
+LARGEST = 1e300
+"""Data beyond this are refused by estimators: sums of a hundred million below it stay finite."""
+SMALLEST = 1e-300
+"""Positive numbers below this have no scale whose inverse is sure to be finite."""
+
 
 class Exponentials(ExponentialFamily):
     r"""A batch of products of d independent exponential distributions.
@@ -127,6 +132,10 @@ class Exponentials(ExponentialFamily):
 
         return self._coordinates(other, coordinate)
 
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: rates add up."""
+        return self._log_overlap(other), self._make(scale=1 / (1 / self.scale + 1 / other.scale))
+
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): the difference of two is a two-sided exponential (GMMK-0)."""
         check_gamma(gamma)
@@ -228,7 +237,7 @@ class Exponential(FamilyEstimator):
         x, _ = segments(X)
         seen = ~np.isnan(x)
         mean = np.where(seen, x, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        mean = np.where(mean > 0, mean, 1.0)
+        mean = np.where(mean > SMALLEST, mean, 1.0)
         bare = Context(dimension=x.shape[1], scale=2.0 ** np.round(np.log2(mean)))  # folds share it
         return self._with_pooled(x, bare)
 
@@ -240,8 +249,21 @@ class Exponential(FamilyEstimator):
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix or `Sequences` of numbers, 0 or more."""
         X = super().accept(X, **options)
-        check_nonnegative(segments(X)[0], type(self).__name__, X)
+        x = segments(X)[0]
+        check_nonnegative(x, type(self).__name__, X)
+        check_summable(x, type(self).__name__, X)
         return X
+
+
+def check_summable(x: Floats, who: str, X: Any) -> None:
+    """Raise where a number of the data ``X`` is so large that sums could be infinite."""
+    if not np.any(x > LARGEST):
+        return
+    row, column = (int(i) for i in np.argwhere(x > LARGEST)[0])
+    raise ValueError(
+        f"{point_name(X, row)} holds {x[row, column]:.6g} in column {column}, and sums of the data of {who} are "
+        f"finite up to {LARGEST:g} only: divide the data by a constant"
+    )
 
 
 def check_nonnegative(x: Array, who: str, X: Any = None) -> None:

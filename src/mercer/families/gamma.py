@@ -30,7 +30,7 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
-from mercer.families.exponential import check_nonnegative, log_mean_gap
+from mercer.families.exponential import SMALLEST, check_nonnegative, check_summable, log_mean_gap
 
 
 class Gammas(ExponentialFamily):
@@ -173,6 +173,12 @@ class Gammas(ExponentialFamily):
             )
         return value
 
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: shapes less 1 and rates add up."""
+        log_constant = self._log_overlap(other)
+        a, b = self.concentration + (other.concentration - 1), 1 / (1 / self.scale + 1 / other.scale)
+        return log_constant, self._make(concentration=a, scale=b)
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
         self._check_pair(other)
@@ -293,7 +299,15 @@ class Gamma(FamilyEstimator):
         check_nonnegative(segments(X)[0], type(self).__name__, X)
         if self.smallest is not None:
             X = X.mapped(self._raised) if isinstance(X, Sequences) else self._raised(X)
-        check_positive(segments(X)[0], type(self).__name__, X)
+        x = segments(X)[0]
+        check_positive(x, type(self).__name__, X)
+        check_summable(x, type(self).__name__, X)
+        if np.any(x < SMALLEST):
+            row, column = (int(i) for i in np.argwhere(x < SMALLEST)[0])
+            raise ValueError(
+                f"{point_name(X, row)} holds {x[row, column]:.6g} in column {column}, and 1 / scale would be infinite: "
+                f"multiply the data by a constant, or give smallest={SMALLEST:g}"
+            )
         return X
 
     def _raised(self, x: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, as_float, beside, frozen, identity, namespace, safe_log, to_numpy
 from mercer._verdict import Verdict
 from mercer.families._covariance import (
     Structure,
@@ -28,6 +28,7 @@ from mercer.families._family import (
     observed_scores,
     random_generator,
 )
+from mercer.families._laplace import log_laplace
 from mercer.families._planes import log_det_and_quadratic
 
 if TYPE_CHECKING:
@@ -250,11 +251,57 @@ class Gaussians(ExponentialFamily):
         sides = [] if rho == 1 else [(1 - rho) / 2 * side._log_det() for side in (self, other)]
         return self._log_kernels(other, 1.0, 0.0, rho / 2, sides, constant)
 
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: precisions add up."""
+        log_constant = self._log_overlap(other)
+        xp, a, b = namespace(self.mean), self.covariance, other.covariance
+        difference = other.mean - self.mean
+        if self.structure == "full":
+            share = xp.matrix_transpose(xp.linalg.solve(a + b, a))  # a (a + b)^-1
+            mean = self.mean + (share @ difference[..., None])[..., 0]
+            covariance = share @ b
+            covariance = (covariance + xp.matrix_transpose(covariance)) / 2
+        else:
+            share = a / (a + b)
+            mean = self.mean + (share if self.structure == "diagonal" else share[..., None]) * difference
+            covariance = share * b
+        return log_constant, self._make(mean=mean, covariance=covariance, structure=self.structure)
+
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) (GMMK-2), also for singular covariances."""
         check_gamma(gamma)
         self._check_pair(other)
         return self._log_kernels(other, 2 * gamma, 1.0, gamma)
+
+    def log_laplace_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|_1) (GMMK-2a); coordinates must be independent, variances may be zero."""
+        check_gamma(gamma)
+        self._check_pair(other)
+        if self.structure == "full":
+            raise ValueError(
+                "the mean map of the Laplace kernel exp(-gamma |x - y|_1) has a closed form for independent "
+                "coordinates alone, and these Gaussians have full covariances: use mc.Gaussian('diagonal'), or "
+                "base='rbf', or n_components=1000 for random features"
+            )
+        planes, difference = self._pair_planes(other)
+        if gamma == 0:
+            return 0 * (planes[0][0] + difference[0])  # in sight of a gradient
+        if self.structure == "isotropic":
+            planes = planes * self.dimension
+        terms = (log_laplace(v, row[0], float(gamma)) for row, v in zip(planes, difference, strict=True))
+        return sum(terms)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus -w'Sw / 2 and angle w'm of E exp(i <w, x>) at every row w of ``frequencies (F, d)``."""
+        w = beside(self.mean, np.ascontiguousarray(frequencies.T), self.mean.dtype)  # (d, F)
+        xp, c = namespace(self.mean), self.covariance
+        if self.structure == "full":  # one coordinate at a time: tables of members by frequencies, and no larger ones
+            quadratic = sum((c[..., i, :] @ w) * w[i, :] for i in range(self.dimension))
+        elif self.structure == "diagonal":
+            quadratic = c @ (w * w)
+        else:
+            quadratic = c[..., None] * xp.sum(w * w, axis=0)
+        return -xp.clip(quadratic, 0.0, None) / 2, self.mean @ w
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4): of the Gaussian with the pooled moments."""

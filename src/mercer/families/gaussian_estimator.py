@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,15 @@ import numpy as np
 from mercer._array import Array, Floats
 from mercer.families._estimator import Context, FamilyEstimator, moments, segments
 from mercer.families._family import is_number
+from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
 from mercer.families.gaussian import Gaussians
+
+
+@dataclass(frozen=True)
+class WithinContext(Context):
+    """What data share whose covariance counts as known: besides the rest, that about the mean of each datum."""
+
+    within: Any = None  # of the shape that the structure asks for
 
 
 class Gaussian(FamilyEstimator):
@@ -26,6 +35,10 @@ class Gaussian(FamilyEstimator):
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
+    estimate : {"point", "predictive"}, default="point"
+        What a datum becomes: the Gaussian of its moments, or the law of its next point (PPK-2a). For the second all
+        data have one covariance S, that of the training data about the mean of each datum; the mean of a datum has the
+        prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be given.
 
     Attributes
     ----------
@@ -40,18 +53,29 @@ class Gaussian(FamilyEstimator):
     >>> sets = [np.random.default_rng(i).normal(i, 1.0, size=(20 + i, 2)) for i in range(3)]
     >>> mc.Gaussian(prior="pooled").fit_each(sets)
     Gaussians(shape=(3,), structure='full')
+    >>> predictive = mc.Gaussian("isotropic", floor=0.0, prior="pooled", estimate="predictive")
+    >>> predictive.fit_each([[[0.0], [2.0]], [[5.0], [7.0]]]).mean.round(3)
+    array([[1.833],
+           [5.167]])
     """
 
     def __init__(
-        self, covariance: str = "full", floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
+        self,
+        covariance: str = "full",
+        floor: float = 1e-3,
+        prior: Any = None,
+        prior_strength: float = 1.0,
+        estimate: str = "point",
     ) -> None:
         self.covariance = covariance
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
+        self.estimate = estimate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_estimate(self)
         if self.covariance not in ("full", "diagonal", "isotropic"):
             raise ValueError(f"covariance = {self.covariance!r}: give 'full', 'diagonal' or 'isotropic'")
         if not is_number(self.floor) or self.floor < 0:
@@ -66,7 +90,7 @@ class Gaussian(FamilyEstimator):
         Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
-        x, _ = segments(X)
+        x, offsets = segments(X)
         if len(x) == 0:
             raise ValueError("there is nothing to learn from: every datum is empty")
         if np.isnan(x).any():
@@ -82,7 +106,58 @@ class Gaussian(FamilyEstimator):
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        return self._with_pooled(x, bare)
+        if not is_predictive(self):
+            return self._with_pooled(x, bare)
+        found = pointwise(self)._with_pooled(x, bare)
+        shared = {field.name: getattr(found, field.name) for field in fields(found)}
+        return WithinContext(**shared, within=self._within(x, offsets, bare))
+
+    def _within(self, x: Floats, offsets: Floats, context: Context) -> Floats:
+        """Estimate the covariance about the means of the data: squares by degrees of freedom, plus the floor."""
+        center = np.asarray(context.center)
+        total, mass = moments(x - center, np.ones((len(x), 1)), offsets)
+        mean = total / np.maximum(mass, 1) + center
+        rest = np.nan_to_num(x - np.repeat(mean, np.diff(offsets), axis=0))
+        freedom = np.maximum(mass - 1, 0).sum(axis=0)  # of each coordinate where NaN is allowed, else one number
+        if self.covariance == "full":
+            value = rest.T @ rest / max(float(freedom[0]), 1.0)
+            value = value + context.floor * np.eye(len(value))
+            regular = np.linalg.matrix_rank(value, hermitian=True) == len(value)
+        else:
+            value = np.square(rest).sum(axis=0) / np.maximum(freedom, 1) + context.floor
+            value = np.mean(value) if self.covariance == "isotropic" else value
+            regular = bool(np.all(value > 0))
+        if not regular:
+            raise ValueError(
+                "the data do not vary enough about the means of their own: estimate='predictive' needs sets of points "
+                "that do, or floor > 0"
+            )
+        return np.asarray(value)
+
+    def _check_pooled(self, context: Context) -> None:
+        super()._check_pooled(context)
+        if not is_predictive(self):
+            return
+        within: Any = getattr(context, "within", None)
+        if within is None or np.shape(within) != self.template(context).covariance.shape:
+            raise ValueError(
+                "the context was learned with another covariance or estimate than those of now: call fit again"
+            )
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Gaussians:
+        if not is_predictive(self):
+            batch: Gaussians = super()._fit_alone(x, offsets, context)
+            return batch
+        prior = self._suited(self._prior_batch(context), self.template(context))
+        weights = np.ones((len(x), 1))
+        known = moments(x, weights, offsets)[1] + self.prior_strength
+        within = np.asarray(context.within)  # type: ignore[attr-defined]
+        spread = (1 + 1 / known).reshape((-1,) + (1,) * within.ndim if self.covariance != "diagonal" else known.shape)
+        return Gaussians._make(
+            mean=self._means(x, weights, offsets, context, prior, None),
+            covariance=within * spread,
+            structure=self.covariance,
+        )
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
@@ -127,6 +202,7 @@ class Gaussian(FamilyEstimator):
         First the means, then the moments about them: a covariance is then no difference of large numbers, however far
         the data (or the components of a mixture) lie apart.
         """
+        refuse_weights(self)
         columns, lengths = [], np.diff(offsets)
         prior = None
         if self.prior is not None:

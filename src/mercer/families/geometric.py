@@ -17,9 +17,12 @@ from mercer.families._family import (
     observed_scores,
     random_generator,
 )
-from mercer.families.exponential import log_mean_gap
+from mercer.families.exponential import check_summable, log_mean_gap
 from mercer.families.poisson import check_counts
 
+OVERFLOW = " (not below the smallest normal float, where the mean count (1 - p) / p is infinite)"
+RARE = 1e-12
+"""Probabilities below this have counts beyond those of NumPy's generator, whole numbers of 64 bits."""
 MOST_TERMS = 4096
 """Differences of counts that a mean map may sum over."""
 
@@ -33,7 +36,8 @@ class Geometrics(ExponentialFamily):
     Parameters
     ----------
     probability : array of shape (..., d)
-        Probability of a success, above 0 and up to 1; 1 is always a count of zero.
+        Probability of a success, above 0 and up to 1; 1 is always a count of zero. The mean count, (1 - p) / p, must
+        be a number: 2.3e-308 is the least in double precision.
 
     Notes
     -----
@@ -56,7 +60,7 @@ class Geometrics(ExponentialFamily):
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
+        p = checked_parameter(probability, "probability", _has_mean, "lie above 0, and at most at 1" + OVERFLOW)
         self._freeze(probability=p)
 
     @property
@@ -130,10 +134,18 @@ class Geometrics(ExponentialFamily):
 
         def coordinate(a: Array, b: Array) -> Array:
             xp = namespace(a, b)
+            if rho == 1:  # without a logarithm of failures, which is infinite at 1: gradients hold there, too
+                return xp.log(a) + xp.log(b) - xp.log(a + b - a * b)
+            # Beside a certain success the slope of failures^rho is infinite below rho = 1: gradients leave it out.
             failure = rho * (_log_failure(a) + _log_failure(b))
             return rho * (xp.log(a) + xp.log(b)) - xp.log(-xp.expm1(failure))
 
         return self._coordinates(other, coordinate)
+
+    def multiplied(self, other: Self) -> tuple[Array, Self]:
+        """Return log c and the law g of p q = c g, member by member: both fail to stop."""
+        p, q = self.probability, other.probability
+        return self._log_overlap(other), self._make(probability=p + q * (1 - p))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-0)."""
@@ -181,7 +193,12 @@ class Geometrics(ExponentialFamily):
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
         p = np.broadcast_to(to_numpy(self.probability)[..., None, :], (*self.shape, size, self.dimension))
-        return random_generator(random_state).geometric(p) - 1.0  # NumPy counts from 1
+        rng = random_generator(random_state)
+        counts = rng.geometric(np.maximum(p, RARE)) - 1.0  # NumPy counts from 1
+        if np.all(p >= RARE):
+            return counts
+        rare = np.minimum(np.floor(rng.standard_exponential(p.shape) / p), np.finfo(np.float64).max)
+        return np.where(p < RARE, rare, counts)
 
     def _coordinates(self, other: Self, term: Any) -> Array:
         """Sum a term over coordinates, one plane of pairs at a time."""
@@ -237,8 +254,14 @@ class Geometric(FamilyEstimator):
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix or `Sequences` of nonnegative counts."""
         X = super().accept(X, **options)
-        check_counts(segments(X)[0], type(self).__name__, X)
+        x = segments(X)[0]
+        check_counts(x, type(self).__name__, X)
+        check_summable(x, type(self).__name__, X)
         return X
+
+
+def _has_mean(p: Floats) -> Floats:
+    return (p >= np.finfo(p.dtype).tiny) & (p <= 1)
 
 
 def _mean(p: Array) -> Array:

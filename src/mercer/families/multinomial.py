@@ -8,17 +8,31 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, Floats, as_float, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.families import _csr
-from mercer.families._coupling import Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
+from mercer.families._counts.mean_map import CountLeaf
+from mercer.families._counts.rows import check_trials, dense_counts
+from mercer.families._coupling import (
+    CountSmoothed,
+    Coupling,
+    Divergence,
+    InnerLeaf,
+    Leaf,
+    Operand,
+    Product,
+    Smoothed,
+)
 from mercer.families._csr import CSRRows
 from mercer.families._estimator import Context, Estimator, datum_name, segment_sum, segments
-from mercer.families._family import check_gamma, check_rho, is_number, random_generator
+from mercer.families._family import check_gamma, check_rho, random_generator
+from mercer.families._predictive import check_estimate, is_predictive, refuse_weights
 from mercer.families._simplex import Simplex, check_sums, checked_probability, normalised
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
+from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.poisson import check_counts
 
 
@@ -55,7 +69,7 @@ class Multinomials(Simplex):
     alphabet: Alphabet | None = None
 
     def __init__(self, probability: Any, trials: int = 1, alphabet: Any = None) -> None:
-        _check_trials(trials)
+        check_trials(trials)
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             rows = CSRRows.of(probability)
             rows.check_counts()
@@ -160,6 +174,9 @@ class Multinomials(Simplex):
             if not self.sparse:
                 return InnerLeaf.smoothed(self.probability, coupling.gamma, self.trials)
             return SparseLeaf.smoothed(self.probability, coupling.gamma, self.trials)
+        if isinstance(coupling, CountSmoothed):
+            check_gamma(coupling.gamma)
+            return CountLeaf.of(self.probability, self.trials, coupling.gamma)
         if isinstance(coupling, Divergence) and self.sparse:
             return SparseDivergence(_csr.prepare(self.probability), self.trials)
         return Leaf(self, coupling)
@@ -175,13 +192,20 @@ class Multinomials(Simplex):
         self._check_pair(other)
         if self.trials == 1 or rho == 0.5:
             return self._inner(rho).pair(other.matched(self)._inner(rho))
-        return _convolved(self.dense().probability, other.dense().probability, rho, self.trials)
+        s, rho = self.trials, float(rho)
+        left, right = (_terms(batch.dense().probability, rho, s) for batch in (self, other))
+        return log_sum_over_counts(left, right, self.dimension, s, rho) + 2 * rho * log_factorials(s)[s]
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of ((1 - e) <a, a'> + e)^s, e = exp(-2 gamma): aligned tokens (GMMK-10c)."""
         check_gamma(gamma)
         self._check_pair(other)
         return self.couple(Smoothed(gamma)).pair(other.matched(self).couple(Smoothed(gamma)))
+
+    def log_count_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|^2) of the counts themselves, exact: a convolution over words (GMMK-10a)."""
+        self._check_pair(other)
+        return self.couple(CountSmoothed(gamma)).pair(other.couple(CountSmoothed(gamma)))
 
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the frequencies (DJS-2)."""
@@ -210,18 +234,18 @@ class Multinomials(Simplex):
 
     def statistics(self, x: Any) -> Array:
         """Return the counts."""
-        return _dense_counts(x)
+        return dense_counts(x)
 
     def log_base(self, x: Any) -> Array:
         """Return log n! - sum log x!, n the row's own total."""
-        x = _dense_counts(x)
+        x = dense_counts(x)
         xp = namespace(x)
         return gammaln(xp.sum(x, axis=-1) + 1) - xp.sum(gammaln(x + 1), axis=-1)
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
         dense = self.dense()
-        single, x = dense._crossable(self._checked_points(_dense_counts(x)))
+        single, x = dense._crossable(self._checked_points(dense_counts(x)))
         xp = namespace(x, single.probability)
         logs = safe_log(single.probability)
         finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
@@ -238,7 +262,7 @@ class Multinomials(Simplex):
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
         dense = self.dense()
-        single, x = dense._crossable(self._checked_points(_dense_counts(x)))
+        single, x = dense._crossable(self._checked_points(dense_counts(x)))
         total = namespace(x).sum(x, axis=-1, keepdims=True)
         value = x[..., None, :, :] - total[..., None, :, :] * single.probability[..., :, None, :]
         return value if self.shape else value[..., 0, :, :]
@@ -264,10 +288,13 @@ class Multinomial(Estimator):
         rows dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
+    estimate : {"point", "predictive"}, default="point"
+        What a datum becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
+        its counts and the prior leave open (PPK-2a). The second takes a prior.
 
     Attributes
     ----------
-    model_ : Multinomials of shape (1,)
+    model_ : Multinomials or DirichletMultinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
         What ``fit`` learned of the data as a whole.
@@ -278,18 +305,26 @@ class Multinomial(Estimator):
     >>> mc.Multinomial().fit_each([[2, 2, 0], [0, 1, 3]]).probability
     array([[0.5 , 0.5 , 0.  ],
            [0.  , 0.25, 0.75]])
+    >>> predictive = mc.Multinomial(trials=5, prior="pooled", prior_strength=4.0, estimate="predictive")
+    >>> predictive.fit_each([[2, 2, 0], [0, 1, 3]]).concentration
+    array([[3. , 3.5, 1.5],
+           [1. , 2.5, 4.5]])
     """
 
     takes: ClassVar[str] = "counts"
 
-    def __init__(self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0) -> None:
+    def __init__(
+        self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
+    ) -> None:
         self.trials = trials
         self.prior = prior
         self.prior_strength = prior_strength
+        self.estimate = estimate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_trials(self.trials)
+        check_estimate(self)
+        check_trials(self.trials)
 
     def accept(self, X: Any, **options: Any) -> Any:
         """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
@@ -333,46 +368,67 @@ class Multinomial(Estimator):
                 "give prior='pooled' so that it gets the frequencies of all documents"
             )
 
-    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Multinomials:
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        if is_predictive(self):
+            return self._predictive(x, offsets, context)
         if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
             x, _ = _within_range(x)
             return Multinomials._make(probability=x.scaled(1 / x.row_sums()), trials=self.trials)  # stays sparse
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
 
+    def _predictive(self, x: Any, offsets: Floats, context: Context) -> DirichletMultinomials:
+        """Return the laws of the next words: concentrations are those of the prior plus the counts (PPK-2a)."""
+        counts, factor = _totals(x, np.ones((x.shape[0], 1)), offsets)
+        probability, alphabet = self._prior_frequencies(context)
+        with np.errstate(over="ignore"):
+            concentration = counts[:, 0] / factor + self.prior_strength * probability
+            total = concentration.sum(axis=-1)
+        if not np.isfinite(total).all():
+            where = int(np.flatnonzero(~np.isfinite(total))[0])
+            raise ValueError(
+                f"the counts of document {where} and prior_strength = {self.prior_strength!r} add up to more than a "
+                "number can hold: divide the counts by a constant"
+            )
+        return DirichletMultinomials._make(concentration=concentration, trials=self.trials, alphabet=alphabet)
+
     def fit_weighted(
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> Multinomials:
         """Fit to weighted rows: relative frequencies of words."""
-        lengths = np.diff(offsets)
-        owner = np.repeat(np.arange(len(lengths)), lengths)
-        x, factor = _within_range(x)
-        matrix = x.to_scipy() if isinstance(x, CSRRows) else x
-        columns = []
-        for j in range(weights.shape[1]):
-            shape = (len(lengths), len(owner))
-            spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
-            counts: Any = spread @ matrix
-            columns.append(_dense_counts(counts))
-        counts = np.stack(columns, axis=1)
+        refuse_weights(self)
+        counts, factor = _totals(x, weights, offsets)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
-            prior = self._prior_batch(context)
-            alphabet = getattr(prior, "alphabet", None)  # counts have no words: those of the prior become the model's
-            zeros = np.zeros(context.dimension)
-            template = Multinomials._make(probability=zeros, trials=self.trials, alphabet=alphabet)
-            prior = self._suited(prior, template)
-            fallback = np.asarray(prior.dense().probability)[0]
+            fallback, alphabet = self._prior_frequencies(context)
             counts = counts + factor * self.prior_strength * fallback
         if start is not None:
             fallback = np.asarray(start.dense().probability)
         frequencies = normalised(counts, fallback)
         return Multinomials._make(probability=frequencies, trials=self.trials, alphabet=alphabet)
 
+    def _prior_frequencies(self, context: Context) -> tuple[Floats, Alphabet | None]:
+        """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
+        prior = self._prior_batch(context)
+        alphabet = getattr(prior, "alphabet", None)
+        zeros = np.zeros(context.dimension)
+        template = Multinomials._make(probability=zeros, trials=self.trials, alphabet=alphabet)
+        return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
-def _check_trials(trials: Any) -> None:
-    if not is_number(trials) or int(trials) != trials or trials < 1:
-        raise ValueError(f"trials = {trials!r}: give the number of draws, 1 or more")
+
+def _totals(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, float]:
+    """Return weighted counts of every datum in every model, ``(N, n, k)``, and what they were multiplied by."""
+    lengths = np.diff(offsets)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    x, factor = _within_range(x)
+    matrix = x.to_scipy() if isinstance(x, CSRRows) else x
+    columns = []
+    for j in range(weights.shape[1]):
+        shape = (len(lengths), len(owner))
+        spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
+        counts: Any = spread @ matrix
+        columns.append(dense_counts(counts))
+    return np.stack(columns, axis=1), factor
 
 
 def _within_range(x: Any) -> tuple[Any, float]:
@@ -384,27 +440,14 @@ def _within_range(x: Any) -> tuple[Any, float]:
     return (x.scaled(np.full(len(x), factor)) if isinstance(x, CSRRows) else x * entries.dtype.type(factor)), factor
 
 
-def _dense_counts(x: Any) -> Array:
-    if sparse.issparse(x):
-        return np.asarray(sparse.csr_array(x).toarray(), dtype=float)
-    return x.dense() if isinstance(x, CSRRows) else as_float(x)
+def _terms(p: Array, rho: float, trials: int) -> Terms:
+    """Return rho log of a^n / n! for n = 0 .. s, some outcomes at a time (PPK-3.3)."""
+    xp, logs = namespace(p), safe_log(p)
+    factorials = beside(p, log_factorials(trials)[1:], p.dtype)
+    counts = beside(p, np.arange(1, trials + 1), p.dtype)
 
+    def terms(some: slice) -> Array:
+        part = logs[..., some][..., None]
+        return rho * xp.concat([xp.zeros_like(part), counts * part - factorials], axis=-1)
 
-def _convolved(p: Array, q: Array, rho: float, trials: int) -> Array:
-    """Exact probability product of s trials by convolution over the outcomes, in logarithms (PPK-3.3)."""
-    xp = namespace(p, q)
-    factorials = [float(f) for f in np.cumsum(np.log(np.maximum(np.arange(trials + 1), 1)))]
-    log_p, log_q = safe_log(p), safe_log(q)
-    table: list[Array] | None = None
-    for i in range(p.shape[-1]):
-        log = rho * (log_p[..., :, None, i] + log_q[..., None, :, i])
-        terms = [xp.zeros_like(log)] + [n * log - 2 * rho * factorials[n] for n in range(1, trials + 1)]
-        if table is None:
-            table = terms
-            continue
-        table = [
-            logsumexp(xp.stack([table[j] + terms[s - j] for j in range(s + 1)], axis=-1), axis=-1)
-            for s in range(trials + 1)
-        ]
-    assert table is not None
-    return table[trials] + 2 * rho * factorials[trials]
+    return terms

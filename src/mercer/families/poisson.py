@@ -11,7 +11,8 @@ from mercer._array import Array, Floats, as_float, frozen, identity, namespace, 
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
+from mercer.families._characteristic import averages
+from mercer.families._estimator import Context, FamilyEstimator, moments, point_name, segments
 from mercer.families._family import (
     ExponentialFamily,
     check_gamma,
@@ -20,6 +21,7 @@ from mercer.families._family import (
     observed_scores,
     random_generator,
 )
+from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
 
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
@@ -136,6 +138,15 @@ class Poissons(ExponentialFamily):
             value = value + _log_mean_map(self.rate[..., i], other.rate[..., i], float(gamma))
         return value
 
+    def log_count_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|^2), what `log_mean_map` is: points are counts already (GMMK-10d)."""
+        return self.log_mean_map(other, gamma)
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
+        gap, sine = averages(self.rate, frequencies)
+        return -gap, sine
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
         self._check_pair(other)
@@ -184,10 +195,14 @@ class Poisson(FamilyEstimator):
         What rates are shrunk to (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
+    estimate : {"point", "predictive"}, default="point"
+        What a datum becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
+        the prior leave open (PPK-2a). The second takes a prior: a gamma law of shape s times the rate and rate s, s the
+        ``prior_strength``.
 
     Attributes
     ----------
-    model_ : Poissons of shape (1,)
+    model_ : Poissons or NegativeBinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
         What ``fit`` learned of the data as a whole.
@@ -198,7 +213,18 @@ class Poisson(FamilyEstimator):
     >>> mc.Poisson(prior="pooled").fit_each([[3, 0], [1, 2]]).rate
     array([[2.5, 0.5],
            [1.5, 1.5]])
+    >>> mc.Poisson(prior="pooled", estimate="predictive").fit_each([[3, 0], [1, 2]]).mean
+    array([[2.5, 0.5],
+           [1.5, 1.5]])
     """
+
+    def __init__(self, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point") -> None:
+        super().__init__(prior, prior_strength)
+        self.estimate = estimate
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_estimate(self)
 
     def _missing_allowed(self) -> bool:
         return True
@@ -222,6 +248,27 @@ class Poisson(FamilyEstimator):
         X = super().accept(X, **options)
         check_counts(segments(X)[0], type(self).__name__, X)
         return X
+
+    def _with_pooled(self, x: Any, context: Context) -> Context:
+        return pointwise(self)._with_pooled(x, context) if is_predictive(self) else super()._with_pooled(x, context)
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Fit to weighted rows: average counts."""
+        refuse_weights(self)
+        return super().fit_weighted(x, weights, offsets, context, start)
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        if not is_predictive(self):
+            return super()._fit_alone(x, offsets, context)
+        from mercer.families.negative_binomial import NegativeBinomials
+
+        total, mass = moments(self.statistics(x, context), np.ones((len(x), 1)), offsets)
+        shape = total + self.prior_strength * self._prior_mean(context)[0]
+        rate = mass + self.prior_strength
+        # Where the rate is known so well that 1 - p has few digits, p keeps those that it has and the mean stays exact.
+        p = np.minimum(rate / (rate + 1), 1 - 2.0**-50)
+        count = np.where(rate > 1e6, shape / rate * p / (1 - p), shape)
+        return NegativeBinomials._make(count=count, probability=np.broadcast_to(p, count.shape).copy())
 
 
 def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:

@@ -17,7 +17,7 @@ from mercer.models._scores.weighted import code_counts
 from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 
-__all__ = ["Chain", "SymbolShares", "expected", "require_hidden", "symbol_counts"]
+__all__ = ["Chain", "SymbolShares", "expected", "require_hidden", "require_possible", "symbol_counts"]
 
 
 class Chain(NamedTuple):
@@ -67,13 +67,18 @@ def expected(model: Any, X: Any, evidence: Evidence | None = None, *, states: bo
     x, offsets = segments(X)
     evidence = chain.evidence(x) if evidence is None else evidence
     found = expectations(chain.initial, chain.transition, evidence, Runs.shared(np.asarray(offsets)), states=states)
-    impossible = np.flatnonzero(~np.isfinite(found.log_prob))
+    require_possible(X, found.log_prob)
+    return found
+
+
+def require_possible(X: Any, log_prob: Floats) -> None:
+    """Raise where a datum has probability zero."""
+    impossible = np.flatnonzero(~np.isfinite(log_prob))
     if len(impossible):
         raise ValueError(
             f"{datum_name(X, impossible[0])} has probability zero under the shared model, so that its hidden states "
             "have no posterior: fit the model with prior='pooled', or leave it out"
         )
-    return found
 
 
 class SymbolShares:

@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log
+from mercer._batch import take_rows
 from mercer.families import _csr
 from mercer.families._csr import CSRRows
 
@@ -41,10 +42,10 @@ class Rows:
         return self.values.rows.n_columns if self.sparse else int(self.values.shape[1])
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.values) if self.sparse else int(self.values.shape[0])
 
     def __getitem__(self, key: Any) -> Rows:
-        return Rows(self.values[key], self.dtype)
+        return Rows(self.values[key] if self.sparse else take_rows(self.values, (key,)), self.dtype)
 
     def inner(self, other: Any) -> Array:
         """Return the inner products of every pair of rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.kernels._hidden import Chain, SymbolShares, expected
-from mercer.models._forward.interface import Densities, Evidence, Expectations, Runs, Symbols, expectations
-from mercer.models._forward.work import CHUNK_SECONDS, share
+from mercer.kernels._hidden import Chain, SymbolShares, require_possible
+from mercer.models._forward.interface import Runs, _problem, _redo, _wide, _wide_range
+from mercer.models._forward.work import share
 
 __all__ = ["step_counts"]
 
@@ -28,12 +27,10 @@ def step_counts(model: Any, X: Sequences) -> Any:
     """
     chain = Chain.of(model)
     shares = SymbolShares(chain.emission)
-    evidence = chain.evidence(X.values)
-    found = expected(model, X, evidence, states=True)
     n, k, size = chain.n_states, len(shares.alphabet), len(X)
     dense = (n * k) ** 2 <= DENSE_COLUMNS
     cells = _Cells.every(X, k) if dense and not np.any(X.values >= k) else _Cells.present(X)
-    values = cells.summed(chain, evidence, found)
+    values = _summed(chain, X, cells)
     if cells.owner is None:
         return values.reshape(size, -1)
     return (_dense if dense else _sparse)(size, shares, cells, values)
@@ -42,84 +39,82 @@ def step_counts(model: Any, X: Sequences) -> Any:
 class _Cells:
     """Where steps are summed: a cell for every sequence and pair of codes."""
 
-    def __init__(self, X: Sequences, used: Floats) -> None:
-        place = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int64)
-        place[used] = np.arange(len(used))
-        self.X, self.used, self.width = X, used, len(used)
-        self.codes = place[X.values]
-        self.offsets = np.asarray(X.offsets, dtype=np.int64)
-        self.cell = np.zeros(len(self.codes), dtype=np.int64)
-        self.owner: Floats | None = None
-        self.ends = self.first = self.second = np.empty(0, dtype=np.int64)
+    cell: Floats
+    """Which cell of its sequence the step into every observation has, ``(T,)``."""
+    ends: Floats
+    """Cells of sequence i are ``ends[i]:ends[i + 1]``."""
+    owner: Floats | None = None
+    """Sequence of every cell; None where all have all pairs of symbols."""
+    first: Floats
+    second: Floats
+    """Codes of every cell."""
 
     @classmethod
     def every(cls, X: Sequences, k: int) -> _Cells:
         """Make cells of all pairs of ``k`` symbols: the table that is asked for."""
-        self = cls(X, np.arange(k))
-        self.cell[1:] = self.codes[:-1] * k + self.codes[1:]
-        self.cell += np.repeat(np.arange(len(X)) * k * k, X.lengths)
+        self = cls()
+        self.cell = X.values.astype(np.int64)
+        self.cell[1:] += k * self.cell[:-1]  # NumPy reads all before it writes
         self.ends = np.arange(len(X) + 1) * k * k
         return self
 
     @classmethod
     def present(cls, X: Sequences) -> _Cells:
         """Make cells of the pairs of codes that are there, sequence by sequence."""
-        from mercer.kernels._hidden_loops import pair_cells
+        from mercer.kernels._step_loops import pair_cells
 
-        self = cls(X, np.flatnonzero(np.bincount(X.values)))
-        owner, pair = (np.zeros(len(self.codes), dtype=np.int64) for _ in range(2))
-        count = pair_cells(self.codes, self.offsets, self.width, self.cell, owner, pair)
+        self = cls()
+        used = np.flatnonzero(np.bincount(X.values))
+        width = len(used)
+        place = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int64)
+        place[used] = np.arange(width)
+        self.cell, owner, pair = (np.zeros(len(X.values), dtype=np.int64) for _ in range(3))
+        offsets = np.asarray(X.offsets, dtype=np.int64)
+        count = pair_cells(place[X.values], offsets, width, self.cell, owner, pair)
         self.owner, pair = owner[:count], pair[:count]
-        self.first, self.second = self.used[pair // max(self.width, 1)], self.used[pair % max(self.width, 1)]
+        self.first, self.second = used[pair // max(width, 1)], used[pair % max(width, 1)]
         self.ends = np.searchsorted(self.owner, np.arange(len(X) + 1))
         return self
 
-    def summed(self, chain: Chain, evidence: Evidence, found: Expectations) -> Floats:
-        """Mean posteriors of the steps of every cell, ``(cells, n, n)``."""
-        from mercer.kernels._hidden_loops import step_counts as compiled
 
-        n, offsets = chain.n_states, self.offsets
-        if isinstance(evidence, Symbols):
-            table, row = evidence.probability[0].T[self.used], self.codes
-        else:
-            top = np.max(evidence.log_density, axis=1, keepdims=True, initial=-np.inf)
-            table, row = np.exp(evidence.log_density - top), np.arange(len(self.codes))
-        table, initial, transition = (np.ascontiguousarray(a) for a in (table, chain.initial[0], chain.transition[0]))
-        values, sound = np.zeros((int(self.ends[-1]), n, n)), np.ones(len(self.X), dtype=bool)
-        loop = compiled(n)
+def _summed(chain: Chain, X: Sequences, cells: _Cells) -> Floats:
+    """Mean posteriors of the steps of every cell, ``(cells, n, n)``."""
+    from mercer._vector import LANES, aligned
+    from mercer.kernels._step_loops import step_passes, wide_steps, work_size
+    from mercer.models._forward.loops import FOUND, history_size
+    from mercer.models._forward.scaled import _Group, _groups, _sound
 
-        def work(part: slice) -> None:
-            given = initial, transition, table, row, found.states, offsets, part.start, part.stop
-            loop(*given, self.cell, self.ends, values, sound)
+    evidence, n = chain.evidence(X.values), chain.n_states
+    problem = _problem(chain.initial, chain.transition, evidence)
+    runs = _wide(Runs.shared(np.asarray(X.offsets)))
+    values, found = np.zeros((int(cells.ends[-1]), n, n)), np.zeros((len(X), FOUND))
+    found[:, 1] = 1.0  # a sequence without observations is sound
+    counts = np.append(np.diff(cells.ends), 0)  # the last one is for lanes without a run
 
-        each = (10 + n * n) * 1e-9  # seconds of a step
-        starts = np.searchsorted(offsets, np.arange(0, len(row), max(1, int(CHUNK_SECONDS / each)))).tolist()
-        share(work, [slice(*ends) for ends in pairwise(dict.fromkeys([0, *starts, len(self.X)]))], each * len(row))
-        for s in np.flatnonzero(~sound):
-            rows = slice(int(offsets[s]), int(offsets[s + 1]))
-            mine = self.cell[rows][1:]
-            values[self.ends[s] : self.ends[s + 1]] = 0.0
-            values[mine] = _by_wider_chain(chain, table[row[rows]], self.codes[rows]) / max(len(mine), 1)
-        return values
+    def work(item: _Group) -> None:
+        width = LANES if item.form > 0 else 1
+        taken = item.slots[item.first * width : item.last * width].reshape(-1, width)
+        most = int(counts[taken].sum(axis=1).max())
+        room = aligned((most * n * -(-n // LANES) * LANES,))
+        scratch, history = aligned((work_size(item.form, n),)), aligned((history_size(item.form, item.longest),))
+        step_passes(item.form, n)(
+            problem.values, problem.codes, problem.n_codes, problem.initial, problem.transition, *runs, item.slots,
+            item.first, item.last, scratch, found.reshape(-1), history, problem.exact, cells.cell, cells.ends, room,
+            values,
+        )  # fmt: skip
 
+    share(work, *_groups(n, runs.length, history=True))
+    log_prob, sound = found[:, 0], _sound(found)
 
-def _by_wider_chain(chain: Chain, likelihood: Floats, codes: Floats) -> Floats:
-    """Compute expected steps, between the codes of each step, of a sequence whose numbers leave the range of floats.
+    def again(s: int) -> None:
+        rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
+        log_prob[s] = wide_steps(*tables(s), cells.cell[rows], values[cells.ends[s] : cells.ends[s + 1]])
 
-    Codes become part of the states: (i, c) emits nothing but c, so that the transitions of such states are what is
-    asked, and forward-backward knows what to do about the range. It takes the number of codes squared times as long.
-    """
-    kinds, place = np.unique(codes, return_inverse=True)
-    n, k = chain.n_states, len(kinds)
-    seen = np.full((len(codes), n, k), -np.inf)
-    with np.errstate(divide="ignore"):
-        seen[np.arange(len(codes)), :, place] = np.log(likelihood)
-    initial = np.repeat(chain.initial[0], k) / k
-    transition = np.repeat(np.repeat(chain.transition[0], k, axis=0), k, axis=1) / k
-    evidence, runs = Densities(seen.reshape(len(codes), -1)), Runs.shared(np.array([0, len(codes)]))
-    found = expectations(initial[None], transition[None], evidence, runs)
-    steps = np.moveaxis(found.transitions[0].reshape(n, k, n, k), (1, 3), (0, 1))
-    return np.asarray(steps[place[:-1], place[1:]])
+    if not sound.all():
+        tables = _wide_range(chain.initial, chain.transition, evidence, runs)
+        _redo(again, sound, runs, n)
+    require_possible(X, log_prob)
+    return values
 
 
 def _dense(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Floats:

@@ -53,8 +53,8 @@ class GPKernel(_SklearnKernel):
 
     Derivatives are closed forms, through mixtures and hidden Markov models by the chain rule. Central differences are
     left for discounted lengths, for base kernels of `MeanMap` other than "rbf", for random features of
-    `EmpiricalMeanMap`, and for families and kernels of your own that offer no derivative. Two are equal where their
-    parameters, their bounds and what they have learned are.
+    `EmpiricalMeanMap` and `MeanMap`, and for families and kernels of your own that offer no derivative. Two are equal
+    where their parameters, their bounds and what they have learned are.
 
     Examples
     --------

@@ -238,7 +238,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _choose(self, source: Any) -> Floats:
         """Choose landmarks; returns the places of those held out."""
         n = len_of(source)
-        digests = data_digests(source) if hashable(source) else [i.to_bytes(8, "little") for i in range(n)]
+        digests = data_digests(source)  # of any array library: its numbers count, not their places
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
         m = min(int(self.n_components), draw.n_kinds)

@@ -11,6 +11,7 @@ from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._parallel import n_threads, thread_map
 from mercer.data import Sequences
+from mercer.families._characteristic import log_polar
 from mercer.families._coupling import Coupling, Leaf, Operand
 from mercer.families._family import check_gamma, check_rho, is_whole, random_generator
 from mercer.families._segments import point_name
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TILE_PAIRS = 2e6
 """Pairs of points of a tile: a few milliseconds of work for a thread."""
+WAVES = 1 << 18
+"""Waves at single points that are alive at once: they stay in the cache."""
 
 
 class KDEs(Batch):
@@ -204,6 +207,24 @@ class KDEs(Batch):
     def log_product(self, other: Self, rho: float = 1.0) -> Floats:
         r"""Log expected likelihood of every pair, ``(N, M)``: rho = 1 alone has a closed form."""
         return self._tile(other, *self._product(rho))
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Floats, Floats]:
+        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(N, F)``.
+
+        The mean wave over the points times exp(-h |w|^2 / 2), so that the cost is linear in the points.
+        """
+        turned, count = np.ascontiguousarray(frequencies.T), len(frequencies)
+        waves = np.zeros((2, len(self.points), count))
+        step = max(1, WAVES // max(count, 1))
+        for i, size in enumerate(self.points.sizes):  # one set at a time: its mean does not depend on neighbours
+            points = self.points.set(i)
+            for begin in range(0, size, step):
+                angle = points[begin : begin + step] @ turned
+                waves[:, i] += np.cos(angle).sum(axis=0), np.sin(angle).sum(axis=0)
+            waves[:, i] /= size
+        logs, angle = log_polar(*waves)
+        logs -= np.outer(self.bandwidth.reshape(-1) / 2, np.sum(turned**2, axis=0))
+        return logs.reshape(*self.shape, count), angle.reshape(*self.shape, count)
 
     @property
     def tile_hint(self) -> int:

@@ -126,11 +126,15 @@ class KDE(Estimator):
         return self._estimates(x, offsets, context, lambda _: "the set of all points")
 
     def _estimates(self, x: Any, offsets: Floats, context: Context, name: Any) -> KDEs:
-        points = Points(x, offsets)
+        points, prior = Points(x, offsets), self._prior_batch(context)
+        if prior is not None and prior.dimension != context.dimension:
+            raise ValueError(
+                f"the prior is an estimate of points with {prior.dimension} coordinates, and the data have "
+                f"{context.dimension}: give KDEs of shape (1,) of the same dimension, or 'pooled'"
+            )
         if not isinstance(self.bandwidth, str):
             return KDEs(points, float(self.bandwidth))
         widths = self._alone(points, context)
-        prior = self._prior_batch(context)
         if prior is not None:
             scale = float(prior.bandwidth[0] * scale_factor(prior.n_points, prior.dimension)[0])
             widths = shrunk(widths, points.sizes, scale, self.prior_strength, context.dimension)

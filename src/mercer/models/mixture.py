@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
+from mercer.families._characteristic import log_average
 from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
@@ -159,6 +160,10 @@ class Mixtures(Batch):
         return MixtureOperand(
             log_weights(safe_log(self.weights), members) + log_constant, law.couple(Product(1.0), lengths)
         )
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
+        return log_average(safe_log(self.weights), *self.components.log_characteristic(frequencies))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the law g of p q = c g, member by member: a mixture of all products of components."""

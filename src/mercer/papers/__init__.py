@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-PAPERS = ("agarwal2011",)
+PAPERS = ("jebara2004", "mehta2010", "agarwal2011")
 """The sources that can be reproduced, each a module of this package."""
 
 __all__ = ["PAPERS", "load"]
@@ -23,7 +23,7 @@ def load(name: str) -> Any:
     --------
     >>> from mercer.papers import load
     >>> sorted(load("agarwal2011").PARTS)
-    ['table1', 'table2']
+    ['figure4', 'figure5', 'table1', 'table2']
     """
     if name not in PAPERS:
         raise ValueError(f"{name!r} cannot be reproduced here; known sources are {', '.join(PAPERS)}")

@@ -29,14 +29,38 @@ def draw(part: Any, results: Sequence[Any]) -> Any:
 
 
 def _panels(results: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a figure and the axes of every panel, side by side and of one scale."""
+    """Return a figure and the axes of every panel, all of one scale: side by side, in two rows where they are many."""
     from matplotlib import pyplot as plt
 
     names = list(dict.fromkeys(one.panel for one in results))
-    figure, axes = plt.subplots(1, len(names), figsize=(1 + 4.2 * len(names), 4.2), sharey=True, squeeze=False)
-    for ax, name in zip(axes[0], names, strict=True):
+    rows = 1 if len(names) <= 3 else 2
+    columns = -(-len(names) // rows)
+    size = (1 + 4.2 * columns, 4.2 * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, sharey=True, squeeze=False)
+    for ax in axes.flat[len(names) :]:
+        ax.remove()
+    for ax, name in zip(axes.flat, names, strict=False):
         ax.set_title(name, fontsize="medium")
-    return figure, dict(zip(names, axes[0], strict=True))
+    return figure, dict(zip(names, axes.flat, strict=False))
+
+
+def _style(place: int) -> dict[str, Any]:
+    """Return the look of a line or group, the same in all panels."""
+    return {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)]}
+
+
+def _label(part: Any, axes: dict[str, Any], names: Sequence[str]) -> None:
+    """Name the axes and, beside the first row, what is drawn in any of the panels."""
+    drawn: dict[str, Any] = {}
+    for ax in axes.values():
+        ax.set_xlabel(part.x_label)
+        if ax.get_subplotspec().is_first_col():
+            ax.set_ylabel(part.y_label)
+        handles, labels = ax.get_legend_handles_labels()
+        drawn |= dict(zip(labels, handles, strict=True))
+    right = next(ax for ax in axes.values() if ax.get_subplotspec().is_last_col())
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}  # where nothing is drawn
+    right.legend([drawn[name] for name in names], names, fontsize="small", **place)
 
 
 def _draw_curves(part: Any, curves: Sequence[Curve]) -> Any:
@@ -44,16 +68,14 @@ def _draw_curves(part: Any, curves: Sequence[Curve]) -> Any:
     methods = list(dict.fromkeys(curve.method for curve in curves))
     for curve in curves:
         place = methods.index(curve.method)
-        style = {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 4}
-        axes[curve.panel].errorbar(curve.x, curve.error, curve.sd, label=curve.method, capsize=2, **style)
+        dashes = "-" if place < len(COLORS) else "--"  # colours come again, then with dashes
+        style = {**_style(place), "markersize": 4, "linestyle": dashes, "capsize": 2}
+        axes[curve.panel].errorbar(curve.x, curve.error, curve.sd, label=curve.method, **style)
     for ax in axes.values():
-        ax.set_xlabel(part.x_label)
         ax.set_xscale("log" if part.log_x else "linear")
         ax.set_yscale("log" if part.log_y else "linear")
         ax.grid(alpha=0.3)
-    first, *_ = axes.values()
-    first.set_ylabel(part.y_label)
-    first.legend(fontsize="small")
+    _label(part, axes, methods)
     return figure
 
 
@@ -64,11 +86,8 @@ def _draw_places(part: Any, places: Sequence[Place]) -> Any:
         for number, group in enumerate(groups):
             inside = [(p.x, p.y) for p in places if p.panel == panel and p.group == group]
             if inside:
-                style = {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)], "s": 18}
-                ax.scatter(*np.transpose(inside), label=group, alpha=0.8, **style)
-        ax.set_xlabel(part.x_label)
-        ax.legend(fontsize="small")
-    next(iter(axes.values())).set_ylabel(part.y_label)
+                ax.scatter(*np.transpose(inside), label=group, alpha=0.8, s=18, **_style(number))
+    _label(part, axes, groups)
     return figure
 
 
@@ -78,10 +97,11 @@ def _draw_cells(part: Any, cells: Sequence[Cell]) -> Any:
 
     figure, ax = plt.subplots(figsize=(5, 4.6))
     known = [(cell.method, cell.paper, cell.chosen) for cell in cells if cell.paper is not None]
+    if not known:
+        raise ValueError("the paper has no numbers that ours could be drawn against: leave --figure out")
     for number, method in enumerate(dict.fromkeys(name for name, *_ in known)):
         points = [errors for name, *errors in known if name == method]
-        style = {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)], "s": 22}
-        ax.scatter(*np.transpose(points), label=method, **style)
+        ax.scatter(*np.transpose(points), label=method, s=22, **_style(number))
     top = 1.05 * max(max(errors) for _, *errors in known)
     ax.plot([0, top], [0, top], color="0.7", linewidth=1, zorder=0)
     ax.set(xlim=(0, top), ylim=(0, top), xlabel="test error of the paper", ylabel="ours, chosen by cross-validation")

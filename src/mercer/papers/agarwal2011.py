@@ -1,39 +1,20 @@
-"""Agarwal and Daumé, Generative kernels for exponential families (AISTATS 2011): the two text tables."""
+"""Agarwal and Daumé, Generative kernels for exponential families (AISTATS 2011): text tables, random documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch
 
-import mercer as mc
 from mercer.datasets import fetch_r8, fetch_webkb
-from mercer.papers._protocol import (
-    Floats,
-    Ints,
-    KernelSVM,
-    Lookup,
-    Method,
-    NaiveBayes,
-    balanced_wrong,
-    draw_training,
-    evaluate,
-    share_wrong,
-)
-from mercer.papers._results import Cell
+from mercer.papers import _random_documents
+from mercer.papers._document_methods import METHODS, document_methods
+from mercer.papers._protocol import balanced_wrong, draw_training, evaluate, share_wrong
+from mercer.papers._results import Cell, Curve, Figure
 
 TITLE = "Agarwal and Daumé, Generative kernels for exponential families, AISTATS 2011"
-
-METHODS = ("Centering", "Exp", "Inverse", "Linear", "PP", "Heat", "Naive Bayes")
-"""The columns of both tables, in the paper's order."""
-
-EXP_T = (0.1, 1.0, 5.0)
-INVERSE_T = (0.1, 1.0, 10.0)
-HEAT_T = (0.5, 2.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -83,33 +64,12 @@ TABLES = {
 }
 
 
-PARTS = TABLES
+PARTS: dict[str, Table | Figure] = {**TABLES, **_random_documents.FIGURES}
 """All that can be reproduced."""
 
 
-def heat(X: Any, Y: Any, t: float) -> Floats:
-    r"""Return :math:`e^{-\arccos^2(\langle x, y\rangle / \|x\|\|y\|) / t}`, the paper's heat kernel (CMP-1).
-
-    Parameters
-    ----------
-    X, Y : sparse or dense matrices of counts
-        One document a row.
-    t : float
-        Diffusion time. Positive semi-definite for small t only.
-
-    Examples
-    --------
-    >>> from mercer.papers.agarwal2011 import heat
-    >>> heat([[1.0, 0.0]], [[2.0, 0.0], [1.0, 1.0]], t=1.0).round(4)
-    array([[1.    , 0.5396]])
-    """
-    cosine: Any = normalize(X) @ normalize(Y).T
-    cosine = cosine.toarray() if hasattr(cosine, "toarray") else cosine
-    return np.exp(-(np.arccos(np.clip(cosine, 0.0, 1.0)) ** 2) / t)
-
-
 def reproduce(
-    table: str,
+    part: str,
     *,
     draws: int | None = None,
     quick: bool = False,
@@ -117,50 +77,77 @@ def reproduce(
     balanced: bool = False,
     seed: int = 0,
     per_class: int = 20,
-    progress: Callable[[str, int], None] = lambda task, steps: None,
-) -> list[Cell]:
-    """Run a table: every method on every task.
+    concentration: float = 1.0,
+    progress: Callable[[str, int], None] = lambda what, steps: None,
+) -> list[Cell] | list[Curve]:
+    """Run a table, every method on every task, or a figure, every line of every panel.
 
     Parameters
     ----------
-    table : str
-        One of ``TABLES``.
+    part : str
+        One of ``PARTS``.
     draws : int or None, default=None
         Number of random training sets; None is the paper's 20, or 3 if quick.
     quick : bool, default=False
-        The first two tasks only.
+        The first two tasks of a table, or a few points of a figure only.
     variants : bool, default=False
-        Also run methods that are not in the paper and help to explain its numbers.
+        Also run methods that are not in the table or figure and help to explain its numbers.
     balanced : bool, default=False
-        Average the test errors of the two classes, as if the test set had equally many of both.
+        Average the test errors of the two classes, as if the test set had equally many of both. Figures have such test
+        sets.
     seed : int, default=0
         Of the draws.
     per_class : int, default=20
-        Training documents of each class.
+        Tables: training documents of each class.
+    concentration : float, default=1.0
+        Figures: parameter of the symmetric Dirichlet distribution that the two classes are drawn from.
     progress : callable
-        Called as ``progress(task, steps)`` before every method, with the number of all steps; 0 while it is not known.
+        Called as ``progress(what, steps)`` before every step, with the number of all steps; 0 while it is not known.
 
     Returns
     -------
-    list of Cell
-        Task by task, method by method.
+    list of Cell or Curve
+        Task by task, or panel by panel, and method by method.
     """
-    if table not in TABLES:
-        raise ValueError(f"{table!r} is no table of agarwal2011; known are {', '.join(TABLES)}")
+    if part not in PARTS:
+        raise ValueError(f"{part!r} is no part of agarwal2011; known are {', '.join(PARTS)}")
     if draws is None:
         draws = 3 if quick else 20
     if draws < 1:
         raise ValueError(f"draws = {draws}: give 1 or more")
-    known = TABLES[table]
-    tasks = list(known.errors)[: 2 if quick else None]
-    documents = known.fetch()
+    if part in TABLES:
+        return _table(TABLES[part], draws, quick, variants, balanced, seed, per_class, progress)
+    return _random_documents.figure(
+        part,
+        draws=draws,
+        quick=quick,
+        variants=variants,
+        seed=seed,
+        concentration=concentration,
+        progress=progress,
+    )
+
+
+def _table(
+    table: Table,
+    draws: int,
+    quick: bool,
+    variants: bool,
+    balanced: bool,
+    seed: int,
+    per_class: int,
+    progress: Callable[[str, int], None],
+) -> list[Cell]:
+    tasks = list(table.errors)[: 2 if quick else None]
+    documents = table.fetch()
     labels = np.array(documents.target_names)[documents.target]
     is_train = documents.split == "train"
     classes = sorted({name for task in tasks for name in task})
     drawn = draw_training(labels, is_train, classes, per_class, draws, seed)
     needed = np.flatnonzero(~is_train & np.isin(labels, classes))
     progress("kernels", 0)
-    methods = _methods(documents.data, np.unique([i for one in drawn for i in one.values()]), needed, variants)
+    ever = np.unique([i for one in drawn for i in one.values()])
+    methods = document_methods(documents.data, ever, needed, variants)
     rate = balanced_wrong if balanced else share_wrong
     steps = len(tasks) * len(methods)
     cells = []
@@ -169,52 +156,6 @@ def reproduce(
         pairs = [(np.concatenate([one[name] for name in task]), test) for one in drawn]
         for number, method in enumerate(methods):
             progress(" vs. ".join(task), steps)
-            paper = known.errors[task][number] if number < len(METHODS) else None
+            paper = table.errors[task][number] if number < len(METHODS) else None
             cells.append(evaluate(method, " vs. ".join(task), labels, pairs, paper, rate))
     return cells
-
-
-def _methods(counts: Any, train: Ints, test: Ints, variants: bool) -> list[Method]:
-    """Compute every kernel once for the drawn and the test documents; returns the columns of a table."""
-    rows = np.concatenate([train, test])
-    left, right = mc.Multinomial().fit_each(counts[rows]), mc.Multinomial().fit_each(counts[train])
-
-    def once(matrix: Floats) -> Lookup:
-        return Lookup(matrix, rows, train, counts.shape[0])
-
-    def divergence(form: str, values: tuple[float, ...]) -> KernelSVM:
-        grams = {f"t={t:g}": once(mc.JensenShannon(form=form, t=t)(left, right)) for t in values}
-        return KernelSVM(form.capitalize(), dict(grams))
-
-    frequencies = normalize(counts, norm="l1")
-    linear = mc.Linear(normalize=False)
-    found: list[Method] = [
-        KernelSVM("Centering", {"": Centering(counts)}),
-        divergence("exp", EXP_T),
-        divergence("inverse", INVERSE_T),
-        KernelSVM("Linear", {"": once(linear(frequencies[rows], frequencies[train]))}),
-        KernelSVM("PP", {"": once(mc.ProbabilityProduct(rho=0.5)(left, right))}),
-        KernelSVM("Heat", {f"t={t:g}": once(heat(counts[rows], counts[train], t)) for t in HEAT_T}),
-        NaiveBayes(counts),
-    ]
-    if variants:
-        found += [
-            KernelSVM("Centering, raw", {"": Centering(counts, normalize=False)}),
-            KernelSVM("Linear, counts", {"": once(linear(counts[rows], counts[train]))}),
-            KernelSVM("PP, rho=1", {"": once(mc.ProbabilityProduct(rho=1.0)(left, right))}),
-        ]
-    return found
-
-
-class Centering:
-    """The centering form, whose centre is the mean of each draw's training documents."""
-
-    def __init__(self, counts: Any, normalize: bool = True) -> None:
-        self.documents = mc.Multinomial().fit_each(counts)
-        self.kernel = mc.JensenShannon(form="centering", normalize=normalize)
-
-    def __call__(self, train: Ints, wanted: Ints) -> Floats:
-        """Return the kernel of the wanted documents with the training documents."""
-        fitted = self.kernel.fit(self.documents[train])
-        matrix: Floats = fitted(self.documents[wanted], self.documents[train])
-        return matrix

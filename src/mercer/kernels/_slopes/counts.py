@@ -29,7 +29,7 @@ def symbol_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
 
 
 def multinomial_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
-    """As `families.multinomial._convolved`, with the derivative of every sum beside it (PPK-3.3)."""
+    """As `families._counts.convolution.log_sum_over_counts`, with the derivative of every sum beside it (PPK-3.3)."""
     if p.trials == 1:
         return symbol_product(p, q, rho, logs)
     trials = int(p.trials)

@@ -1,0 +1,232 @@
+"""Which kernel for which data: errors and costs of all that apply, the table of docs/which_kernel.md.
+
+    MERCER_DATA=... python benchmarks/accuracy_choice.py            # all kinds, about a quarter of an hour on two cores
+    MERCER_DATA=... python benchmarks/accuracy_choice.py words sets
+
+Every parameter is chosen inside the training part of every outer fold. Seconds are those of the Gram matrix of all data
+from nothing, models included, with the parameters as they stand here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _accuracy import C, Method, Task, errors, on_symbols
+from accuracy_pairs import pairs_of_proteins, six_families
+from accuracy_sequences import moments_svm, nearest, on_vectors
+from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, normalize
+from sklearn.svm import SVC
+
+import mercer as mc
+from mercer import datasets
+
+
+def five_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut into five stratified folds."""
+    return list(StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+
+
+def some(y: np.ndarray, each: int) -> np.ndarray:
+    """Choose so many of every class."""
+    rng = np.random.default_rng(0)
+    return np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:each] for label in np.unique(y)]))
+
+
+def words() -> Task:
+    """Pages of four kinds as counts of words: 150 of each."""
+    found = datasets.fetch_webkb(subset="train")
+    keep = some(np.asarray(found.target), 150)
+    X, y = found.data[keep], np.asarray(found.target)[keep]
+    linear = make_pipeline(
+        FunctionTransformer(normalize, kw_args={"norm": "l1"}), mc.Linear(), SVC(kernel="precomputed")
+    )
+    methods: dict[str, Method] = {
+        "naive Bayes": (MultinomialNB(), {"alpha": [0.001, 0.01, 0.1, 1.0]}),
+        "Linear, frequencies": (linear, {"svc__C": C}),
+        "ProbabilityProduct(Multinomial)": on_symbols(mc.ProbabilityProduct(mc.Multinomial(), rho=0.5), rho=[0.5, 1.0]),
+        "ProbabilityProduct(CountVector)": on_symbols(mc.ProbabilityProduct(mc.CountVector("geometric"), rho=0.5)),
+        "JensenShannon(Multinomial)": on_symbols(
+            mc.JensenShannon(mc.Multinomial(), form="inverse", t=1.0), t=[0.1, 1.0, 10.0]
+        ),
+        "MeanMap(Multinomial)": on_symbols(mc.MeanMap(mc.Multinomial(), gamma=1.0), gamma=[0.1, 1.0, 10.0]),
+        "Heat(Multinomial)": on_symbols(mc.Heat(mc.Multinomial(), t=1.0), t=[0.5, 2.0]),
+        "Fisher(Multinomial)": on_symbols(
+            mc.Fisher(mc.Multinomial(), information="diagonal", per="step"), information=["diagonal", "identity"]
+        ),
+    }
+    return Task(X, y, five_folds(y), methods, inner=3)
+
+
+def dna() -> Task:
+    """Halves of splice windows: 300 exons, 300 introns, folds that keep genes together."""
+    found = datasets.fetch_hs3d()
+    keep = some(np.asarray(found.target), 300)
+    X, y, groups = found.data[keep], np.asarray(found.target)[keep], np.asarray(found.groups)[keep]
+    chain, hmm = mc.MarkovChain(order=2), mc.HMM(n_states=8, random_state=0)
+    methods: dict[str, Method] = {
+        "Markov chain per class": (mc.LikelihoodRatio(chain), {"model__order": [1, 2, 3]}),
+        "Spectrum": on_symbols(mc.Spectrum(3), k=[2, 3, 4], C=[1, 10, 100, 1000]),
+        "EmpiricalMeanMap": on_symbols(
+            mc.EmpiricalMeanMap(order=2, gamma=1.0), order=[1, 2, 3], gamma=[0.5, 2.0], C=[1, 10, 100, 1000]
+        ),
+        "ProbabilityProduct(MarkovChain)": on_symbols(
+            mc.ProbabilityProduct(mc.MarkovChain(order=1), length=5),
+            length=[2, 5, 20],
+            model__prior_strength=[1.0, 20.0],
+        ),
+        "ProbabilityProduct(HMM)": on_symbols(
+            mc.ProbabilityProduct(mc.HMM(n_states=4, random_state=0)), length=[3, 10], model__prior_strength=[5.0, 20.0]
+        ),
+        "MeanMap(HMM)": on_symbols(
+            mc.MeanMap(mc.HMM(n_states=4, random_state=0)), length=[3, 10], model__prior_strength=[5.0, 20.0]
+        ),
+        "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal", per="step")),
+        "TOP(HMM)": on_symbols(mc.TOP(hmm)),
+        "LatentMeanMap(HMM)": on_symbols(mc.LatentMeanMap(hmm), C=[1, 10, 100, 1000]),
+        "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm, order=2), order=[1, 2], C=[1, 10, 100, 1000]),
+    }
+    return Task(X, y, list(GroupKFold(5).split(np.zeros(len(y)), y, groups)), methods, groups=groups, inner=3)
+
+
+def proteins() -> Task:
+    """First 60 residues of proteins of six families."""
+    X, y = six_families()
+    X = mc.Sequences([x[:60] for x in X], alphabet="protein", ids=X.ids)
+    hmm = mc.HMM(n_states=10, n_init=1, random_state=0)
+    pairs = pairs_of_proteins()
+    methods: dict[str, Method] = {
+        "Spectrum": on_symbols(mc.Spectrum(2), k=[1, 2, 3]),
+        "EmpiricalMeanMap": on_symbols(mc.EmpiricalMeanMap(order=2, gamma=1.0), order=[0, 1, 2], gamma=[0.5, 2.0]),
+        "EmpiricalMap(Marginalization(PairHMM.affine))": on_symbols(mc.EmpiricalMap(pairs)),
+        "Tempered(Marginalization(PairHMM.affine))": on_symbols(mc.Tempered(pairs, beta=0.01), beta=[0.005, 0.02]),
+        "EmpiricalMap(Marginalization(HMM))": on_symbols(mc.EmpiricalMap(mc.Marginalization(hmm))),
+        "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal")),
+        "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm)),
+    }
+    return Task(X, y, five_folds(y), methods, inner=3)
+
+
+def vowels() -> Task:
+    """Series of 7 to 29 frames in 12 channels: 9 speakers, the official split."""
+    found = datasets.fetch_japanese_vowels()
+    train = np.asarray(found.split) == "train"
+    hmm = mc.HMM(n_states=3, random_state=0)
+    strengths = {"model__prior_strength": [5.0, 50.0]}
+    methods: dict[str, Method] = {
+        "mean + sd, SVM": moments_svm(),
+        "ProbabilityProduct(HMM)": on_vectors(
+            mc.ProbabilityProduct(hmm, length=10), False, length=[3, 10], **strengths
+        ),
+        "MeanMap(HMM)": on_vectors(mc.MeanMap(hmm, gamma=0.1), False, gamma=[0.02, 0.1], length=[3, 10], **strengths),
+        "EmpiricalMeanMap": on_vectors(
+            mc.EmpiricalMeanMap(order=1, gamma=0.05), False, order=[0, 1, 2], gamma=[0.01, 0.05, 0.2]
+        ),
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), False),
+        "TOP(HMM)": on_vectors(mc.TOP(hmm), False),
+        "LatentMeanMap(HMM)": on_vectors(mc.LatentMeanMap(hmm, gamma=0.05), False, gamma=[0.01, 0.05]),
+    }
+    folds = [(np.flatnonzero(train), np.flatnonzero(~train))]
+    return Task(found.data, np.asarray(found.target), folds, methods, inner=3)
+
+
+def series() -> Task:
+    """Series of one length: Gun-Point, with derivatives."""
+    found = datasets.fetch_ucr("GunPoint")
+    y = np.asarray(found.target)
+    hmm = mc.HMM(n_states=4, random_state=0)
+    strengths = {"model__prior_strength": [2.0, 50.0]}
+    methods: dict[str, Method] = {
+        "nearest neighbour": nearest(),
+        "ProbabilityProduct(HMM)": on_vectors(mc.ProbabilityProduct(hmm), True, length=[2, 10, 30], **strengths),
+        "MeanMap(HMM)": on_vectors(mc.MeanMap(hmm), True, length=[2, 10], gamma=[0.1, 1.0], **strengths),
+        "EmpiricalMeanMap": on_vectors(
+            mc.EmpiricalMeanMap(order=1, gamma=1.0),
+            True,
+            order=[0, 1, 4],
+            gamma=[0.1, 1.0, 10.0],
+        ),
+        "Fisher(HMM)": on_vectors(mc.Fisher(hmm, information="diagonal", per="step"), True),
+        "TOP(HMM)": on_vectors(mc.TOP(hmm), True),
+        "LatentMeanMap(HMM)": on_vectors(mc.LatentMeanMap(hmm, gamma=1.0), True, gamma=[0.1, 1.0]),
+    }
+    return Task(found.data, y, five_folds(y), methods, inner=3)
+
+
+def sets() -> Task:
+    """Frames of spoken digits as sets of points, 40 of each digit: the order of the frames does not count."""
+    found = datasets.fetch_fsdd()
+    keep = some(np.asarray(found.target), 40)
+    X, y = found.data[keep], np.asarray(found.target)[keep]
+    gaussian, mixture = (
+        mc.Gaussian(prior="pooled", prior_strength=5.0),
+        mc.Mixture(mc.Gaussian("diagonal"), 3, random_state=0),
+    )
+    strengths = {"model__prior_strength": [2.0, 10.0]}
+    methods: dict[str, Method] = {
+        "mean + sd, SVM": moments_svm(),
+        "ProbabilityProduct(Gaussian)": on_vectors(mc.ProbabilityProduct(gaussian), False, rho=[0.5, 1.0], **strengths),
+        "MeanMap(Gaussian)": on_vectors(mc.MeanMap(gaussian, gamma=0.1), False, gamma=[0.01, 0.1, 1.0], **strengths),
+        "MeanMap(Mixture)": on_vectors(mc.MeanMap(mixture, gamma=0.1), False, gamma=[0.01, 0.1]),
+        "MeanMap(KDE)": on_vectors(mc.MeanMap(mc.KDE(), gamma=0.1), False, gamma=[0.01, 0.1]),
+        "EmpiricalMeanMap": on_vectors(mc.EmpiricalMeanMap(gamma=0.1), False, gamma=[0.01, 0.05, 0.2]),
+        "Fisher(Mixture)": on_vectors(mc.Fisher(mixture, information="diagonal", per="step"), False),
+        "LatentMeanMap(Mixture)": on_vectors(mc.LatentMeanMap(mixture, gamma=0.05), False, gamma=[0.01, 0.05]),
+    }
+    return Task(X, y, five_folds(y), methods, inner=3)
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "words": words,
+    "dna": dna,
+    "proteins": proteins,
+    "vowels": vowels,
+    "series": series,
+    "sets": sets,
+}
+
+
+def gram_seconds(pipeline: Any, task: Task) -> float | None:
+    """Time the Gram matrix of all data, from nothing; None for what is no kernel."""
+    steps = [step for _, step in getattr(pipeline, "steps", [])]
+    if len(steps) < 2 or not isinstance(steps[-2], mc.kernels.Kernel):
+        return None
+    X, kernel = task.X, steps[-2]
+    for step in steps[:-2]:
+        X = step.fit_transform(X)
+    kernel.fit_transform(X, task.y)  # compiles
+    with mc.config(memo_bytes=0, cache_bytes=0):
+        begin = time.perf_counter()
+        kernel.fit_transform(X, task.y)
+        return time.perf_counter() - begin
+
+
+def main(names: list[str], costs_only: bool) -> None:
+    """Print a table for every kind of data that is asked for."""
+    warnings.filterwarnings("ignore")
+    for name in names or list(TASKS):
+        task = TASKS[name]()
+        print(f"\n{TASKS[name].__doc__} {len(task.y)} objects.", flush=True)
+        print(f"\n| {name} | error | sd over folds | seconds of a Gram matrix |\n|---|---|---|---|", flush=True)
+        for label, method in task.methods.items():
+            seconds = gram_seconds(method[0], task)
+            cost = "" if seconds is None else f"{seconds:.2f}"
+            found = [] if costs_only else list(errors(task, method))
+            error = f"{np.mean(found):.3f}" if found else ""
+            spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else ""
+            print(f"| {label} | {error} | {spread} | {cost} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kinds", nargs="*", choices=[[], *TASKS], help="kinds of data; all of them by default")
+    parser.add_argument("--costs", action="store_true", help="leave out the errors")
+    given = parser.parse_args()
+    main(given.kinds, given.costs)

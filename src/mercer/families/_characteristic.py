@@ -1,0 +1,123 @@
+"""Random features of mean maps: characteristic functions at random frequencies (MM-2, GMMK-10b).
+
+A base kernel of the difference x - y alone is an average of waves, E_w exp(i <w, x - y>) (Bochner). So its mean map is
+E_w phi_p(w) conj phi_q(w), phi the characteristic function of a law, and F frequencies make explicit features. A batch
+that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer.families._csr import CSRRows
+
+CHUNK = 1 << 22
+"""Numbers of random frequencies, and of characteristic functions at them, that are alive at once."""
+
+
+def random_features(batch: Any, base: str, gamma: float, n_components: int, seed: int) -> Array:
+    """Return features ``(N, 2 F)`` of F random frequencies, real parts first, then imaginary ones.
+
+    Their inner products are unbiased estimates of the mean map with the base kernel ``base``.
+    """
+    law = _law(batch)
+    _check_capable(law, base)
+    rng, width = np.random.default_rng(seed), int(batch.dimension)
+    real, imaginary = [], []
+    step = max(1, CHUNK // max(width, math.prod(law.shape), 1))
+    for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
+        size = (min(step, n_components - begin), width)
+        if base == "laplace":  # exp(-gamma |t|) is the characteristic function of a Cauchy law
+            drawn = gamma * rng.standard_cauchy(size)
+        else:
+            drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named below
+            logs, angle = batch.log_characteristic(drawn)
+            xp = namespace(logs)
+            modulus = xp.exp(logs) / math.sqrt(n_components)
+            real.append(modulus * xp.cos(angle))
+            imaginary.append(modulus * xp.sin(angle))
+    features = namespace(real[0]).concat(real + imaginary, axis=-1)
+    _check_finite(features)
+    return features
+
+
+def _law(batch: Any) -> Any:
+    """Return what a point is drawn from in the end: the components of a mixture, or the batch itself."""
+    while hasattr(batch, "components"):
+        batch = batch.components
+    return batch
+
+
+def _check_capable(law: Any, base: str) -> None:
+    """Raise where a law has no characteristic function, or where the base kernel is none of its points."""
+    name, kernel = type(law).__name__, f"MeanMap(base={base!r}, n_components=...)"
+    if not hasattr(law, "log_characteristic"):
+        raise TypeError(
+            f"{kernel} needs `log_characteristic`, which {name} does not have: use Gaussians, Categoricals, Poissons, "
+            "Multinomials or CountVectors, Mixtures of these, or KDEs, or give n_components=None"
+        )
+    if base == "counts" and not hasattr(law, "log_count_mean_map"):
+        raise TypeError(f"{kernel} compares counts, which {name} does not have: give base='rbf'")
+    if base == "rbf" and not hasattr(law, "log_mean_map"):
+        raise TypeError(f"{kernel} compares points or single tokens, which {name} does not have: give base='counts'")
+    if base == "rbf" and getattr(law, "trials", 1) > 1:
+        raise ValueError(
+            f"{kernel}: base='rbf' aligns the {law.trials} tokens of {name}, which is no base kernel of a difference "
+            "and has no random features; give n_components=None, which is exact and fast, or base='counts'"
+        )
+
+
+def _check_finite(features: Array) -> None:
+    """Raise where a frequency times a parameter left the range of floats."""
+    xp = namespace(features)
+    if not bool(xp.all(xp.isfinite(features))):
+        member = int(np.argwhere(~np.isfinite(to_numpy(features)))[0][0])
+        raise ValueError(
+            f"the random features of member {member} are not finite, because frequencies times its parameters are too "
+            "large for floats: scale the data, or give a smaller gamma"
+        )
+
+
+# -- what families make characteristic functions of --------------------------------------------------------------
+
+
+def averages(probability: Any, frequencies: Floats) -> tuple[Array, Array]:
+    """Return 1 - Re c, without cancellation, and Im c of c = sum_d a_d exp(i w_d), ``(*B, F)`` for ``(F, k)`` w."""
+    halves, sines = 2 * np.sin(frequencies / 2) ** 2, np.sin(frequencies)
+    if isinstance(probability, CSRRows):
+        rows = probability.to_scipy()
+        return np.asarray(rows @ halves.T), np.asarray(rows @ sines.T)
+    turned = [beside(probability, np.ascontiguousarray(part.T), probability.dtype) for part in (halves, sines)]
+    return probability @ turned[0], probability @ turned[1]
+
+
+def log_power(gap: Array, sine: Array, total: Any) -> tuple[Array, Array]:
+    """Return log |c^s| and the angle of c^s, for c = 1 - gap + i sine and whole totals s; 0^0 is 1."""
+    xp = namespace(gap)
+    total = xp.zeros_like(gap) + total
+    excess = gap * (gap - 2) + sine * sine  # |c|^2 - 1
+    near = excess > -0.75  # there |c|^2 itself would lose digits, which a large total makes many
+    logs = xp.where(near, xp.log1p(xp.where(near, excess, xp.zeros_like(excess))), safe_log(1 + excess)) / 2
+    return xp.where(total > 0, total * logs, xp.zeros_like(logs)), total * xp.atan2(sine, 1 - gap)
+
+
+def log_polar(real: Array, imaginary: Array) -> tuple[Array, Array]:
+    """Return the log modulus and the angle of real + i imaginary; of zero -inf and 0, without a gradient."""
+    xp = namespace(real)
+    squared = real * real + imaginary * imaginary
+    return safe_log(squared) / 2, xp.atan2(imaginary, xp.where(squared > 0, real, xp.ones_like(real)))
+
+
+def log_average(log_weights: Array, logs: Array, angle: Array) -> tuple[Array, Array]:
+    """Average complex numbers, given by log moduli and angles ``(*B, m, F)``, with weights ``(*B, m)``."""
+    xp, logs = namespace(logs), logs + log_weights[..., None]
+    top = xp.max(logs, axis=-2, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    size = xp.exp(logs - top)  # the largest is 1: squares do not underflow
+    found, turned = log_polar(xp.sum(size * xp.cos(angle), axis=-2), xp.sum(size * xp.sin(angle), axis=-2))
+    return found + top[..., 0, :], turned

@@ -1,0 +1,118 @@
+"""Exact mean maps of vectors of counts with a Gaussian base kernel (GMMK-10a)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, to_numpy
+from mercer._special import gammaln
+from mercer.families._csr import CSRRows
+
+MOST_STEPS = 4e9
+"""Multiplications of one pair, a few seconds, beyond which an exact mean map is refused."""
+
+
+class CountLeaf:
+    """Multinomial vectors of counts under `CountSmoothed`: every pair is one exact convolution over words (GMMK-10a).
+
+    Parameters
+    ----------
+    rows : CSRRows
+        Word frequencies.
+    totals : array of int of shape (n,)
+        Number of draws of every row.
+    index : array of int of shape (*B)
+        Which row every member is.
+    gamma : float
+        Of the base kernel ``exp(-gamma |x - y|^2)`` of the counts.
+    like : array
+        Its library, device and type are those of the answers.
+    """
+
+    order: Floats | None = None
+    tile_hint = 32
+
+    def __init__(self, rows: CSRRows, totals: Floats, index: Floats, gamma: float, like: Array) -> None:
+        self.rows = rows
+        self.totals = totals
+        self.index = index
+        self.gamma = gamma
+        self.like = like
+
+    @classmethod
+    def of(cls, probability: Any, totals: Any, gamma: float) -> Self:
+        """Prepare frequencies, dense ``(*B, k)`` or compressed, and whole totals that broadcast to ``(*B)``."""
+        if getattr(probability, "requires_grad", False):
+            raise TypeError(
+                "the exact mean map of counts has no gradient: give probability.detach(), or n_components=1000 for "
+                "random features, which have one"
+            )
+        shape = tuple(probability.shape[:-1])
+        sparse = isinstance(probability, CSRRows)
+        rows = probability if sparse else CSRRows.of(to_numpy(probability).reshape(-1, probability.shape[-1]))
+        whole = np.broadcast_to(np.rint(to_numpy(totals)), shape).astype(np.int64).reshape(-1)
+        rows = CSRRows(rows.data.astype(np.float64), rows.indices, rows.indptr, rows.n_columns)
+        rows = rows.scaled(1 / rows.row_sums())
+        index = np.arange(len(rows)).reshape(shape)
+        return cls(rows, whole, index, float(gamma), probability.data[:0] if sparse else probability)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return tuple(self.index.shape)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.rows, self.totals, self.index[key], self.gamma, self.like)
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the same members in another batch shape."""
+        return type(self)(self.rows, self.totals, self.index.reshape(shape), self.gamma, self.like)
+
+    def pair(self, other: Self) -> Array:
+        """Answer every pair, as a logarithm."""
+        left, right = np.broadcast_arrays(self.index[..., :, None], other.index[..., None, :])
+        out = np.zeros(left.shape)
+        if self.gamma > 0 and out.size:
+            self._check_work(other, left, right)
+            values = self._log_values(other, left.ravel(), right.ravel())
+            out = values.reshape(left.shape)
+        return beside(self.like, out, self.like.dtype)
+
+    def alone(self) -> Array:
+        """Answer every member with itself."""
+        single = self.reshape(*self.shape, 1)
+        return single.pair(single)[..., 0, 0]
+
+    def _log_values(self, other: Self, left: Floats, right: Floats) -> Floats:
+        from mercer.families._counts import mean_map_loops  # imports Numba, which importing mercer does not
+
+        out = np.empty(len(left))
+        sides = []
+        for side in (self, other):
+            sides += [side.rows.data, side.rows.indices, side.rows.indptr, side.totals]
+        mean_map_loops.log_mean_maps(*sides, self.gamma, left, right, out)
+        return np.asarray(np.minimum(out + _log_poisson_peak(self, left) + _log_poisson_peak(other, right), 0.0))
+
+    def _check_work(self, other: Self, left: Floats, right: Floats) -> None:
+        """Raise where a pair would take minutes."""
+        words = np.minimum(np.diff(self.rows.indptr)[left], np.diff(other.rows.indptr)[right])
+        s, t = self.totals[left].astype(float), other.totals[right].astype(float)
+        steps = words * (s + 1) * (s + 2) * (t + 1) * (t + 2) / 4
+        if steps.max() > MOST_STEPS:
+            at = np.unravel_index(int(np.argmax(steps)), steps.shape)
+            raise ValueError(
+                f"the exact mean map of counts convolves {words[at]} tables of {int(s[at]) + 1} x {int(t[at]) + 1} "
+                f"counts for one pair, about {steps[at]:.1e} steps and more than {MOST_STEPS:.0e}: give "
+                "n_components=1000 for random features, fewer trials or words, or base='rbf', which aligns tokens"
+            )
+
+
+def _log_poisson_peak(side: CountLeaf, index: Floats) -> Floats:
+    """Return minus the log probability of a total s under Poisson(s), which the tables have and a fixed total not."""
+    s = side.totals[index].astype(float)
+    return np.asarray(gammaln(s + 1) + s - s * np.log(np.maximum(s, 1.0)))

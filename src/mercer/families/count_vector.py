@@ -1,0 +1,269 @@
+"""Vectors of counts of random length: word frequencies, and how many words a document has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
+from mercer._batch import Batch
+from mercer._special import gammaln
+from mercer.data import Alphabet
+from mercer.families._characteristic import averages, log_power
+from mercer.families._counts.length_leaf import LengthLeaf
+from mercer.families._counts.mean_map import CountLeaf
+from mercer.families._counts.rows import dense_counts
+from mercer.families._coupling import CountSmoothed, Coupling, Leaf, Operand, Product, Smoothed
+from mercer.families._csr import CSRRows
+from mercer.families._family import Family, check_gamma, check_rho, random_generator
+from mercer.families.geometric import Geometrics
+from mercer.families.multinomial import Multinomials
+from mercer.families.poisson import Poissons
+
+if TYPE_CHECKING:
+    from mercer.families.count_vector_estimator import CountVector
+
+LAWS = ("poisson", "geometric", "fixed")
+
+
+class CountVectors(Family):
+    r"""A batch of laws of count vectors: a random number of words, each drawn from the same frequencies.
+
+    Parameters
+    ----------
+    probability : array of shape (..., k), or sparse matrix of shape (N, k)
+        Word frequencies, rows that sum to one. A sparse matrix stays sparse.
+    length : float or array of shape (...)
+        Expected number of words, 0 or more; of ``law="fixed"`` a whole number.
+    law : {"poisson", "geometric", "fixed"}, default="poisson"
+        Of the number of words. Poisson: every word has a Poisson count of its own. Geometric: much wider, so that the
+        length of a document says less about it. Fixed: documents of different lengths have nothing in common.
+    alphabet : Alphabet, iterable of words or None, default=None
+        The vocabulary, one word per column.
+
+    Notes
+    -----
+    Probability product (PPK-3.3) at rho = 1/2, with :math:`r = \sum_d \sqrt{a_d a'_d}` and mean lengths
+    :math:`\tau, \tau'`: :math:`\exp(-\tfrac{\tau+\tau'}2 + \sqrt{\tau\tau'}\,r)` for Poisson lengths,
+    :math:`\sqrt{(1-l)(1-l')} / (1 - \sqrt{ll'}\,r)` with :math:`\tau = l/(1-l)` for geometric ones, :math:`r^s` for
+    equal fixed ones. The plain sum of :math:`r^s` over all lengths, :math:`1/(1-r)`, is no kernel: it is infinite for a
+    document with itself.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.CountVectors([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]], length=[4.0, 9.0, 4.0])
+    >>> np.exp(p.log_product(p)).round(4)
+    array([[1.    , 0.6065, 0.3099],
+           [0.6065, 1.    , 0.1046],
+           [0.3099, 0.1046, 1.    ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"probability": 1, "length": 0}
+    _shared: ClassVar[tuple[str, ...]] = ("law", "alphabet")
+    tile_hint = 512
+
+    probability: Any
+    length: Array
+    law: str
+    alphabet: Alphabet | None
+
+    def __init__(self, probability: Any, length: Any, law: str = "poisson", alphabet: Any = None) -> None:
+        check_law(law)
+        words = Multinomials(probability, alphabet=alphabet)
+        checked = _checked_length(length, words, law)
+        self._freeze(probability=words.probability, length=checked, law=law, alphabet=words.alphabet)
+
+    # -- storage -------------------------------------------------------------------------------------------
+
+    @property
+    def dimension(self) -> int:
+        """Number of words of the vocabulary."""
+        return int(self.probability.shape[-1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one law: frequencies, and the expected length."""
+        return self.dimension if self.law != "fixed" else self.dimension - 1
+
+    @property
+    def mean_parameters(self) -> Array:
+        """Expected counts, ``(*B, k)``, dense."""
+        return self.length[..., None] * self.dense().probability
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the frequencies are stored as a sparse matrix."""
+        return isinstance(self.probability, CSRRows)
+
+    def _with(self, probability: Any) -> Self:
+        return self._make(probability=probability, length=self.length, law=self.law, alphabet=self.alphabet)
+
+    def dense(self) -> Self:
+        """Return the same laws with dense frequencies."""
+        return self._with(self.probability.dense()) if self.sparse else self
+
+    def matched(self, reference: Batch) -> Self:
+        """Return this batch sparse or dense, as ``reference`` is."""
+        matched = super().matched(reference)
+        if not reference.sparse:  # type: ignore[attr-defined]
+            return matched.dense()
+        return matched if matched.sparse else matched._with(CSRRows.of(self.probability))
+
+    def __getitem__(self, key: Any) -> Self:
+        """Select members; a single one of a sparse batch is dense."""
+        if self.sparse and isinstance(key, int | np.integer):
+            at = range(len(self))[key]
+            return self[at : at + 1].dense().reshape()
+        return super().__getitem__(key)
+
+    _pack_array = staticmethod(Multinomials._pack_array)
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        words = Multinomials._unpack_fields(arrays, {"alphabet": shared["alphabet"]}, prefix)
+        return {**words, "length": arrays[f"{prefix}length"], "law": shared["law"]}
+
+    def estimator(self) -> CountVector:
+        """Return the estimator of this family."""
+        from mercer.families.count_vector_estimator import CountVector
+
+        return CountVector(law=self.law)
+
+    @property
+    def _words(self) -> Multinomials:
+        return Multinomials._make(probability=self.probability, trials=1, alphabet=self.alphabet)
+
+    @property
+    def _poissons(self) -> Poissons:
+        """Poisson lengths are independent Poisson counts of the words."""
+        return Poissons._make(rate=self.mean_parameters)
+
+    # -- coupling ------------------------------------------------------------------------------------------
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; at rho = 1/2 one product of rows a tile."""
+        if isinstance(coupling, Product):
+            check_rho(coupling.rho)
+            if coupling.rho == 0.5:
+                return LengthLeaf.of(self.probability, self.length, self.law)
+            if self.law == "poisson":
+                return self._poissons.couple(coupling, lengths)
+            raise ValueError(
+                f"rho = {coupling.rho}: the probability product of counts of {self.law} length has a closed form at "
+                "rho = 0.5 alone; give rho=0.5, or law='poisson', which has one for every rho"
+            )
+        if isinstance(coupling, CountSmoothed):
+            check_gamma(coupling.gamma)
+            if self.law == "fixed":
+                return CountLeaf.of(self.probability, self.length, coupling.gamma)
+            if self.law == "poisson":
+                return self._poissons.couple(coupling, lengths)
+            raise ValueError(
+                "the mean map of counts of geometric length has no closed form: give n_components=1000 for random "
+                "features, or law='poisson'"
+            )
+        if isinstance(coupling, Smoothed):
+            raise TypeError(
+                "CountVectors have counts and no single tokens, which MeanMap(base='rbf') would align: give "
+                "base='counts', or use Multinomials"
+            )
+        return Leaf(self, coupling)
+
+    def log_product(self, other: Self, rho: float = 0.5) -> Array:
+        """Log of the sum of p^rho q^rho over all vectors of counts (PPK-3.3)."""
+        self._check_pair(other)
+        return self.couple(Product(rho)).pair(other.matched(self).couple(Product(rho)))
+
+    def log_count_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of E exp(-gamma |x - y|^2) of the counts, exact for Poisson and fixed lengths (GMMK-10)."""
+        self._check_pair(other)
+        return self.couple(CountSmoothed(gamma)).pair(other.matched(self).couple(CountSmoothed(gamma)))
+
+    def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
+        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, k)``, each ``(*B, F)``."""
+        gap, sine = averages(self.probability, frequencies)
+        tau = self.length[..., None]
+        if self.law == "poisson":
+            return -tau * gap, tau * sine
+        if self.law == "fixed":
+            return log_power(gap, sine, tau)
+        xp, real, imaginary = namespace(gap), tau * gap, tau * sine  # 1 / (1 + real - i imaginary)
+        return -xp.log1p(real * (2 + real) + imaginary * imaginary) / 2, xp.atan2(imaginary, 1 + real)
+
+    def kl(self, other: Self) -> Array:
+        """Kullback-Leibler divergence: of the lengths, and of every word of p; +inf where q excludes what p has."""
+        self._check_pair(other)
+        xp, tau, other_tau = namespace(self.length), self.length[..., None], other.length[..., None]
+        if self.law == "poisson":
+            lengths = Poissons._make(rate=tau).kl(Poissons._make(rate=other_tau))
+        elif self.law == "geometric":
+            sides = (Geometrics._make(probability=1 / (1 + side)) for side in (tau, other_tau))
+            lengths = next(sides).kl(next(sides))
+        else:
+            lengths = xp.where(tau == other.length[..., None, :], 0 * tau, xp.inf)
+        words = self._words.kl(other._words)
+        return lengths + xp.where(tau > 0, tau * xp.where(tau > 0, words, xp.zeros_like(words)), 0 * tau)
+
+    # -- counts --------------------------------------------------------------------------------------------
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every row of counts, its total included, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
+        x = dense_counts(x)
+        given = self._words.log_prob(x)
+        xp = namespace(given)
+        total = xp.sum(x, axis=-1) if not self.shape else xp.sum(x, axis=-1)[..., None, :]
+        tau = self.length[..., None]
+        if self.law == "fixed":
+            return xp.where(total == tau, given, -xp.inf)
+        if self.law == "poisson":
+            return given + _times(total, safe_log(tau)) - tau - gammaln(total + 1)
+        return given + _times(total, safe_log(tau / (1 + tau))) - xp.log1p(tau)
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` vectors of counts from every member, ``(*B, size, k)``."""
+        rng = random_generator(random_state)
+        tau = np.broadcast_to(to_numpy(self.length)[..., None], (*self.shape, size)).astype(float)
+        if self.law == "poisson":
+            total = rng.poisson(tau)
+        else:
+            total = tau.astype(np.int64) if self.law == "fixed" else rng.geometric(1 / (1 + tau)) - 1
+        p = to_numpy(self.dense().probability).astype(float)
+        p = p / p.sum(axis=-1, keepdims=True)
+        return rng.multinomial(total, p[..., None, :]).astype(float)
+
+
+def _times(total: Array, logs: Array) -> Array:
+    """Compute total logs with 0 log 0 = 0."""
+    xp = namespace(logs)
+    total, logs = xp.broadcast_arrays(total, logs)
+    safe = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
+    return xp.where((total > 0) & ~xp.isfinite(logs), -xp.inf, total * safe)
+
+
+def check_law(law: Any) -> None:
+    """Raise unless ``law`` names a law of lengths."""
+    if law not in LAWS:
+        raise ValueError(f"law = {law!r}: give 'poisson', 'geometric' or 'fixed', the law of the number of words")
+
+
+def _checked_length(length: Any, words: Multinomials, law: str) -> Array:
+    """Return expected lengths of the batch shape in the library of the frequencies, or say which is wrong."""
+    given = as_float(length)
+    if not words.sparse and not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
+        given = beside(words.probability, to_numpy(given), words.probability.dtype)
+    if tuple(given.shape) not in ((), words.shape):
+        raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")
+    values = np.broadcast_to(to_numpy(given), words.shape)
+    good = (values >= 0) & np.isfinite(values)
+    for right, must in (
+        (good, "0 or more, and finite"),
+        (np.where(good, values, 0.5) % 1 == 0 if law == "fixed" else good, "a whole number where law='fixed'"),
+    ):
+        bad = np.argwhere(~right)
+        if len(bad):
+            where = tuple(map(int, bad[0]))
+            raise ValueError(f"length{f' at index {where}' if where else ''} is {values[where]}: it must be {must}")
+    return namespace(given).broadcast_to(given, words.shape)

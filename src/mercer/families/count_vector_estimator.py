@@ -1,0 +1,183 @@
+"""The estimator of laws of count vectors: frequencies of words, and how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats
+from mercer.data import Sequences
+from mercer.families._counts.rows import dense_counts
+from mercer.families._csr import CSRRows
+from mercer.families._estimator import Context, Estimator, datum_name, segment_sum, segments
+from mercer.families._simplex import normalised
+from mercer.families.count_vector import CountVectors, check_law
+from mercer.families.poisson import check_counts
+
+
+class CountVector(Estimator):
+    """Fit laws of count vectors to rows of counts: frequencies of words, and how many there are.
+
+    Parameters
+    ----------
+    law : {"poisson", "geometric", "fixed"}, default="poisson"
+        Of the number of words, see `CountVectors`.
+    prior : None, "pooled" or CountVectors of shape (1,), default=None
+        What expected counts are shrunk to, hence both frequencies and length; lengths of ``law="fixed"`` stay as they
+        are. A prior makes sparse rows dense.
+    prior_strength : float, default=1.0
+        Weight of the prior, in documents.
+
+    Attributes
+    ----------
+    model_ : CountVectors of shape (1,)
+        What ``fit`` learned.
+    context_ : Context
+        What ``fit`` learned of the data as a whole.
+
+    Notes
+    -----
+    Expected counts are ``(n0 mu0 + sum of counts) / (n0 + n)`` of a datum of n rows, the conjugate estimate (DJS-6);
+    the length is their sum, the frequencies are their shares.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.CountVector(prior="pooled").fit_each([[6, 2, 0], [0, 1, 3]])
+    >>> p.length, p.probability.round(4)
+    (array([7., 5.]), array([[0.6429, 0.25  , 0.1071],
+           [0.3   , 0.25  , 0.45  ]]))
+    """
+
+    takes: ClassVar[str] = "counts"
+
+    def __init__(self, law: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
+        self.law = law
+        self.prior = prior
+        self.prior_strength = prior_strength
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_law(self.law)
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
+        X = super().accept(X, **options)
+        if isinstance(X, CSRRows):
+            bad = np.flatnonzero(~(np.isfinite(X.data) & (X.data >= 0)))
+            if len(bad):
+                row = int(np.searchsorted(X.indptr, int(bad[0]), side="right")) - 1
+                check_counts(X[row : row + 1].dense(), type(self).__name__, first=row)
+            X.check_counts()  # NaN
+        else:
+            x, _ = segments(X)
+            check_counts(x, type(self).__name__, X)
+            self._check_observed(X, x)
+        return X
+
+    def context(self, X: Any) -> Context:
+        """Learn the number of words and, where it is the prior, the expected counts of a document."""
+        x, _ = segments(X)
+        bare = Context(dimension=x.shape[1])
+        if not isinstance(self.prior, str):
+            return bare
+        total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
+        if total.sum() == 0:
+            raise ValueError("every document is empty: there is nothing to learn from")
+        return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
+
+    def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
+        """Make laws with these expected counts; ``weights`` are the same up to a factor, or zero: then ``fallback``."""
+        alphabet = getattr(self.prior, "alphabet", None)  # counts have no words: those of the prior become the model's
+        frequencies = normalised(weights, fallback)
+        return CountVectors._make(probability=frequencies, length=mean.sum(axis=-1), law=self.law, alphabet=alphabet)
+
+    def _even(self, x: Any, context: Context) -> CountVectors:
+        k = context.dimension
+        length = (1 + float(np.sum(_totals(x)))) / (1 + x.shape[0])  # of all data and one more word: never zero
+        return CountVectors._make(
+            probability=np.full((1, k), 1.0 / k), length=np.array([length]), law=self.law, alphabet=None
+        )
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        rows = np.diff(offsets)
+        total = segment_sum(_totals(segments(X)[0]), offsets)
+
+        def name(i: int) -> str:
+            return datum_name(X, i) if isinstance(X, Sequences) else f"document {int(i)}"
+
+        empty = np.flatnonzero(total == 0)
+        if len(empty) and self.prior is None:
+            raise ValueError(
+                f"{name(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or "
+                "give prior='pooled' so that it gets those of all documents"
+            )
+        huge = np.flatnonzero(~np.isfinite(total))
+        if len(huge):
+            raise ValueError(f"the counts of {name(huge[0])} add up to more than the largest number: divide them")
+        mean = total / np.maximum(rows, 1)
+        broken = np.flatnonzero((self.law == "fixed") & (mean != np.rint(mean)))
+        if len(broken):
+            what = name(broken[0]) if len(rows) > 1 else "a document"
+            raise ValueError(
+                f"{what} has {mean[broken[0]]:.6g} words, on average, and law='fixed' needs a whole number: give "
+                "whole counts, or law='poisson'"
+            )
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> CountVectors:
+        if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
+            total = x.row_sums()
+            return CountVectors._make(
+                probability=x.scaled(1 / total), length=total.astype(x.dtype), law=self.law, alphabet=None
+            )  # stays sparse
+        batch: CountVectors = super()._fit_alone(x, offsets, context)
+        return batch
+
+    def fit_weighted(
+        self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
+    ) -> CountVectors:
+        """Fit to weighted rows: mean counts of words."""
+        rows = np.diff(offsets)
+        owner = np.repeat(np.arange(len(rows)), rows)
+        matrix = x.to_scipy() if isinstance(x, CSRRows) else x
+        totals, masses = [], []
+        for j in range(weights.shape[1]):
+            shape = (len(rows), len(owner))
+            spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
+            totals.append(dense_counts(spread @ matrix))
+            masses.append(segment_sum(weights[:, j], offsets))
+        total, mass = np.stack(totals, axis=1), np.stack(masses, axis=1)[..., None]
+        own = total.sum(axis=-1, keepdims=True) / np.where(mass > 0, mass, 1.0)
+        known = np.full(context.dimension, 1.0 / context.dimension)  # of a component that nobody visits
+        if self.prior is not None:
+            prior = self._prior_batch(context)
+            template = CountVectors._make(
+                probability=np.zeros(context.dimension),
+                length=np.zeros(()),
+                law=self.law,
+                alphabet=getattr(prior, "alphabet", None),
+            )
+            known = np.asarray(self._suited(prior, template).mean_parameters)[0]
+            total, mass = total + self.prior_strength * known, mass + self.prior_strength
+        if start is not None:
+            known = np.asarray(start.mean_parameters)
+        mean = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), known)
+        batch = self._batch(mean, np.where(mass > 0, total, known), normalised(known, 1.0 / context.dimension))
+        return self._of_fixed(batch, own[..., 0]) if self.law == "fixed" else batch
+
+    def _of_fixed(self, batch: CountVectors, own: Floats) -> CountVectors:
+        """Give the documents their own lengths, which a prior does not shrink."""
+        if np.any(own != np.rint(own)):
+            raise ValueError(
+                "law='fixed' cannot be fitted to weighted documents of several lengths, as in a mixture: use "
+                "law='poisson'"
+            )
+        return CountVectors._make(probability=batch.probability, length=own, law=self.law, alphabet=batch.alphabet)
+
+
+def _totals(x: Any) -> Floats:
+    with np.errstate(over="ignore"):  # what is too large is refused by name
+        return x.row_sums() if isinstance(x, CSRRows) else np.asarray(x.sum(axis=1))

@@ -1,0 +1,185 @@
+"""Dirichlet-multinomial distributions: word counts whose frequencies are known up to a Dirichlet law."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._special import gammaln
+from mercer.data import Alphabet
+from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
+from mercer.families._counts.rising import log_rising
+from mercer.families._counts.rows import check_trials, checked_rows
+from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer.families._family import Family, check_gamma, check_rho, checked_parameter, random_generator
+
+
+class DirichletMultinomials(Family):
+    r"""A batch of Dirichlet-multinomial distributions: draws from frequencies that are themselves drawn.
+
+    They are the predictive laws of ``Multinomial(estimate="predictive")``: what is known of a document's frequencies
+    is a Dirichlet law, of concentrations prior plus counts, and the laws of its next words average over it.
+
+    Parameters
+    ----------
+    concentration : array of shape (..., k)
+        Parameters of the Dirichlet law, 0 or more; an outcome of concentration 0 never occurs.
+    trials : int, default=1
+        Number of draws of the laws that are compared.
+    alphabet : Alphabet, iterable of words or None, default=None
+        The vocabulary, one word per column. Batches are compared only where they have the same one, or none.
+
+    Notes
+    -----
+    With :math:`A=\sum_d a_d` and s draws,
+    :math:`P(x)=\frac{s!\,\Gamma(A)}{\Gamma(s+A)}\prod_d\frac{\Gamma(x_d+a_d)}{x_d!\,\Gamma(a_d)}`. The probability
+    product (PPK-2a) sums over all counts x by a convolution over the outcomes, for any rho; one draw is the categorical
+    law of the means a / A, an inner product.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.DirichletMultinomials([[1.0, 1.0], [3.0, 1.0]], trials=2)
+    >>> np.exp(p.log_prob([[2, 0], [1, 1], [0, 2]])).round(4)
+    array([[0.3333, 0.3333, 0.3333],
+           [0.6   , 0.3   , 0.1   ]])
+    >>> np.exp(p.log_product(p, rho=0.5)).round(4)
+    array([[1.   , 0.946],
+           [0.946, 1.   ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"concentration": 1}
+    _shared: ClassVar[tuple[str, ...]] = ("trials", "alphabet")
+    tile_hint = 128
+
+    concentration: Array
+    trials: int
+    alphabet: Alphabet | None = None
+
+    def __init__(self, concentration: Any, trials: int = 1, alphabet: Any = None) -> None:
+        check_trials(trials)
+        a = checked_parameter(
+            concentration, "concentration", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite"
+        )
+        total = to_numpy(a).sum(axis=-1)
+        bad = np.argwhere(~((total > 0) & np.isfinite(total)))
+        if len(bad):
+            where = tuple(map(int, bad[0]))
+            raise ValueError(
+                f"the concentrations at index {where} sum to {total[where]}: at least one must be positive, and their "
+                "sum finite"
+            )
+        words = None if alphabet is None else Alphabet.of(alphabet)
+        if words is not None and len(words) != a.shape[-1]:
+            raise ValueError(
+                f"{a.shape[-1]} concentrations for a vocabulary of {len(words)} words: give one word per column"
+            )
+        self._freeze(concentration=a, trials=int(trials), alphabet=words)
+
+    @classmethod
+    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
+        words = shared.get("alphabet")
+        shared = shared | {"alphabet": None if words is None else Alphabet.from_header(words)}
+        return super()._unpack_fields(arrays, shared, prefix)
+
+    @property
+    def dimension(self) -> int:
+        """Number of outcomes."""
+        return int(self.concentration.shape[-1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution: the concentrations."""
+        return self.dimension
+
+    @property
+    def mean(self) -> Array:
+        """Mean frequencies a / A, ``(*B, k)``: the law of one draw."""
+        return self.concentration / namespace(self.concentration).sum(self.concentration, axis=-1, keepdims=True)
+
+    @property
+    def mean_parameters(self) -> Array:
+        """Expected counts s a / A."""
+        return self.trials * self.mean
+
+    # -- coupling ----------------------------------------------------------------------------------------
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; of one draw, an inner product of features."""
+        if self.trials == 1 and isinstance(coupling, Product):
+            check_rho(coupling.rho)
+            return InnerLeaf.of_power(self.mean, coupling.rho)
+        if self.trials == 1 and isinstance(coupling, Smoothed):
+            check_gamma(coupling.gamma)
+            return InnerLeaf.smoothed(self.mean, coupling.gamma)
+        return Leaf(self, coupling)
+
+    def log_product(self, other: Self, rho: float = 0.5) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho and number of trials (PPK-2a)."""
+        check_rho(rho)
+        self._check_pair(other)
+        if self.trials == 1:
+            return self.couple(Product(rho)).pair(other.couple(Product(rho)))
+        rho = float(rho)
+        value = log_sum_over_counts(self._terms(rho), other._terms(rho), self.dimension, self.trials, rho)
+        return value + rho * (self._log_scale()[..., :, None] + other._log_scale()[..., None, :])
+
+    def _terms(self, rho: float) -> Terms:
+        """Return rho log of Gamma(n + a) / (n! Gamma(a) (A + s)^n) for n = 0 .. s, some outcomes at a time."""
+        a, s = self.concentration, self.trials
+        xp = namespace(a)
+        steps = beside(a, np.arange(s), a.dtype)
+        most = xp.sum(a, axis=-1)[..., None, None] + s
+
+        def terms(some: slice) -> Array:
+            factors = safe_log((a[..., some][..., None] + steps) / (most * (steps + 1)))
+            return rho * xp.concat([xp.zeros_like(factors[..., :1]), xp.cumulative_sum(factors, axis=-1)], axis=-1)
+
+        return terms
+
+    def _log_scale(self) -> Array:
+        """Compute log of s! (A + s)^s Gamma(A) / Gamma(A + s), what the terms of a law leave out, ``(*B,)``."""
+        a, s = self.concentration, self.trials
+        xp = namespace(a)
+        total = xp.sum(a, axis=-1)[..., None]
+        steps = beside(a, np.arange(s), a.dtype)
+        return log_factorials(s)[s] + xp.sum(xp.log(total + s) - xp.log(total + steps), axis=-1)
+
+    def log_mean_map(self, other: Self, gamma: float) -> Array:
+        """Log of (1 - e) <a / A, a' / A'> + e, e = exp(-2 gamma), for one draw (GMMK-1)."""
+        check_gamma(gamma)
+        self._check_pair(other)
+        if self.trials > 1:
+            raise ValueError(
+                f"the mean map of DirichletMultinomials has a closed form for one draw only, and trials = "
+                f"{self.trials}: give trials=1, or use ProbabilityProduct"
+            )
+        return self.couple(Smoothed(gamma)).pair(other.couple(Smoothed(gamma)))
+
+    # -- counts --------------------------------------------------------------------------------------------
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
+        single = self if self.shape else self.reshape(1)
+        x = checked_rows(x, self.dimension, type(self).__name__)
+        a = single.concentration
+        xp = namespace(x, a)
+        total = xp.sum(x, axis=-1)
+        value = gammaln(total + 1)[..., None, :] - log_rising(xp.sum(a, axis=-1)[..., :, None], total[..., None, :])
+        value = value - xp.sum(gammaln(x + 1), axis=-1)[..., None, :]
+        for d in range(self.dimension):
+            value = value + log_rising(a[..., :, None, d], x[..., None, :, d])
+        return value if self.shape else value[..., 0, :]
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""
+        a = to_numpy(self.concentration).astype(float)[..., None, :].repeat(size, axis=-2)
+        rng = random_generator(random_state)
+        # Gamma(a) as Gamma(a + 1) U^(1/a), in logarithms: draws of tiny concentrations underflow to zero all at once.
+        with np.errstate(divide="ignore"):
+            logs = np.log(rng.standard_gamma(a + 1)) + np.log(rng.random(a.shape)) / np.where(a > 0, a, 1.0)
+        logs = np.where(a > 0, logs, -np.inf)
+        p = np.exp(logs - logs.max(axis=-1, keepdims=True))
+        return rng.multinomial(self.trials, p / p.sum(axis=-1, keepdims=True)).astype(float)

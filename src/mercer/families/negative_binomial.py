@@ -1,0 +1,214 @@
+"""Products of negative binomial distributions: counts whose rates are known up to a gamma law."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
+from mercer.families._counts.nodes import count_nodes
+from mercer.families._family import (
+    Family,
+    check_rho,
+    checked_parameter,
+    random_generator,
+)
+from mercer.families._gamma_functions import binet
+from mercer.families.poisson import check_counts
+
+CHUNK = 2048
+"""Counts whose probabilities are in memory at a time."""
+
+
+class NegativeBinomials(Family):
+    r"""A batch of products of d independent negative binomial distributions on 0, 1, 2, ...
+
+    They are the predictive laws of ``Poisson(estimate="predictive")``: what is known of a rate is a gamma law, and the
+    law of the next count averages over it. So their variance is larger than their mean.
+
+    Parameters
+    ----------
+    count : array of shape (..., d)
+        Number r of successes at which counting stops, any real number of 0 or more; 0 is always a count of zero. Of
+        predictive laws it is the shape of the gamma law.
+    probability : array of shape (..., d)
+        Probability p of a success, above 0 and up to 1; 1 is always a count of zero.
+
+    Notes
+    -----
+    :math:`P(k)=\binom{k+r-1}{k}p^r(1-p)^k`, of mean :math:`r(1-p)/p`. Probability product (PPK-2a):
+    :math:`\sum_k (P(k)P'(k))^\rho`, at rho = 1 :math:`p^r p'^{r'}{}_2F_1(r,r';1;(1-p)(1-p'))`. Small counts are summed
+    one by one and large ones by a rule of quadrature, which makes the sum of a coordinate one matrix product.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> p = mc.NegativeBinomials(count=[[1.0], [4.0]], probability=[[0.5], [0.5]])
+    >>> np.exp(p.log_prob([[0], [1]])).round(4)
+    array([[0.5   , 0.25  ],
+           [0.0625, 0.125 ]])
+    >>> np.exp(p.log_product(p, rho=0.5)).round(4)
+    array([[1.    , 0.7599],
+           [0.7599, 1.    ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"count": 1, "probability": 1}
+    tile_hint = 192
+
+    count: Array
+    probability: Array
+
+    def __init__(self, count: Any, probability: Any) -> None:
+        r = checked_parameter(count, "count", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
+        p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
+        if tuple(r.shape) != tuple(p.shape):
+            raise ValueError(f"count has shape {tuple(r.shape)} and probability {tuple(p.shape)}: give the same shape")
+        self._freeze(count=r, probability=p)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.count.shape[-1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one distribution."""
+        return 2 * self.dimension
+
+    @property
+    def mean(self) -> Array:
+        """Mean counts r (1 - p) / p, ``(*B, d)``."""
+        return self.count * (1 - self.probability) / self.probability
+
+    @property
+    def variance(self) -> Array:
+        """Variances of the counts, r (1 - p) / p^2, ``(*B, d)``."""
+        return self.mean / self.probability
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
+        single, x = self if self.shape else self.reshape(1), as_float(x)
+        if len(x.shape) < 2 or x.shape[-1] != self.dimension:
+            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {self.dimension}), one row a point")
+        check_counts(x, type(self).__name__)
+        value: Any = 0.0
+        for i in range(self.dimension):
+            k, r, p = x[..., None, :, i], single.count[..., :, None, i], single.probability[..., :, None, i]
+            xp = namespace(k, r)
+            seen = ~xp.isnan(k)
+            term = log_pmf(xp.where(seen, k, xp.zeros_like(k)), r, p)
+            value = value + xp.where(seen, term, xp.zeros_like(term))
+        return value if self.shape else value[..., 0, :]
+
+    def log_product(self, other: Self, rho: float = 0.5) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-2a)."""
+        check_rho(rho)
+        self._check_pair(other)
+        value: Any = 0.0
+        for i in range(self.dimension):
+            a, b = (Side(batch.count[..., i], batch.probability[..., i], float(rho)) for batch in (self, other))
+            value = value + _log_product(a, b)
+        return value
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
+        shape = (*self.shape, size, self.dimension)
+        r, p = (np.broadcast_to(to_numpy(side)[..., None, :], shape) for side in (self.count, self.probability))
+        rng = random_generator(random_state)
+        rate = rng.standard_gamma(r) * ((1 - p) / p)
+        # NumPy draws whole numbers of 64 bits; a Poisson count beyond is its rate, to all digits that it has.
+        return np.where(rate < 1e15, rng.poisson(np.minimum(rate, 1e15)), rate).astype(float)
+
+
+def log_pmf(k: Array, r: Array, p: Array) -> Array:
+    """Log of C(k + r - 1, k) p^r (1 - p)^k, for real k >= 0, without cancellation of large terms.
+
+    Stirling's formula is taken out of the binomial: with n = k + r what is left of the powers are the deviances of k
+    from n (1 - p) and of r from n p, both zero where k is the mean.
+    """
+    xp = namespace(k, r, p)
+    inside = (r > 0) & (p < 1) & (k > 0)
+    edge = xp.where(k > 0, -xp.inf, r * xp.log(p))
+    # Logarithms of one argument are taken before the arguments cross: there are few of them.
+    k, r, p = xp.where(k > 0, k, xp.ones_like(k)), xp.where(r > 0, r, xp.ones_like(r)), xp.where(p < 1, p, p / 2)
+    q, n = 1 - p, k + r
+    log_k, log_r = xp.log(k), xp.log(r)
+    fewer = k < r
+    ratio = xp.where(fewer, xp.log1p(xp.where(fewer, k, r) / r), xp.log(n) - log_r)  # log of n / r
+    gap = r * q - k * p
+    value = binet(n) - binet(r) - binet(k) - (ratio + log_k + float(np.log(2 * np.pi))) / 2
+    value = value - _deviance(k, gap, ratio + (log_r + xp.log(q)) - log_k) - _deviance(r, -gap, ratio + xp.log(p))
+    return xp.where(inside, value, edge)
+
+
+def _deviance(x: Array, gap: Array, log_ratio: Array) -> Array:
+    """Compute x (e - 1 - log e), e = 1 + gap / x the exponential of ``log_ratio``."""
+    xp = namespace(x, gap)
+    near = xp.abs(gap) < 0.5 * x
+    change = xp.where(near, gap, xp.zeros_like(gap)) / x
+    return xp.where(near, x * (change - xp.log1p(change)), gap - x * log_ratio)
+
+
+def _log_product(a: Side, b: Side) -> Array:
+    """Log of the sum over counts of the products of powers of two laws, for laws ``(*B, I)`` and ``(*B, J)``."""
+    xp = namespace(a.r, b.r)
+    if 0 in a.r.shape or 0 in b.r.shape:
+        return a.top[..., :, None] + b.top[..., None, :]
+    nodes, weights = count_nodes(max(a.largest, b.largest), max(a.reach, b.reach), a.rho)
+    total: Any = 0.0
+    for first in range(0, len(nodes), CHUNK):
+        some = slice(first, first + CHUNK)
+        f, g = (side.logs(nodes[some], weights[some]) for side in (a, b))
+        total = total + xp.exp(f) @ xp.matrix_transpose(xp.exp(g))
+    limits = xp.finfo(total.dtype)
+    near = total > limits.smallest_normal / limits.eps**2  # else features may have underflowed
+    value = xp.log(xp.where(near, total, xp.ones_like(total)))
+    if not bool(xp.all(near)):
+        value = xp.where(near, value, _summed_logs(a, b, nodes, weights))
+    return value + a.top[..., :, None] + b.top[..., None, :]
+
+
+def _summed_logs(a: Side, b: Side, nodes: Floats, weights: Floats) -> Array:
+    """Sum in logarithms, one count at a time: for laws so far apart that no number holds their product."""
+    total: Any = None
+    for first in range(0, len(nodes), CHUNK):
+        some = slice(first, first + CHUNK)
+        f, g = (side.logs(nodes[some], weights[some]) for side in (a, b))
+        xp = namespace(f, g)
+        for k in range(f.shape[-1]):
+            term = f[..., :, None, k] + g[..., None, :, k]
+            total = term if total is None else xp.logaddexp(total, term)
+    return total
+
+
+class Side:
+    """Laws of one coordinate, ``(*B, n)``, to the power rho."""
+
+    def __init__(self, r: Array, p: Array, rho: float) -> None:
+        self.r, self.p, self.rho = r, p, rho
+        xp = namespace(r, p)
+        mode = xp.floor(xp.clip((r - 1) * (1 - p) / p, 0.0, None))
+        self.top = rho * log_pmf(mode, r, p)
+
+    @property
+    def largest(self) -> float:
+        """The largest number of successes."""
+        return float(to_numpy(self.r).max())
+
+    @property
+    def reach(self) -> float:
+        """A count from which on every law, to the power rho, is below exp(-50) of its largest value."""
+        r, p = (to_numpy(side).astype(float).ravel() for side in (self.r, self.p))
+        mode = np.maximum((r - 1) * (1 - p) / p, 0.0)
+        top, width = log_pmf(np.floor(mode), r, p), np.full(len(r), 16.0)
+        while True:
+            inside = self.rho * (top - log_pmf(mode + width, r, p)) < 50
+            if not inside.any():
+                return float((mode + width).max())
+            width[inside] *= 2
+
+    def logs(self, nodes: Floats, weights: Floats) -> Array:
+        """Return logarithms of features, whose inner products are sums over counts, ``(*B, n, K)``."""
+        k, half = (beside(self.r, values, self.r.dtype) for values in (nodes, safe_log(weights) / 2))
+        return self.rho * log_pmf(k, self.r[..., None], self.p[..., None]) - self.top[..., None] + half
