@@ -165,10 +165,8 @@ def sets() -> Task:
     found = datasets.fetch_fsdd()
     keep = some(np.asarray(found.target), 40)
     X, y = found.data[keep], np.asarray(found.target)[keep]
-    gaussian, mixture = (
-        mc.Gaussian(prior="pooled", prior_strength=5.0),
-        mc.Mixture(mc.Gaussian("diagonal"), 3, random_state=0),
-    )
+    gaussian = mc.Gaussian(prior="pooled", prior_strength=5.0)
+    mixture = mc.Mixture(mc.Gaussian("diagonal"), 3, random_state=0)
     strengths = {"model__prior_strength": [2.0, 10.0]}
     methods: dict[str, Method] = {
         "mean + sd, SVM": moments_svm(),

@@ -366,3 +366,24 @@ def test_a_part_that_is_no_kernel():
 @parametrize_with_checks([Aligned([mc.RBF(), mc.Linear(normalize=False)])])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+class TestAlignFitted:
+    X = np.random.default_rng(3).normal(size=(30, 2))
+    y = X[:, 0] + 0.1 * X[:, 1] > 0
+
+    def test_as_with_the_data(self):
+        kernels = [mc.RBF(gamma=1.0), mc.Linear(normalize=False)]
+        wanted = align(kernels, self.y, self.X)
+        found = align([clone(kernel).fit(self.X) for kernel in kernels], self.y)
+        np.testing.assert_array_equal(found.weights_, wanted.weights_)
+        np.testing.assert_array_equal(found(self.X), wanted(self.X))
+
+    def test_bad_input(self):
+        fitted = mc.Linear(normalize=False).fit(self.X)
+        with pytest.raises(ValueError, match=r"kernels\[1\] is RBF.* not fitted, and there are no data: give mc.align"):
+            align([fitted, mc.RBF()], self.y)
+        with pytest.raises(ValueError, match=r"fitted to \[30, 20\] objects"):
+            align([fitted, mc.RBF().fit(self.X[:20])], self.y)
+        with pytest.raises(ValueError, match="29"):
+            align([fitted], self.y[:29])

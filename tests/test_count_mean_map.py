@@ -275,3 +275,30 @@ def test_what_cannot():
     a = torch.tensor([[0.5, 0.5]], requires_grad=True)
     with pytest.raises(TypeError, match=r"has no gradient: give probability.detach\(\), or n_components"):
         mc.MeanMap(base="counts")(mc.Multinomials(a))
+
+
+def test_the_limit_counts_common_words_alone():
+    left, right = np.zeros(2000), np.zeros(2000)
+    left[:1001], right[1000:] = 1 / 1001, 1 / 1000  # one word in common
+    p = mc.Multinomials(np.stack([left, right]), trials=100)
+    assert np.isfinite(p[:1].log_count_mean_map(p[1:], 0.01)).all()
+    with pytest.raises(ValueError, match=r"convolves 1001 tables of 101 x 101 .* for Multinomials, base='rbf'"):
+        p[:1].log_count_mean_map(p[:1], 0.01)
+
+
+def test_lengths_beyond_whole_numbers_of_64_bits():
+    p = mc.CountVectors([[1.0, 0.0], [0.0, 1.0]], length=[3.0, 1e19], law="fixed")
+    for some in (p, p[1:]):
+        with pytest.raises(ValueError, match=r"x 1e\+19 counts for one pair"):
+            p[:1].log_count_mean_map(some[-1:], 0.1)
+
+
+def test_a_gamma_beyond_all_counts():
+    p = mc.Multinomials([[0.5, 0.5], [0.2, 0.8]], trials=4)
+    with pytest.raises(ValueError, match=r"gamma = 1e\+308 times the square of a count of 4 .* give a smaller gamma"):
+        mc.MeanMap(base="counts", gamma=1e308)(p)
+    assert_allclose(mc.MeanMap(base="counts", gamma=1e300)(p), mc.MeanMap(base="counts", gamma=1e4)(p), rtol=1e-12)
+    rates = mc.Poissons([[0.5], [2.0]])
+    assert_allclose(mc.MeanMap(base="counts", gamma=1e308)(rates), mc.MeanMap(base="counts", gamma=1e4)(rates))
+    with pytest.raises(ValueError, match=r"base = \['counts'\]: give"):
+        mc.MeanMap(base=["counts"])(p)

@@ -322,9 +322,9 @@ def test_messages_of_the_estimator():
     for X in (np.array([[1.0, 2.0], [0.0, -1.0]]), sparse.csr_array([[1.0, 2.0], [0.0, -1.0]])):
         with pytest.raises(ValueError, match=r"Negative values .* document 1 has the count -1.0"):
             CountVector().fit_each(X)
-    with pytest.raises(ValueError, match=r"document 1 has 2.5 words, on average, and law='fixed' needs a whole number"):
+    with pytest.raises(ValueError, match=r"document 1 has 2.5 words, and law='fixed' needs a whole number"):
         CountVector(law="fixed").fit_each([[1.0, 2.0], [2.0, 0.5]])
-    with pytest.raises(ValueError, match=r"a document has 2.5 words, on average"):
+    with pytest.raises(ValueError, match=r"several lengths, as in a mixture .* all data have 2.5 words on average"):
         CountVector(law="fixed").fit([[1.0, 2.0], [2.0, 0.0]])
     with pytest.raises(ValueError, match="add up to more than the largest number"):
         CountVector().fit_each([[1e308, 1e308]])
@@ -334,3 +334,42 @@ def test_messages_of_the_estimator():
         CountVector(prior="pooled").fit(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="weighted documents of several lengths, as in a mixture: use law='poisson'"):
         mc.Mixture(CountVector(law="fixed"), n_components=2).fit([[1.0, 3.0], [2.0, 0.0], [1.0, 2.0]])
+
+
+def test_huge_lengths():
+    p = mc.CountVectors([[0.5, 0.5]] * 2, length=[1e200, 1e250], law="geometric")
+    np.testing.assert_allclose(p.log_product(p)[0, 1], np.log(2.0) - 25 * np.log(10.0), rtol=1e-12)
+    for law in ("poisson", "geometric", "fixed"):
+        p = mc.CountVectors([[0.5, 0.5]] * 2, length=[3.0, 1e25], law=law)
+        with pytest.raises(ValueError, match=r"law at index \(1,\) has 1e\+25 words, .* lengths up to 1e\+17"):
+            p.sample(2, 0)
+    total = mc.CountVectors([0.5, 0.5], length=1e17, law="geometric").sample(1000, 0).sum(axis=-1)
+    assert total.min() >= 0
+    assert abs(total.mean() / 1e17 - 1) < 0.2
+
+
+def test_counts_at_the_ends_of_the_range():
+    with pytest.raises(ValueError, match="counts of all documents add up to more than the largest number: divide them"):
+        CountVector(prior="pooled").fit_each([[5e307, 5e307]] * 2)
+    heavy = CountVector(prior=mc.CountVectors([[0.5, 0.5]], length=[1e308]), prior_strength=10.0)
+    with pytest.raises(ValueError, match="a document and its prior add up to more"):
+        heavy.fit_each([[1.0, 2.0]])
+    tiny = [[5e-324, 1e-323], [1.0, 2.0]]
+    for estimator in (CountVector(), mc.Multinomial()):
+        rows = estimator.fit_each(sparse.csr_array(tiny)).probability.dense()
+        np.testing.assert_array_equal(rows, estimator.fit_each(tiny).probability)
+
+
+def test_lengths_that_are_none():
+    for length in (None, "3"):
+        with pytest.raises(TypeError, match=f"length = {length!r}: give the expected number of words"):
+            mc.CountVectors([[0.5, 0.5]], length=length)
+    torch = pytest.importorskip("torch")
+    p = mc.CountVectors(sparse.csr_array([[0.5, 0.5]]), length=torch.tensor([3.0]))
+    assert isinstance(p.length, np.ndarray)
+
+
+def test_fixed_lengths_in_mixtures():
+    for model in (mc.Mixture(CountVector("fixed"), 2), mc.HMM(2, CountVector("fixed"))):
+        with pytest.raises(ValueError, match=r"^law='fixed' cannot be fitted to documents of several lengths"):
+            model.fit([[[1, 2], [3, 4]], [[1, 0], [5, 5]]])

@@ -8,8 +8,10 @@ from sklearn.gaussian_process.kernels import GenericKernelMixin, Kernel, Normali
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import check_array
 
+import mercer as mc
 from mercer.data import Sequences, objects
 from mercer.data.objects import Datum
+from mercer.families._family import is_number
 
 
 class SameLength(NormalizedKernelMixin, GenericKernelMixin, Kernel):
@@ -110,3 +112,11 @@ def test_opaque_and_picklable():
     assert len(repr(Datum("a" * 1000))) < 80
     wrapped = objects(Sequences(["ab"], ids=["s"]))
     assert Sequences(pickle.loads(pickle.dumps(wrapped))).ids == ("s",)
+
+
+def test_numbers_of_objects_are_refused():
+    """scikit-learn's pairs of classes turn data into numbers: one sentence, with the cure."""
+    X = objects(Sequences(["ab", "b", "aab", "ba", "bb", "a"]))
+    with pytest.raises(TypeError, match=r"a Datum of mc.objects is no number: .* multi_class='one_vs_rest'"):
+        GaussianProcessClassifier(mc.Spectrum(k=1).as_gp(), multi_class="one_vs_one").fit(X, [0, 0, 1, 1, 2, 2])
+    assert not is_number(X[0])

@@ -166,10 +166,10 @@ def test_large_concentrations_keep_their_digits(rho):
 
 def test_products_that_diverge_are_refused():
     p, q = Dirichlets([[2.0, 1.0], [0.3, 4.0]]), Betas([[1.0]], [[0.2]])
-    with pytest.raises(ValueError, match=r"a concentration is 0.3, and at rho = 1 .* of Dirichlets"):
+    with pytest.raises(ValueError, match=r"index 1 has a concentration of 0.3, and at rho = 1 .* of Dirichlets"):
         p.log_product(p, rho=1.0)
     with pytest.raises(
-        ValueError, match=r"is 0.2, and at rho = 2 the probability product of Betas is infinite up to 0.75"
+        ValueError, match=r"of 0.2, and at rho = 2 the probability product of Betas is infinite up to 0.75"
     ):
         q.log_product(q, rho=2.0)
     assert np.all(np.isfinite(p.log_product(p, rho=0.5)))
@@ -396,3 +396,46 @@ def test_densities_of_narrow_laws(total):
     wide = [1.0, 2.0, 3.0, 4.0]
     assert_allclose(Dirichlets([a[0], wide]).log_prob(x)[1], Dirichlets([wide]).log_prob(x)[0], rtol=1e-13)
     assert_allclose(Betas(a[:, :1], a[:, 1:2]).log_prob(x[:, :1]), two, rtol=1e-12, atol=error)
+
+
+def test_tiny_and_huge_concentrations_together():
+    """The density and PPK-3.7 against arbitrary precision, without a warning."""
+    mpmath = pytest.importorskip("mpmath")
+    laws, x = [[1e-300, 1e300], [1e-5, 1e8], [1e160, 2e160], [1.0, 1.0]], [0.25, 0.75]
+    p, q = Dirichlets(laws), Betas(*np.array(laws).T[..., None])
+    with np.errstate(all="raise", under="ignore"):
+        densities = p.log_prob([x])[:, 0], q.log_prob([x[:1]])[:, 0]
+        products = p.log_product(p)[0], q.log_product(q)[0]
+    with mpmath.workdps(700):
+
+        def log_beta(v):
+            return sum(map(mpmath.loggamma, v)) - mpmath.loggamma(sum(v))
+
+        laws = [[mpmath.mpf(a) for a in law] for law in laws]
+        density = [sum((a - 1) * mpmath.log(t) for a, t in zip(law, x, strict=True)) - log_beta(law) for law in laws]
+        product = [
+            log_beta([(a + b) / 2 for a, b in zip(laws[0], law, strict=True)]) - (log_beta(laws[0]) + log_beta(law)) / 2
+            for law in laws
+        ]
+    for found in densities:
+        assert_allclose(found, [float(v) for v in density], rtol=1e-10)
+    for found in products:
+        assert_allclose(found, [float(v) for v in product], rtol=1e-10, atol=1e-12)
+
+
+def test_points_that_were_not_observed():
+    """All of a point may be missing, and is marginalised; a part of it raises."""
+    x = np.array([[0.2, 0.3, 0.5], [np.nan] * 3, [0.6, 0.3, 0.1]])
+    laws = Dirichlets([[[2.0, 3.0, 4.0], [5e4, 1e4, 1e4]]])
+    assert_allclose(laws.log_prob(x)[0, :, [0, 2]], laws.log_prob(x[[0, 2]])[0].T)
+    assert np.array_equal(laws.log_prob(x)[0, :, 1], [0, 0])
+    assert np.array_equal(laws[0, 0].log_prob(x)[1:2], [0.0])
+    assert not laws[0].fisher_scores(x)[:, 1].any()
+    hmm = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], laws)
+    density = np.exp(laws.log_prob(x)[0])
+    two = np.array([[0.9, 0.1], [0.2, 0.8]]) @ np.array([[0.9, 0.1], [0.2, 0.8]])
+    truth = np.log(0.5 * density[:, 0] @ two @ density[:, 2])
+    assert_allclose(hmm.log_prob([x]), [[truth]], rtol=1e-12)
+    x[1, 0] = 0.2
+    with pytest.raises(ValueError, match=r"row 1 has a proportion that was not observed \(NaN\) beside others"):
+        laws.log_prob(x)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy import stats
+from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import mercer as mc
@@ -114,7 +114,7 @@ def test_lanes_and_planes_agree():
     a = np.random.default_rng(2).gamma(0.5, 1.0, size=(2, 3, 7))
     flat, stacked = DirichletMultinomials(a[0], trials=9), DirichletMultinomials(a, trials=9)
     for rho in (0.5, 1.7):
-        assert_allclose(flat.log_product(flat, rho=rho), stacked.log_product(stacked, rho=rho)[0], rtol=1e-11)
+        assert_allclose(flat.log_product(flat, rho=rho), stacked.log_product(stacked, rho=rho)[0], 1e-11, 1e-13)
     terms = mc.Multinomials(np.full((1, 3), 1 / 3), trials=4)
     assert_allclose(terms.log_product(terms, rho=1.0), np.log(np.sum(np.exp(2 * terms.log_prob(all_counts(3, 4))))))
     assert log_sum_over_counts(lambda some: np.zeros((0, 1, 3)), lambda some: np.zeros((2, 1, 3)), 1, 2, 0.5).size == 0
@@ -128,6 +128,7 @@ def test_lanes_and_planes_agree():
         (([[0.0, 0.0]],), r"index \(0,\) sum to 0.0: at least one must be positive"),
         (([[1e308, 1e308]],), r"sum to inf.*their sum finite"),
         (([[1.0, 1.0]], 0), "trials = 0: give the number of draws, 1 or more"),
+        (([[1.0, 1.0]], 2.0), "trials = 2.0: give the number of draws, 1 or more, as an int"),
         (([[1.0, 1.0]], 2, "abc"), "2 concentrations for a vocabulary of 3 words"),
     ],
 )
@@ -158,3 +159,27 @@ def test_tiny_concentrations_can_be_drawn():
     p = DirichletMultinomials([[1e-200, 1e-200, 0.0]], trials=5)
     x = p.sample(200, random_state=0)[0]
     assert set(map(tuple, x)) == {(5, 0, 0), (0, 5, 0)}
+
+
+def test_many_trials():
+    a = np.random.default_rng(3).gamma(2.0, 3.0, size=(2, 2))
+    p = DirichletMultinomials(a, trials=1500)  # numbers of size exp(1500) on the way
+    first = np.arange(1501)
+    terms = p.log_prob(np.stack([first, 1500 - first], axis=1))
+    for rho in (0.5, 1.0):
+        assert_allclose(p.log_product(p, rho=rho)[0, 1], logsumexp(rho * (terms[0] + terms[1])), rtol=1e-9, atol=1e-9)
+    big = DirichletMultinomials(np.ones((1, 1000)), trials=3000)
+    with pytest.raises(ValueError, match=r"trials = 3000 draws from 1000 outcomes .* give fewer trials"):
+        big.log_product(big)
+
+
+def test_few_and_many_laws_have_the_same_bits():
+    p = DirichletMultinomials(np.random.default_rng(4).gamma(1.0, size=(20, 6)), trials=15)
+    whole = p.log_product(p)
+    np.testing.assert_array_equal(p[:3].log_product(p[:2]), whole[:3, :2])
+    np.testing.assert_array_equal(p.log_product(p[:2]), whole[:, :2])
+
+
+def test_sparse_concentrations():
+    with pytest.raises(TypeError, match=r"concentration is a sparse matrix, .* concentration.toarray\(\)"):
+        DirichletMultinomials(sparse.csr_array(np.eye(2)))

@@ -173,3 +173,19 @@ def test_data_at_the_ends_of_the_range():
     p = Exponential().fit_each([np.array([[0.0]]), np.array([[5e-324]])])
     assert np.all(np.isfinite(p.natural_parameters))
     assert np.all(np.isfinite(p.log_product(p)))
+
+
+def test_scales_at_the_ends_of_the_range():
+    p = Exponentials([[1e308], [1.7e308]])
+    with np.errstate(all="raise", under="ignore"):
+        assert_allclose(np.exp(p.log_product(p, 0.5))[0, 1], 2 * np.sqrt(1.7) / 2.7, rtol=1e-12)
+        # E exp(-(x - y)^2) is sqrt(pi) / (a + b), where nearly all differences are large
+        truth = np.log(np.pi) / 2 - np.log(1e308) - np.log([[2.0, 2.7], [2.7, 3.4]])
+        assert_allclose(p.log_mean_map(p, 1.0), truth, rtol=1e-13)
+        tiny = Exponentials([[1e-300], [3e-300]])
+        assert np.array_equal(tiny.log_mean_map(tiny, 1e-20), np.zeros((2, 2)))  # no difference counts
+        one_sided = np.log(np.pi) / 2 - np.log(2e-10) - np.log([1e308, 1.7e308])  # y is beyond any x
+        assert_allclose(tiny.log_mean_map(p, 1e-20), [one_sided] * 2, rtol=1e-13)
+        constant, law = p.multiplied(p)
+    assert_allclose(law.scale, p.scale / 2, rtol=1e-15)
+    assert np.isfinite(constant).all()

@@ -124,7 +124,7 @@ def test_large_shapes_keep_their_digits(rho):
 
 def test_products_that_diverge_are_refused():
     p = Gammas([[2.0], [0.3]], [[1.0], [1.0]])
-    with pytest.raises(ValueError, match=r"a concentration is 0.3, and at rho = 1 .* up to 0.5: use rho"):
+    with pytest.raises(ValueError, match=r"index 1 has a concentration of 0.3, and at rho = 1 .* up to 0.5: use rho"):
         p.log_product(p, rho=1.0)
     assert np.all(np.isfinite(p.log_product(p, rho=0.5)))
     assert np.all(np.isfinite(p.log_product(p, rho=0.7)))
@@ -260,3 +260,29 @@ def test_data_at_the_ends_of_the_range():
         assert_allclose(p.concentration * p.scale, np.mean(x, keepdims=True), rtol=1e-12)
         assert np.all(np.isfinite(p.natural_parameters))
         assert np.all(np.isfinite(p.log_prob(x)))
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0])
+def test_parameters_at_the_ends_of_the_range(rho):
+    """PPK-3.4 and the density against arbitrary precision, without a warning."""
+    mpmath = pytest.importorskip("mpmath")
+    laws = [(2.0, 1e308), (2.0, 1.7e308), (3.0, 1e-308), (1e200, 1.0), (0.7, 1.0)]
+    p = Gammas([[a] for a, _ in laws], [[b] for _, b in laws])
+    with np.errstate(all="raise", under="ignore"):
+        product, density = p.log_product(p, rho), p.log_prob(np.array([[1.0], [1e-3]]))
+    with mpmath.workdps(700):
+        laws = [(mpmath.mpf(a), mpmath.mpf(b)) for a, b in laws]
+        for i, (a, b) in enumerate(laws):
+            for j, (c, d) in enumerate(laws):
+                shape, scale = rho * (a + c - 2) + 1, 1 / (rho * (1 / b + 1 / d))
+                truth = mpmath.loggamma(shape) + shape * mpmath.log(scale)
+                truth -= rho * sum(mpmath.loggamma(s) + s * mpmath.log(t) for s, t in ((a, b), (c, d)))
+                assert_allclose(product[i, j], float(truth), rtol=1e-11, atol=1e-12)
+            truth = -1 / b - a * mpmath.log(b) - mpmath.loggamma(a)
+            assert_allclose(density[i, 0], float(truth), rtol=1e-12)
+
+
+def test_a_kernel_names_the_datum_that_has_no_power():
+    data = [np.array([[1.0], [1.1], [0.9]]), np.array([[1e-9], [1.0], [7.0]])]
+    with pytest.raises(ValueError, match=r"the law at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
+        mc.ProbabilityProduct(Gamma(), rho=2.0)(data)

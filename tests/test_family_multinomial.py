@@ -298,3 +298,12 @@ def test_counts_whose_sum_is_no_float(make, prior):
 def test_an_empty_document_gets_the_prior_even_of_strength_zero():
     p = mc.Multinomial(prior="pooled", prior_strength=0).fit_each([[3.0, 1.0], [0.0, 0.0]])
     assert_allclose(p.probability, [[0.75, 0.25], [0.75, 0.25]])
+
+
+def test_a_prior_is_its_frequencies_alone():
+    X, prior = [[2, 2, 0], [0, 1, 3]], mc.Multinomials([[0.2, 0.3, 0.5]])
+    p = mc.Multinomial(trials=5, prior=prior).fit_each(X)
+    assert p.trials == 5
+    np.testing.assert_array_equal(p.probability, mc.Multinomial(prior=prior).fit_each(X).probability)
+    with pytest.raises(ValueError, match=r"trials = 2\.0: give the number of draws, 1 or more, as an int"):
+        mc.Multinomial(trials=2.0).fit_each(X)

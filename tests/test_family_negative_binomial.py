@@ -1,5 +1,7 @@
 """NegativeBinomials: sums over counts, the hypergeometric function, extremes, messages."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,5 +171,24 @@ def test_messages_of_points_and_sizes():
         p.log_prob([[1, 2]])
     with pytest.raises(ValueError, match=r"has the count -1\.0"):
         p.log_prob([[-1]])
-    with pytest.raises(ValueError, match=r"takes \d+ terms, more than 262144: divide the counts"):
+    with pytest.raises(ValueError, match=r"takes 1.11e\+07 terms, more than 262144: .*\(estimate='point'\)"):
         count_nodes(1e13, 1e13, 0.5)
+
+
+def test_tiny_probabilities():
+    r, p, q = 1.5, 1e-160, 3e-160  # so small that counts are gamma laws, of rates p and q
+    found = alone(r, p).log_product(alone(r, q))[0, 0]
+    assert_allclose(found, r * math.log(math.sqrt(p) * math.sqrt(q) / ((p + q) / 2)), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"probability = 1e-300 sums over counts beyond 1e\+300: .* estimate='point'"):
+        alone(1.0, 1e-300).log_product(alone(1.0, 1e-300))
+    kernel = mc.ProbabilityProduct(mc.Poisson(prior="pooled", estimate="predictive"))
+    with pytest.raises(ValueError, match=r"beyond 1e\+300: .* estimate='point'"):
+        kernel([[1e300], [2e300]])
+    with pytest.raises(ValueError, match=r"takes 3.23e\+125 terms, .* \(estimate='point'\)"):
+        kernel([[1e250], [2.0]])
+
+
+def test_draws_beyond_the_largest_number():
+    p = NegativeBinomials([[1.0, 1.0], [1.0, 1e300]], [[0.5, 0.5], [0.5, 1e-30]])
+    with pytest.raises(ValueError, match=r"law at index \(1,\) has count = 1e\+300 .* in coordinate 1"):
+        p.sample(2, 0)

@@ -467,3 +467,23 @@ def test_bounds_are_copied_and_compared():
     bounds["gamma"] = (5.0, 6.0)
     np.testing.assert_allclose(np.exp(k.bounds), [[0.1, 2.0]])
     assert mc.RBF(gamma=1.0).as_gp(np.array([0.1, 1])) == mc.RBF(gamma=1.0).as_gp([0.1, 1])
+
+
+def test_batches_of_other_libraries_are_compared_by_content():
+    torch = pytest.importorskip("torch")
+
+    def made(weight):
+        emission = mc.Categoricals(torch.tensor([[[0.9, 0.1], [weight, 1 - weight]]]), alphabet="ab")
+        model = mc.HMMs(torch.tensor([[0.5, 0.5]]), torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]), emission)
+        return mc.PosteriorCounts(model).fit(["ab", "b"]).as_gp()
+
+    assert made(0.25) == made(0.25)
+    assert made(0.25) != made(0.5)
+
+
+@pytest.mark.parametrize("make", [mc.MeanMap, mc.ProbabilityProduct, lambda: 2.0 * mc.MeanMap()])
+def test_single_precision_has_one_matrix(make):
+    rng = np.random.default_rng(3)
+    p = mc.Gaussians(rng.normal(size=(9, 2)).astype(np.float32), rng.uniform(1, 2, (9, 2)).astype(np.float32))
+    k = make().as_gp()
+    assert np.array_equal(k(p), k(p, eval_gradient=True)[0])

@@ -388,3 +388,12 @@ def test_a_marginal_power_is_not_searched():
     kernel = mc.ProbabilityProduct(rho=2.0, power="marginal")
     assert kernel.as_gp().theta.shape == (0,)
     assert (3.0 * kernel).as_gp().theta.shape == (1,)
+
+
+def test_what_never_occurs_has_no_slope():
+    """A component of weight zero may have an infinite power."""
+    k = mc.ProbabilityProduct(rho=2.0, normalize=False).as_gp()
+    mixture = mc.Mixtures([[1.0, 0.0]], mc.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
+    found, expected = (k(p, eval_gradient=True) for p in (mixture, mc.Gammas([[2.0]], [[1.0]])))
+    for mine, plain in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-12)

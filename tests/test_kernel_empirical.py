@@ -321,6 +321,7 @@ def test_standard_errors_of_two_sides_and_of_exact_kernels():
     X, k = series(), mc.EmpiricalMeanMap(n_components=50).fit(series())
     np.testing.assert_allclose(k.standard_errors(X[:2], X[2:]), k.standard_errors(X)[:2, 2:], rtol=1e-9)
     np.testing.assert_allclose(np.diag(k.standard_errors(X)), 0, atol=1e-7)
+    assert np.isinf(mc.EmpiricalMeanMap(n_components=10).standard_errors(X)).all()  # too few frequencies to tell
     exact = mc.EmpiricalMeanMap()
     assert not exact.standard_errors(X[:2], X).any()
     assert exact.errors(X) == (0.0, 0.0)
@@ -425,3 +426,11 @@ def test_sets_far_apart(dtype):
 def test_symbols_that_differ_keep_their_logarithm_at_large_gamma():
     logs = mc.EmpiricalMeanMap(gamma=1e3).log(["aaa", "bbb"])
     np.testing.assert_allclose(logs, [[0.0, -2000.0], [-2000.0, 0.0]])
+
+
+def test_the_ends_of_the_range():
+    with pytest.raises(ValueError, match=r"sequence 1 holds 1.7e\+308, and with gamma = 1 its random .* divide"):
+        mc.EmpiricalMeanMap(n_components=10).features([np.zeros((2, 1)), np.full((2, 1), 1.7e308)])
+    strings = ["abcdefghijklmnop", "abcdefghijklmnop", "bbcdefghijklmnop"]  # windows are walked pair by pair
+    found = mc.EmpiricalMeanMap(order=12, gamma=1e308, normalize=False)(strings)
+    np.testing.assert_allclose(found, [[1 / 4, 1 / 4, 3 / 16], [1 / 4, 1 / 4, 3 / 16], [3 / 16, 3 / 16, 1 / 4]])

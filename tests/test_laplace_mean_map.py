@@ -215,3 +215,11 @@ def test_sets_of_points():
     sets = [rng.normal(i % 2, 1, size=(12, 2)) for i in range(6)]
     K = mc.MeanMap(mc.Gaussian("diagonal"), gamma=0.5, base="laplace").fit_transform(sets)
     assert mc.psd.check(K)
+
+
+def test_a_gamma_whose_square_overflows():
+    p = mc.Gaussians([[0.0], [1.0], [2.0]], [0.0, 0.0, 1.0])
+    K = mc.MeanMap(base="laplace", gamma=1e200)(p)
+    assert_allclose(K[:2, :2], np.eye(2))
+    # the Laplace kernel has the mass 2 / gamma: E exp(-gamma |0 - y|) = 2 p(0) / gamma, and 1 / (gamma sqrt(pi)) alone
+    assert_allclose(K[0, 2], 2 / np.sqrt(2 * np.pi) * np.exp(-2) / 1e200 / np.sqrt(1e-200 / np.sqrt(np.pi)), rtol=1e-12)

@@ -336,8 +336,9 @@ def test_multisets_and_their_transitions(n, r):
         law[:, to] += np.prod(probability[:, 0][:, list(outcome)], axis=-1)
         for i, multiset in enumerate(members):
             moved[:, i, to] += np.prod(probability[:, multiset, list(outcome)], axis=-1)
-    np.testing.assert_allclose(np.exp(_powers.log_weights(np.log(probability[:, 0]), members)), law, rtol=1e-13)
     for logs in (False, True):
+        found = _powers.weights(probability[:, 0], members, logs=logs)
+        np.testing.assert_allclose(np.exp(found) if logs else found, law, rtol=1e-13)
         found = _powers.transitions(probability, members, logs=logs)
         np.testing.assert_allclose(np.exp(found) if logs else found, moved, rtol=1e-13)
 
@@ -394,7 +395,7 @@ def test_gradients():
 
 @pytest.mark.parametrize("rho", [0.5, 1.5])
 def test_only_whole_powers(rho):
-    message = rf"rho = {rho} with power='marginal': \w+ have hidden .* give rho=1 or rho=2, say, or power='joint'"
+    message = rf"rho = {rho} with power='marginal': \w+ have hidden .* give rho=1 or rho=2, say"
     for batch in (hmms(), mixtures(), mc.KDEs(np.zeros((2, 3, 1)), 1.0)):
         with pytest.raises(ValueError, match=message):
             kernel(rho)(batch)
@@ -422,9 +423,13 @@ def test_powers_without_an_integral():
     with pytest.raises(ValueError, match=r"the Gaussian at index .* singular covariance, .* add a floor"):
         kernel(2)(singular)
     peaked = mc.Mixtures([[0.5, 0.5]], mc.Gammas([[[2.0], [0.7]]], [[[1.0], [1.0]]]))
-    with pytest.raises(ValueError, match=r"a concentration is 0.7, and at rho = 2 .* infinite up to 0.75"):
+    with pytest.raises(ValueError, match=r"index \(0, 1\) has a concentration of 0.7, and at rho = 2 .* up to 0.75"):
         kernel(2)(peaked)
     assert np.isfinite(kernel(1)(peaked)).all()
+    alone = mc.Mixtures([[1.0, 0.0]], peaked.components)  # what never occurs may have any power
+    for power in ("joint", "marginal"):
+        found = kernel(2, power)(alone)
+        np.testing.assert_allclose(found, kernel(2, power)(mc.Gammas([[2.0]], [[1.0]])), rtol=1e-12)
 
 
 def test_too_many_products():
@@ -439,3 +444,37 @@ def test_too_many_products():
         )
     with pytest.raises(ValueError, match=r"rho = 1000000 .* fewer components"):
         kernel(1e6)(mixtures(m=1))
+    with pytest.raises(ValueError, match=r"rho = 10\^300 .* takes 10\^600 products, of 10\^300 of 3 comp"):
+        kernel(1e300)(mixtures(m=3))
+    with pytest.raises(ValueError, match=r"2 of 64 points each, .* fewer points, or rho=1, or use mc.MeanMap"):
+        kernel(2)(mc.KDEs(rng.normal(size=(2, 64, 1)), 1.0))
+    with pytest.raises(ValueError, match=r"rho = 1.0000001 with power='marginal': Mixtures have hidden"):
+        kernel(1.0000001)(mixtures())
+
+
+def test_gradients_at_probabilities_of_zero():
+    """Against one-sided differences: a chain that cannot begin in a state, or not emit a symbol, could."""
+    transition = torch.tensor([[[0.7, 0.3], [0.4, 0.6]]], dtype=torch.float64)
+
+    def value(initial, probability):
+        emission = mc.Categoricals._make(probability=probability, alphabet=mc.Alphabet("abc"))
+        p = mc.HMMs._make(initial=initial, transition=transition, n_states=np.array([2]), emission=emission)
+        operand = p.couple(Product(2.0, marginal=True), (3,))
+        return operand.pair(operand).sum()
+
+    given = [torch.tensor(part, dtype=torch.float64) for part in ([[1.0, 0.0]], [[[0.8, 0.2, 0.0], [0.0, 0.4, 0.6]]])]
+    slopes = torch.autograd.grad(value(*(part.requires_grad_() for part in given)), given)
+    for place, index in ((0, (0, 1)), (1, (0, 0, 2)), (1, (0, 1, 0))):
+        moved = [part.detach().clone() for part in given]
+        moved[place][index] = 1e-6
+        difference = (value(*moved) - value(*given)) / 1e-6
+        assert slopes[place][index].item() == pytest.approx(difference.item(), rel=1e-4)
+        assert abs(difference) > 0.01
+
+
+def test_self_kernels_of_many_components_a_few_members_at_a_time(monkeypatch):
+    operand = mixtures(count=5).couple(Product(2.0, marginal=True))
+    whole = operand.alone()
+    monkeypatch.setattr("mercer.models.mixture.TABLE", 80)  # 6 products: 2 members at a time
+    assert np.array_equal(operand.alone(), whole)
+    assert np.array_equal(operand.reshape(5, 1).alone()[:, 0], whole)

@@ -284,3 +284,25 @@ def test_what_cannot():
         mc.MeanMap(n_components=30)(mc.Gaussians([[0.0], [1.7e308]], [0.0, 0.0]))
     with pytest.raises(ValueError, match="differ in dimension"):
         random(mc.Gaussians([[0.0]], [1.0]), mc.Gaussians([[0.0, 0.0]], [1.0]))
+
+
+def test_few_frequencies_say_nothing():
+    p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
+    for seed in range(22, 25):
+        kernel = mc.MeanMap(gamma=1e3, n_components=100, random_state=seed)
+        assert np.isinf(kernel.standard_errors(p)).all()
+        assert np.isinf(kernel.standard_errors(p, p[:1])).all()
+    gone = mc.MeanMap(gamma=1e30, n_components=100, zero="zero")
+    assert not gone(p).any()
+    assert np.isinf(gone.standard_errors(p)).all()
+    mixed = mc.Gaussians([[0.0], [1.0]], [1.0, 0.0])  # a point has full power at every frequency
+    errors = mc.MeanMap(gamma=1e3, n_components=100).standard_errors(mixed)
+    assert np.isinf(errors).tolist() == [[True, True], [True, False]]
+
+
+def test_where_enough_frequencies_count_errors_are_right():
+    p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
+    truth = mc.MeanMap(gamma=100.0)(p)
+    kernels = [mc.MeanMap(gamma=100.0, n_components=800, random_state=seed) for seed in range(60)]
+    off = np.array([(k(p) - truth)[0, 1] / k.standard_errors(p)[0, 1] for k in kernels])
+    assert 0.7 < off.std() < 1.4

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import mercer as mc
+from mercer._array import logsumexp, safe_log
 from mercer.models._fitting.mixture_goal import MixtureGoal
 from mercer.models.mixture_estimator import Mixture
 
@@ -419,3 +420,10 @@ def test_numbers_of_points_to_draw():
 def test_a_pooled_prior_of_the_family_makes_nothing_impossible():
     mixture = mc.Mixture(mc.Bernoulli(prior="pooled")).fit([np.ones((4, 1))])
     assert np.isfinite(mixture.model_.log_prob(np.zeros((1, 1)))).all()
+
+
+def test_nan_is_not_lost():
+    """A component that has no density leaves none, where it would look like one of density zero."""
+    logs = np.array([[0.0, np.nan], [-np.inf, -np.inf], [1.0, np.inf]])
+    assert np.array_equal(logsumexp(logs), [np.nan, -np.inf, np.inf], equal_nan=True)
+    assert np.array_equal(safe_log(np.array([0.0, np.nan, 1.0])), [-np.inf, np.nan, 0.0], equal_nan=True)

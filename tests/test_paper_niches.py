@@ -132,7 +132,7 @@ class TestReal:
         assert [(p.name, p.x) for p in fourth] == [(p.name, p.x) for p in second]
         spread = [np.std([p.x for p in second]), np.std([p.y for p in second]), np.std([p.y for p in fourth])]
         assert spread == sorted(spread, reverse=True)  # components in their order
-        assert places == niches(quick=True, seed=7)
+        assert places == niches()
         pytest.importorskip("matplotlib").use("Agg")
         assert len(draw(_niches.FIGURE2, places).axes) == 2
 

@@ -263,9 +263,82 @@ def test_symbols_in_hmms_may_be_predictive():
 
 def test_gaussians_that_do_not_vary():
     with pytest.raises(ValueError, match="do not vary enough about the means of their own"):
-        mc.Gaussian(floor=0.0, prior="pooled", estimate="predictive").fit_each([[1.0, 2.0], [3.0, 4.0]])
-    p = mc.Gaussian("isotropic", prior="pooled", estimate="predictive").fit_each([[1.0, 2.0], [3.0, 4.0]])
+        mc.Gaussian(floor=0.0, prior="pooled", estimate="predictive").fit_each([[[1.0, 2.0], [3.0, 4.0]]])
+    p = mc.Gaussian("isotropic", prior="pooled", estimate="predictive").fit_each([[[1.0, 2.0], [3.0, 4.0]]])
     assert np.all(p.covariance > 0)
+    with pytest.raises(ValueError, match=r"no datum has several points that could vary .* give estimate='point'"):
+        mc.Gaussian("isotropic", prior="pooled", estimate="predictive").fit_each([[1.0, 2.0], [3.0, 4.0]])
+    sets = [[[1.0, np.nan], [2.0, np.nan]], [[1.0, 3.0], [2.0, np.nan]]]
+    with pytest.raises(ValueError, match="several points in coordinate 1"):
+        mc.Gaussian("diagonal", prior="pooled", estimate="predictive").fit_each(sets)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "isotropic"])
+def test_the_shared_covariance_has_the_same_bits_for_any_order(covariance):
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(2 + i % 5, 3)) * 10.0**i for i in range(9)]
+    prior = mc.Gaussian(covariance).fit(sets).model_
+    law = mc.Gaussian(covariance, prior=prior, estimate="predictive")
+    within = law.fit(sets).context_.within
+    np.testing.assert_array_equal(law.fit([sets[i] for i in rng.permutation(9)]).context_.within, within)
+    rest = np.concatenate([x - x.mean(axis=0) for x in sets])
+    full = rest.T @ rest / (len(rest) - 9) + law.context_.floor * np.eye(3)
+    truth = {"full": full, "diagonal": np.diag(full), "isotropic": np.trace(full) / 3}[covariance]
+    np.testing.assert_allclose(within, truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_data_too_large_for_squares(covariance):
+    for estimate in ("point", "predictive"):
+        with pytest.raises(ValueError, match="squares of the data are more than the largest number: divide the data"):
+            mc.Gaussian(covariance, prior="pooled", estimate=estimate).fit_each([[[1e300, 2.0], [2.0, 5e300]]])
+
+
+@pytest.mark.parametrize("estimator", [mc.Poisson, mc.Gaussian, mc.Multinomial, mc.CountVector])
+def test_strengths_too_small_for_digits(estimator):
+    with pytest.raises(ValueError, match="give a larger prior_strength, 1e-100 or more, or 0"):
+        estimator(prior="pooled", prior_strength=1e-310).fit_each([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_a_column_that_nobody_saw():
+    with pytest.raises(ValueError, match=r"column 1 was observed in no datum .* leave the column out"):
+        mc.Poisson(prior="pooled").fit_each([[1.0, np.nan], [2.0, np.nan]])
+
+
+PREDICTIVE = [
+    mc.DirichletMultinomials([[1.0, 2.0], [3.0, 1.0]], trials=2),
+    mc.NegativeBinomials([[1.0], [2.0]], [[0.5], [0.5]]),
+]
+
+
+@pytest.mark.parametrize("batch", PREDICTIVE, ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.MeanMap(),
+        mc.MeanMap(base="counts"),
+        mc.MeanMap(n_components=10),
+        mc.JensenShannon(),
+        mc.Heat(),
+        mc.SymmetricKL(),
+    ],
+    ids=str,
+)
+def test_kernels_without_predictive_laws_name_the_other_estimate(kernel, batch):
+    with pytest.raises((TypeError, ValueError), match="or estimate='point'"):
+        kernel(batch)
+
+
+def test_fisher_names_the_other_estimate():
+    with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`.* or estimate='point'"):
+        mc.Fisher(mc.Poisson(prior="pooled", estimate="predictive")).fit([[1.0], [2.0]])
+
+
+def test_one_draw_is_a_categorical_law_under_both_base_kernels():
+    X, law = [[2, 2, 0], [0, 1, 3]], mc.Multinomial(prior="pooled", estimate="predictive")
+    np.testing.assert_array_equal(mc.MeanMap(law, base="counts")(X), mc.MeanMap(law)(X))
+    point = mc.Multinomial(prior="pooled")
+    np.testing.assert_allclose(mc.MeanMap(law, base="counts")(X), mc.MeanMap(point, base="counts")(X), rtol=1e-12)
 
 
 def test_a_context_of_another_estimate():

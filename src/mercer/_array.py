@@ -73,10 +73,10 @@ def identity(x: Array, n: int) -> Array:
 
 
 def safe_log(x: Array) -> Array:
-    """Logarithm with log 0 = -inf, without a warning and with a zero gradient there."""
+    """Logarithm with log 0 = -inf, without a warning and with a zero gradient there; NaN stays NaN."""
     xp = namespace(x)
-    positive = x > 0
-    return xp.where(positive, xp.log(xp.where(positive, x, xp.ones_like(x))), -xp.inf)
+    nothing = x <= 0
+    return xp.where(nothing, -xp.inf, xp.log(xp.where(nothing, xp.ones_like(x), x)))
 
 
 def xlogx(x: Array) -> Array:
@@ -87,10 +87,10 @@ def xlogx(x: Array) -> Array:
 
 
 def logsumexp(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
-    """Compute log sum exp along ``axis``; all entries -inf give -inf."""
+    """Compute log sum exp along ``axis``; all entries -inf give -inf, one NaN gives NaN."""
     xp = namespace(x)
     top = xp.max(x, axis=axis, keepdims=True)
-    shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    shift = xp.where(xp.isinf(top), xp.zeros_like(top), top)
     total = safe_log(xp.sum(xp.exp(x - shift), axis=axis))
     return total + xp.reshape(shift, total.shape)
 

@@ -59,6 +59,12 @@ class Datum(Immutable):
     def __reduce__(self) -> tuple[Any, ...]:
         return Datum, (self.value,)
 
+    def __float__(self) -> float:
+        raise TypeError(
+            "a Datum of mc.objects is no number: this estimator wants numbers, so give it a precomputed Gram matrix, "
+            "or take one that accepts objects, such as GaussianProcessClassifier(kernel, multi_class='one_vs_rest')"
+        )
+
     def __repr__(self) -> str:
         value = self.value
         if isinstance(value, np.ndarray):

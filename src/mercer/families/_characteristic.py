@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer.families._coupling import or_point
 from mercer.families._csr import CSRRows
 
 CHUNK = 1 << 22
@@ -60,6 +61,7 @@ def _check_capable(law: Any, base: str) -> None:
         raise TypeError(
             f"{kernel} needs `log_characteristic`, which {name} does not have: use Gaussians, Categoricals, Poissons, "
             "Multinomials or CountVectors, Mixtures of these, or KDEs, or give n_components=None"
+            f"{or_point(law)}"
         )
     if base == "counts" and not hasattr(law, "log_count_mean_map"):
         raise TypeError(f"{kernel} compares counts, which {name} does not have: give base='rbf'")

@@ -50,8 +50,8 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Smoothed:
-    """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0)."""
+class _MeanMap:
+    """What mean maps share."""
 
     gamma: float
 
@@ -59,6 +59,11 @@ class Smoothed:
     def power(self) -> float:
         """A mean map is linear in the hidden weights."""
         return 1.0
+
+
+@dataclass(frozen=True)
+class Smoothed(_MeanMap):
+    """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0)."""
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Ask the family for its log mean map."""
@@ -66,15 +71,8 @@ class Smoothed:
 
 
 @dataclass(frozen=True)
-class LaplaceSmoothed:
+class LaplaceSmoothed(_MeanMap):
     """Mean map of another base kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a)."""
-
-    gamma: float
-
-    @property
-    def power(self) -> float:
-        """A mean map is linear in the hidden weights."""
-        return 1.0
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Ask the family for its log mean map."""
@@ -86,15 +84,8 @@ class LaplaceSmoothed:
 
 
 @dataclass(frozen=True)
-class CountSmoothed:
+class CountSmoothed(_MeanMap):
     """Mean map of vectors of counts: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a)."""
-
-    gamma: float
-
-    @property
-    def power(self) -> float:
-        """A mean map is linear in the hidden weights."""
-        return 1.0
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Ask the family for its log mean map."""
@@ -113,15 +104,20 @@ class Divergence:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Ask the family for its dual divergence."""
-        return _capability(p, "dual_divergence", "JensenShannon")(q)
+        return _capability(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
 
 
 def _capability(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
     if not hasattr(batch, method):
-        if method == "dual_divergence":
-            able = "a family such as Gaussians or Multinomials"
-        raise TypeError(f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}")
+        raise TypeError(
+            f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}"
+        )
     return getattr(batch, method)
+
+
+def or_point(batch: Any) -> str:
+    """Return the cure that a kernel has for predictive laws besides others, for messages; else nothing."""
+    return ", or estimate='point'" if getattr(batch, "is_predictive", False) else ""
 
 
 class Operand(Protocol):

@@ -125,6 +125,10 @@ class CSRRows:
         per_entry = np.repeat(factors, np.diff(self.indptr))
         return self._with((self.data * per_entry).astype(self.dtype, copy=False))
 
+    def shares(self) -> CSRRows:
+        """Divide every row by its sum, however small; an empty row stays empty."""
+        return self._with((self.data / np.repeat(self.row_sums(), np.diff(self.indptr))).astype(self.dtype, copy=False))
+
     def row_sums(self) -> Vector:
         """Sum every row, in float64; shape (n,)."""
         return np.asarray(self.to_scipy().astype(np.float64) @ np.ones(self.n_columns))

@@ -47,6 +47,8 @@ __all__ = [
 
 fits = ByteCache()
 """Models fitted to single data, for all estimators of the process."""
+LEAST_STRENGTH = 1e-100
+"""Weights of a prior whose products and inverses have all of their digits."""
 
 
 @dataclass(frozen=True)
@@ -341,6 +343,11 @@ class Estimator(BaseEstimator):
             raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
         if not is_number(self.prior_strength) or self.prior_strength < 0:
             raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
+        if 0 < self.prior_strength < LEAST_STRENGTH:
+            raise ValueError(
+                f"prior_strength = {self.prior_strength!r} times a parameter may be too small for a number: give a "
+                f"larger prior_strength, {LEAST_STRENGTH:.0e} or more, or 0"
+            )
 
     def _prior_batch(self, context: Context) -> Any:
         return context.pooled if isinstance(self.prior, str) else self.prior
@@ -402,6 +409,12 @@ class FamilyEstimator(Estimator):
         """Add the model of all points, fitted without a prior; where a prior is asked for, it is needed."""
         if not isinstance(self.prior, str):
             return context
+        unseen = np.flatnonzero(np.isnan(x).all(axis=0))
+        if len(x) and len(unseen):
+            raise ValueError(
+                f"column {int(unseen[0])} was observed in no datum (all NaN), so that prior='pooled' knows nothing of "
+                "it: leave the column out, or give a batch of shape (1,) as the prior"
+            )
         alone = clone(self).set_params(prior=None)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
 

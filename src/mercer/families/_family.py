@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class Family(Batch):
     """
 
     tile_hint: int = 256
+    is_predictive: ClassVar[bool] = False
+    """Whether such laws are what ``estimate="predictive"`` makes, and that alone."""
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling. Families are no sequences: ``lengths`` is ignored."""
@@ -45,6 +47,20 @@ class Family(Batch):
             raise TypeError(f"expected {type(self).__name__} on the other side, got {type(other).__name__}")
         self._check_alike(other)
         cross_shape(self.shape, other.shape)
+
+    def _crossable(self, x: Array) -> tuple[Self, Array]:
+        return (self if self.shape else self.reshape(1)), x
+
+    def _checked_points(self, x: Array) -> Array:
+        """Return points of ``dimension`` coordinates as they are, or raise where shape or values are wrong."""
+        d = int(self.dimension)  # type: ignore[attr-defined]
+        if len(x.shape) < 2 or x.shape[-1] != d:
+            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {d}), one row a point")
+        self._check_values(x)
+        return x
+
+    def _check_values(self, x: Array) -> None:
+        """Raise where a point lies outside of the support; families of real vectors take all."""
 
 
 class ExponentialFamily(Family):
@@ -167,20 +183,6 @@ class ExponentialFamily(Family):
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution."""
         return int(self.natural_parameters.shape[-1])
-
-    def _crossable(self, x: Array) -> tuple[Self, Array]:
-        return (self if self.shape else self.reshape(1)), x
-
-    def _checked_points(self, x: Array) -> Array:
-        """Return points of ``dimension`` coordinates as they are, or raise where shape or values are wrong."""
-        d = int(self.dimension)  # type: ignore[attr-defined]
-        if len(x.shape) < 2 or x.shape[-1] != d:
-            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {d}), one row a point")
-        self._check_values(x)
-        return x
-
-    def _check_values(self, x: Array) -> None:
-        """Raise where a point lies outside of the support; families of real vectors take all."""
 
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""

@@ -53,9 +53,10 @@ def binet(a: Array) -> Array:
     """Compute log-gamma(a) - (a - 1/2) log a + a - (1/2) log 2 pi: about 1 / (12 a)."""
     xp = namespace(a)
     large, small = _split(a)
-    square = large * large
-    series = 1 / 1680 - (1 / 1188 - 691 / (360360 * square)) / square
-    series = (1 / 12 - (1 / 360 - (1 / 1260 - series / square) / square) / square) / large
+    inverse = 1 / large
+    square = inverse * inverse
+    series = 1 / 1680 - (1 / 1188 - 691 / 360360 * square) * square
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - series * square) * square) * square) * inverse
     direct = gammaln(small) - (small - 0.5) * xp.log(small) + small - HALF_LOG_TWO_PI
     return xp.where(a >= LARGE, series, direct)
 
@@ -64,9 +65,10 @@ def gap(a: Array) -> Array:
     """Compute log a - digamma(a): about 1 / (2 a)."""
     xp = namespace(a)
     large, small = _split(a)
-    square = large * large
-    series = 1 / 252 - (1 / 240 - (1 / 132 - 691 / (32760 * square)) / square) / square
-    series = 1 / (2 * large) + (1 / 12 - (1 / 120 - series / square) / square) / square
+    inverse = 1 / large
+    square = inverse * inverse
+    series = 1 / 252 - (1 / 240 - (1 / 132 - 691 / 32760 * square) * square) * square
+    series = inverse / 2 + (1 / 12 - (1 / 120 - series * square) * square) * square
     return xp.where(a >= LARGE, series, xp.log(small) - digamma(small))
 
 
@@ -74,9 +76,10 @@ def gap_slope(a: Array) -> Array:
     """Compute the derivative of `gap`, 1/a - trigamma(a): about -1 / (2 a^2)."""
     xp = namespace(a)
     large, small = _split(a)
-    square = large * large
-    series = 1 / 42 - (1 / 30 - (5 / 66 - 691 / (2730 * square)) / square) / square
-    series = -1 / (2 * square) - (1 / 6 - (1 / 30 - series / square) / square) / (square * large)
+    inverse = 1 / large
+    square = inverse * inverse
+    series = 1 / 42 - (1 / 30 - (5 / 66 - 691 / 2730 * square) * square) * square
+    series = -square / 2 - (1 / 6 - (1 / 30 - series * square) * square) * square * inverse
     return xp.where(a >= LARGE, series, 1 / small - trigamma(small))
 
 
@@ -91,13 +94,21 @@ def shape_divergence(a: Array, b: Array) -> Array:
     return 0.5 * (xp.log(a) - xp.log(b)) + binet(b) - binet(a) + (b - a) * gap(a)
 
 
-def excess(new: Array, old: Array) -> Array:
-    """Compute r - 1 - log r of the ratio r = new / old of positive numbers: zero where they agree, else positive."""
-    xp = namespace(new, old)
-    change = (new - old) / old
-    near = xp.abs(change) < 0.5
-    safe = xp.where(near, change, xp.zeros_like(change))
-    return xp.where(near, safe - xp.log1p(safe), change - xp.log(new) + xp.log(old))
+def excess(y: Array, a: Array, log_y: Array) -> Array:
+    """Compute y - a - a log(y / a) of positive numbers: zero where they agree, else positive.
+
+    Parameters
+    ----------
+    y, a : array
+        The numbers; y may have underflowed to 0.
+    log_y : array
+        Logarithm of y, which the caller finds without y.
+    """
+    xp = namespace(y, a)
+    change = y - a
+    near = xp.abs(change) < a / 2
+    ratio = xp.where(near, change, xp.zeros_like(change)) / a
+    return xp.where(near, a * (ratio - xp.log1p(ratio)), change - a * (log_y - xp.log(a)))
 
 
 def solve_shape(s: Array) -> Array:

@@ -38,7 +38,7 @@ def log_laplace(mean: Array, variance: Array, gamma: float) -> Array:
 
     left = xp.clip(xp.where(near, zero - 1, lower), -_FAR, None)
     tail = xp.exp(-left * left) * _erfcx(xp.where(near, zero, upper))
-    slope = gamma * gamma / 2 * variance - gamma * m
+    slope = gamma * (gamma / 2 * xp.where(spread & near, zero, variance) - m)  # gamma^2 may overflow
     apart = xp.log((erfc(left) + tail) / 2) + slope
 
     # Without spread the value is exp(-gamma m), and its slope in the variance gamma^2 / 2.

@@ -11,6 +11,7 @@ from mercer._array import Array, Floats, as_float, frozen, identity, namespace, 
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
 from mercer.families._family import ExponentialFamily, check_rho, checked_positive, is_number, observed_scores
 from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration, trigamma
@@ -137,22 +138,32 @@ class Betas(ExponentialFamily):
             seen = ~xp.isnan(point)
             safe = xp.where(seen, point, xp.full_like(point, 0.5))
             # (a - 1) log x + (b - 1) log(1 - x) - log B(a, b), about the mean, where the large terms cancel
-            term = remainder(a + b) - remainder(a) - remainder(b) - HALF_LOG_TWO_PI
-            term = term - a * excess(safe, a / (a + b)) - b * excess(1 - safe, b / (a + b))
-            term = term - xp.log(safe) - xp.log1p(-safe)
+            log_x, log_rest, total = xp.log(safe), xp.log1p(-safe), a + b
+            term = remainder(total) - remainder(a) - remainder(b) - HALF_LOG_TWO_PI - log_x - log_rest
+            term = term - excess(safe * total, a, log_x + xp.log(total))
+            term = term - excess((1 - safe) * total, b, log_rest + xp.log(total))
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
         check_fractions(x, type(self).__name__)
 
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
+        if isinstance(coupling, Product):
+            self._check_finite(coupling.rho)
+        return super().couple(coupling, lengths)
+
+    def _check_finite(self, rho: float) -> None:
+        for parameter in (self.a, self.b):
+            check_finite_product(parameter, rho, type(self).__name__)
+
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
         check_rho(rho)
         self._check_pair(other)
         for side in (self, other):
-            for parameter in (side.a, side.b):
-                check_finite_product(parameter, rho, type(self).__name__)
+            side._check_finite(rho)
         return self._coordinates(other, lambda p, q: pair_log_product(p, q, float(rho)))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:

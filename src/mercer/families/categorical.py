@@ -166,7 +166,7 @@ class Categorical(Estimator):
         Weight of the prior, in symbols.
     estimate : {"point", "predictive"}, default="point"
         The predictive law of one symbol is the categorical law of the posterior mean, which is the point estimate with
-        the same prior (PPK-2a). "predictive" takes a prior, and gives the same.
+        the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
 
     Attributes
     ----------

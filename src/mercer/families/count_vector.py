@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mercer.families.count_vector_estimator import CountVector
 
 LAWS = ("poisson", "geometric", "fixed")
+LONGEST = 1e17
+"""Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
 class CountVectors(Family):
@@ -225,7 +227,15 @@ class CountVectors(Family):
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, k)``."""
         rng = random_generator(random_state)
-        tau = np.broadcast_to(to_numpy(self.length)[..., None], (*self.shape, size)).astype(float)
+        length = to_numpy(self.length).astype(float)
+        long = np.argwhere(length > LONGEST)
+        if len(long):
+            where = tuple(map(int, long[0]))
+            raise ValueError(
+                f"the law{f' at index {where}' if where else ''} has {length[where]:.3g} words, and NumPy draws whole "
+                f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
+            )
+        tau = np.broadcast_to(length[..., None], (*self.shape, size))
         if self.law == "poisson":
             total = rng.poisson(tau)
         else:
@@ -251,8 +261,15 @@ def check_law(law: Any) -> None:
 
 def _checked_length(length: Any, words: Multinomials, law: str) -> Array:
     """Return expected lengths of the batch shape in the library of the frequencies, or say which is wrong."""
-    given = as_float(length)
-    if not words.sparse and not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
+    try:
+        given = as_float(length)
+    except TypeError as error:
+        raise TypeError(
+            f"length = {length!r}: give the expected number of words, a number or one for each row"
+        ) from error
+    if words.sparse:
+        given = to_numpy(given)
+    elif not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
         given = beside(words.probability, to_numpy(given), words.probability.dtype)
     if tuple(given.shape) not in ((), words.shape):
         raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")

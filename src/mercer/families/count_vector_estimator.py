@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.families._counts.rows import dense_counts
+from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator, datum_name, segment_sum, segments
+from mercer.families._estimator import Context, datum_name, segment_sum, segments
 from mercer.families._simplex import normalised
 from mercer.families.count_vector import CountVectors, check_law
-from mercer.families.poisson import check_counts
 
 
-class CountVector(Estimator):
+class CountVector(DocumentEstimator):
     """Fit laws of count vectors to rows of counts: frequencies of words, and how many there are.
 
     Parameters
@@ -52,8 +50,6 @@ class CountVector(Estimator):
            [0.3   , 0.25  , 0.45  ]]))
     """
 
-    takes: ClassVar[str] = "counts"
-
     def __init__(self, law: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
         self.law = law
         self.prior = prior
@@ -63,30 +59,13 @@ class CountVector(Estimator):
         super()._check_parameters()
         check_law(self.law)
 
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
-        X = super().accept(X, **options)
-        if isinstance(X, CSRRows):
-            bad = np.flatnonzero(~(np.isfinite(X.data) & (X.data >= 0)))
-            if len(bad):
-                row = int(np.searchsorted(X.indptr, int(bad[0]), side="right")) - 1
-                check_counts(X[row : row + 1].dense(), type(self).__name__, first=row)
-            X.check_counts()  # NaN
-        else:
-            x, _ = segments(X)
-            check_counts(x, type(self).__name__, X)
-            self._check_observed(X, x)
-        return X
-
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the expected counts of a document."""
         x, _ = segments(X)
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
-        if total.sum() == 0:
-            raise ValueError("every document is empty: there is nothing to learn from")
+        total = pooled_counts(x)
         return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
 
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
@@ -117,21 +96,26 @@ class CountVector(Estimator):
             )
         huge = np.flatnonzero(~np.isfinite(total))
         if len(huge):
-            raise ValueError(f"the counts of {name(huge[0])} add up to more than the largest number: divide them")
+            check_finite_sum(np.inf, name(huge[0]))
         mean = total / np.maximum(rows, 1)
         broken = np.flatnonzero((self.law == "fixed") & (mean != np.rint(mean)))
         if len(broken):
-            what = name(broken[0]) if len(rows) > 1 else "a document"
+            first = broken[0]
+            if rows[first] > 1:
+                raise ValueError(
+                    "law='fixed' cannot be fitted to documents of several lengths, as in a mixture or a hidden Markov "
+                    f"model: the rows of {name(first) if len(rows) > 1 else 'all data'} have {mean[first]:.6g} words "
+                    "on average, no whole number; use law='poisson'"
+                )
             raise ValueError(
-                f"{what} has {mean[broken[0]]:.6g} words, on average, and law='fixed' needs a whole number: give "
-                "whole counts, or law='poisson'"
+                f"{name(first)} has {mean[first]:.6g} words, and law='fixed' needs a whole number: give whole counts, "
+                "or law='poisson'"
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> CountVectors:
         if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
-            total = x.row_sums()
             return CountVectors._make(
-                probability=x.scaled(1 / total), length=total.astype(x.dtype), law=self.law, alphabet=None
+                probability=x.shares(), length=x.row_sums().astype(x.dtype), law=self.law, alphabet=None
             )  # stays sparse
         batch: CountVectors = super()._fit_alone(x, offsets, context)
         return batch
@@ -140,16 +124,8 @@ class CountVector(Estimator):
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> CountVectors:
         """Fit to weighted rows: mean counts of words."""
-        rows = np.diff(offsets)
-        owner = np.repeat(np.arange(len(rows)), rows)
-        matrix = x.to_scipy() if isinstance(x, CSRRows) else x
-        totals, masses = [], []
-        for j in range(weights.shape[1]):
-            shape = (len(rows), len(owner))
-            spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
-            totals.append(dense_counts(spread @ matrix))
-            masses.append(segment_sum(weights[:, j], offsets))
-        total, mass = np.stack(totals, axis=1), np.stack(masses, axis=1)[..., None]
+        total = weighted_counts(x, weights, offsets)
+        mass = np.stack([segment_sum(column, offsets) for column in weights.T], axis=1)[..., None]
         own = total.sum(axis=-1, keepdims=True) / np.where(mass > 0, mass, 1.0)
         known = np.full(context.dimension, 1.0 / context.dimension)  # of a component that nobody visits
         if self.prior is not None:
@@ -161,7 +137,9 @@ class CountVector(Estimator):
                 alphabet=getattr(prior, "alphabet", None),
             )
             known = np.asarray(self._suited(prior, template).mean_parameters)[0]
-            total, mass = total + self.prior_strength * known, mass + self.prior_strength
+            with np.errstate(over="ignore"):
+                total, mass = total + self.prior_strength * known, mass + self.prior_strength
+                check_finite_sum(float(total.sum(axis=-1).max(initial=0.0)), "a document and its prior")
         if start is not None:
             known = np.asarray(start.mean_parameters)
         mean = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), known)

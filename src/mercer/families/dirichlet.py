@@ -10,8 +10,15 @@ from mercer._array import Array, Floats, as_float, frozen, identity, namespace, 
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, checked_positive, random_generator
+from mercer.families._family import (
+    ExponentialFamily,
+    check_rho,
+    checked_positive,
+    observed_scores,
+    random_generator,
+)
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -128,16 +135,25 @@ class Dirichlets(ExponentialFamily):
         check_proportions(x, type(self).__name__)
 
     def log_prob(self, x: Any) -> Array:
-        """Log density of every point, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
+        """Log density of every point, ``(*B, n) x (*B, T, k) -> (*B, n, T)``; 0 where all of a point is NaN."""
         points = self._checked_points(as_float(x))
+        xp = namespace(points)
+        seen = ~xp.isnan(points[..., 0])
+        points = xp.where(seen[..., None], points, xp.full_like(points, 1 / self.dimension))
         value = super().log_prob(points)
         xp = namespace(value)
         narrow = xp.sum(self.concentration, axis=-1) > float(xp.finfo(value.dtype).eps) ** -0.25
-        if not bool(xp.any(narrow)):
-            return value
-        single, points = self._crossable(points)
-        careful = narrow_log_prob(single.concentration, points)
-        return xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
+        if bool(xp.any(narrow)):
+            single, points = self._crossable(points)
+            careful = narrow_log_prob(single.concentration, points)
+            value = xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
+        return xp.where(seen[..., None, :] if self.shape else seen, value, xp.zeros_like(value))
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
+        if isinstance(coupling, Product):
+            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
+        return super().couple(coupling, lengths)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
@@ -163,8 +179,8 @@ class Dirichlets(ExponentialFamily):
         return pair_kl(self.concentration, other.concentration)
 
     def fisher_scores(self, x: Any) -> Array:
-        """Scores of the concentrations: log x minus mean logarithms, ``(*B, n, T, k)`` (FK-3)."""
-        return super().fisher_scores(self._checked_points(as_float(x)))
+        """Scores of the concentrations: log x minus mean logarithms, ``(*B, n, T, k)`` (FK-3); zero where NaN."""
+        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -297,7 +313,16 @@ def check_sums(x: Array, who: str, X: Any = None) -> None:
 
 
 def check_proportions(x: Array, who: str, X: Any = None) -> None:
-    """Raise where proportions are not positive, or do not sum to one."""
+    """Raise where proportions are not positive, do not sum to one, or are observed (not NaN) in part."""
+    xp = namespace(x)
+    missing = xp.isnan(x)
+    part = xp.any(missing, axis=-1) & ~xp.all(missing, axis=-1)
+    if bool(xp.any(part)):
+        row = int(np.argwhere(to_numpy(part))[0][-1])
+        raise ValueError(
+            f"{point_name(X, row)} has a proportion that was not observed (NaN) beside others that were: {who} take "
+            "all or none of a point, so fill it in, or leave the point out"
+        )
     check_sums(x, who, X)
     check_positive(x, who, X)
 
@@ -326,7 +351,8 @@ def narrow_log_prob(a: Array, x: Array) -> Array:
     value = remainder(total) - xp.sum(remainder(a), axis=-1)[..., :, None] - (a.shape[-1] - 1) * HALF_LOG_TWO_PI
     for i in range(a.shape[-1]):
         own, point = a[..., :, None, i], x[..., None, :, i]
-        value = value - own * excess(point, own / total) - xp.log(point)
+        log_x = xp.log(point)
+        value = value - excess(point * total, own, log_x + xp.log(total)) - log_x
     return value + total * _beyond_one(x)[..., None, :]
 
 
@@ -358,7 +384,8 @@ def pair_kl(a: Array, b: Array) -> Array:
     value = -shape_divergence(total, other)
     for i in range(a.shape[-1]):
         own, theirs = a[..., :, None, i], b[..., None, :, i]
-        value = value + shape_divergence(own, theirs) + theirs * excess(own / total, theirs / other)
+        log_ratio = xp.log(own) + xp.log(other) - xp.log(total)
+        value = value + shape_divergence(own, theirs) + excess(own * (other / total), theirs, log_ratio)
     return value
 
 
@@ -373,9 +400,11 @@ def pair_log_product(a: Array, b: Array, rho: float) -> Array:
     for i in range(k):
         sides = a[..., :, None, i], b[..., None, :, i]
         own = rho * (sides[0] + sides[1]) + (1 - 2 * rho)
-        value = value + remainder(own) + (1 - 2 * rho) * xp.log(own / middle)
+        log_share = xp.log(own) - xp.log(middle)
+        value = value + remainder(own) + (1 - 2 * rho) * log_share
         for side, total in zip(sides, totals, strict=True):
-            value = value - rho * (remainder(side) + side * excess(own / middle, side / total))
+            lost = excess(own * (total / middle), side, log_share + xp.log(total))
+            value = value - rho * (remainder(side) + lost)
     return value
 
 

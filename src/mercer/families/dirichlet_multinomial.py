@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.rising import log_rising
-from mercer.families._counts.rows import check_trials, checked_rows
-from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
+from mercer.families._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer.families._csr import CSRRows
 from mercer.families._family import Family, check_gamma, check_rho, checked_parameter, random_generator
 
 
@@ -53,6 +55,7 @@ class DirichletMultinomials(Family):
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1}
     _shared: ClassVar[tuple[str, ...]] = ("trials", "alphabet")
     tile_hint = 128
+    is_predictive = True
 
     concentration: Array
     trials: int
@@ -60,6 +63,11 @@ class DirichletMultinomials(Family):
 
     def __init__(self, concentration: Any, trials: int = 1, alphabet: Any = None) -> None:
         check_trials(trials)
+        if sparse.issparse(concentration) or isinstance(concentration, CSRRows):
+            raise TypeError(
+                "concentration is a sparse matrix, and outcomes of concentration 0 never occur: give a dense one, "
+                "concentration.toarray()"
+            )
         a = checked_parameter(
             concentration, "concentration", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite"
         )
@@ -71,18 +79,12 @@ class DirichletMultinomials(Family):
                 f"the concentrations at index {where} sum to {total[where]}: at least one must be positive, and their "
                 "sum finite"
             )
-        words = None if alphabet is None else Alphabet.of(alphabet)
-        if words is not None and len(words) != a.shape[-1]:
-            raise ValueError(
-                f"{a.shape[-1]} concentrations for a vocabulary of {len(words)} words: give one word per column"
-            )
+        words = checked_words(alphabet, a.shape[-1], "concentrations")
         self._freeze(concentration=a, trials=int(trials), alphabet=words)
 
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = shared.get("alphabet")
-        shared = shared | {"alphabet": None if words is None else Alphabet.from_header(words)}
-        return super()._unpack_fields(arrays, shared, prefix)
+        return super()._unpack_fields(arrays, unpacked_words(shared), prefix)
 
     @property
     def dimension(self) -> int:
@@ -111,7 +113,7 @@ class DirichletMultinomials(Family):
         if self.trials == 1 and isinstance(coupling, Product):
             check_rho(coupling.rho)
             return InnerLeaf.of_power(self.mean, coupling.rho)
-        if self.trials == 1 and isinstance(coupling, Smoothed):
+        if self.trials == 1 and isinstance(coupling, Smoothed | CountSmoothed):  # counts of one draw are one-hot
             check_gamma(coupling.gamma)
             return InnerLeaf.smoothed(self.mean, coupling.gamma)
         return Leaf(self, coupling)
@@ -154,7 +156,7 @@ class DirichletMultinomials(Family):
         if self.trials > 1:
             raise ValueError(
                 f"the mean map of DirichletMultinomials has a closed form for one draw only, and trials = "
-                f"{self.trials}: give trials=1, or use ProbabilityProduct"
+                f"{self.trials}: give trials=1 or estimate='point', or use ProbabilityProduct"
             )
         return self.couple(Smoothed(gamma)).pair(other.couple(Smoothed(gamma)))
 
@@ -162,8 +164,7 @@ class DirichletMultinomials(Family):
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
-        single = self if self.shape else self.reshape(1)
-        x = checked_rows(x, self.dimension, type(self).__name__)
+        single, x = self._crossable(self._checked_points(dense_counts(x)))
         a = single.concentration
         xp = namespace(x, a)
         total = xp.sum(x, axis=-1)
@@ -172,6 +173,9 @@ class DirichletMultinomials(Family):
         for d in range(self.dimension):
             value = value + log_rising(a[..., :, None, d], x[..., None, :, d])
         return value if self.shape else value[..., 0, :]
+
+    def _check_values(self, x: Array) -> None:
+        check_rows(x, type(self).__name__)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""

@@ -134,19 +134,23 @@ class Exponentials(ExponentialFamily):
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the law g of p q = c g, member by member: rates add up."""
-        return self._log_overlap(other), self._make(scale=1 / (1 / self.scale + 1 / other.scale))
+        return self._log_overlap(other), self._make(scale=joined_rates(self.scale, other.scale)[0])
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): the difference of two is a two-sided exponential (GMMK-0)."""
         check_gamma(gamma)
         if gamma == 0:
             return self._coordinates(other, lambda a, b: 0 * (a + b))  # in sight of a gradient
-        root = float(np.sqrt(gamma))
+        half = 0.5 / float(np.sqrt(gamma))
 
         def coordinate(a: Array, b: Array) -> Array:
             xp = namespace(a, b)
-            sides = erfcx(1 / (2 * root * a)) + erfcx(1 / (2 * root * b))
-            return xp.log(sides) - xp.log(a + b) + float(np.log(np.pi) / 2 - np.log(2 * root))
+            far = float(xp.finfo(a.dtype).max) ** 0.5
+            with np.errstate(over="ignore"):
+                x, y = half / a, half / b
+            x, y = xp.where(x < far, x, xp.full_like(x, far)), xp.where(y < far, y, xp.full_like(y, far))
+            logs = xp.log(erfcx(x) + erfcx(y)) - xp.log(a / 2 + b / 2) + float(np.log(np.pi) / 2 + np.log(half / 2))
+            return xp.where((x < far) | (y < far), logs, xp.zeros_like(logs))  # the base kernel is 1 nearly everywhere
 
         return self._coordinates(other, coordinate)
 
@@ -156,7 +160,7 @@ class Exponentials(ExponentialFamily):
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence: r - 1 - log r of the ratio of scales."""
-        return self._coordinates(other, excess)
+        return self._coordinates(other, lambda a, b: excess(a, b, namespace(a).log(a)) / b)
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of -1 / scale: points minus scales, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
@@ -283,7 +287,28 @@ def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
 def log_mean_gap(a: Array, b: Array) -> Array:
     """Log of the arithmetic over the geometric mean of positive numbers, without cancellation."""
     xp = namespace(a, b)
-    d = (a - b) / (a + b)
-    near = xp.abs(d) < 0.5
+    low, high = _ordered(a, b)
+    part = (high - low) / high  # of which sums cannot overflow
+    d = part / (2 - part)
+    near = d < 0.5
     safe = xp.where(near, d, xp.zeros_like(d))
     return xp.where(near, -0.5 * xp.log1p(-safe * safe), xp.log(a / 2 + b / 2) - 0.5 * (xp.log(a) + xp.log(b)))
+
+
+def joined_rates(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Return the scale whose rate is the sum of the rates 1 / a and 1 / b, and their shares of it.
+
+    Nothing overflows: scales may be as small or as large as floats.
+    """
+    xp = namespace(a, b)
+    low, high = _ordered(a, b)
+    ratio = low / high
+    most = 1 / (1 + ratio)
+    least = ratio * most
+    return low * most, xp.where(a < b, most, least), xp.where(a < b, least, most)
+
+
+def _ordered(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the smaller and the larger one of every pair."""
+    xp, less = namespace(a, b), a < b
+    return xp.where(less, a, b), xp.where(less, b, a)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from mercer._array import Array, Floats, as_float, frozen, identity, namespace, 
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
 from mercer.families._family import (
     ExponentialFamily,
@@ -30,7 +32,7 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
-from mercer.families.exponential import SMALLEST, check_nonnegative, check_summable, log_mean_gap
+from mercer.families.exponential import SMALLEST, check_nonnegative, check_summable, joined_rates, log_mean_gap
 
 
 class Gammas(ExponentialFamily):
@@ -148,13 +150,20 @@ class Gammas(ExponentialFamily):
             xp = namespace(a, x)
             seen = ~xp.isnan(x[..., None, :, i])
             point = xp.where(seen, x[..., None, :, i], xp.ones_like(x[..., None, :, i]))
+            log_x = xp.log(point)
             # (a - 1) log x - x/b - a log b - log-gamma(a), about the mean ab, where the large terms cancel
-            term = 0.5 * xp.log(a) - HALF_LOG_TWO_PI - binet(a) - a * excess(point, a * b) - xp.log(point)
+            term = 0.5 * xp.log(a) - HALF_LOG_TWO_PI - binet(a) - excess(point / b, a, log_x - xp.log(b)) - log_x
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
         check_positive(x, type(self).__name__)
+
+    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
+        if isinstance(coupling, Product):
+            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
+        return super().couple(coupling, lengths)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.4), with the large terms taken out by hand."""
@@ -176,8 +185,8 @@ class Gammas(ExponentialFamily):
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the law g of p q = c g, member by member: shapes less 1 and rates add up."""
         log_constant = self._log_overlap(other)
-        a, b = self.concentration + (other.concentration - 1), 1 / (1 / self.scale + 1 / other.scale)
-        return log_constant, self._make(concentration=a, scale=b)
+        a = self.concentration + (other.concentration - 1)
+        return log_constant, self._make(concentration=a, scale=joined_rates(self.scale, other.scale)[0])
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
@@ -198,8 +207,10 @@ class Gammas(ExponentialFamily):
         value: Any = 0.0
         for i in range(self.dimension):
             a, b = self.concentration[..., :, None, i], other.concentration[..., None, :, i]
-            mean, mean_other = a * self.scale[..., :, None, i], b * other.scale[..., None, :, i]
-            value = value + shape_divergence(a, b) + b * excess(mean, mean_other)
+            scale, scale_other = self.scale[..., :, None, i], other.scale[..., None, :, i]
+            xp = namespace(a, b)
+            log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
+            value = value + shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
         return value
 
     def fisher_scores(self, x: Any) -> Array:
@@ -336,12 +347,15 @@ def check_positive(x: Array, who: str, X: Any = None) -> None:
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     """Raise where the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
-    if not bool(namespace(concentration).any(2 * rho * concentration + (1 - 2 * rho) <= 0)):
+    infinite = 2 * rho * concentration + (1 - 2 * rho) <= 0
+    if not bool(namespace(concentration).any(infinite)):
         return
-    values = to_numpy(concentration)
+    where = tuple(int(i) for i in np.argwhere(to_numpy(infinite))[0])
+    law = where[0] if len(where) == 2 else where[:-1]
     raise ValueError(
-        f"a concentration is {float(values.min()):.6g}, and at rho = {rho:g} the probability product of "
-        f"{who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, which takes all"
+        f"the law at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
+        f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
+        "which takes all (with power='joint', where variables are hidden)"
     )
 
 
@@ -352,8 +366,11 @@ def _log_product(a: Array, b: Array, c: Array, d: Array, rho: float) -> Array:
     """
     xp = namespace(a, c)
     shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
-    mean = shape / (rho * (1 / b + 1 / d))
-    value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + xp.log(mean)) - 0.5 * xp.log(shape) + binet(shape)
-    for own, scale in ((a, b), (c, d)):
-        value = value + rho * (0.5 * xp.log(own) - binet(own) - own * excess(mean, own * scale))
+    joined, *shares = joined_rates(b, d)
+    log_shape = xp.log(shape)
+    log_mean = log_shape + (xp.log(joined) - math.log(rho))
+    value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + log_mean) - 0.5 * log_shape + binet(shape)
+    for own, scale, share in zip((a, c), (b, d), shares, strict=True):
+        lost = excess(shape * (share / rho), own, log_mean - xp.log(scale))  # of the mean, in scales
+        value = value + (rho * (0.5 * xp.log(own) - binet(own)) - rho * lost)
     return value

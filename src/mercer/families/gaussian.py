@@ -264,7 +264,8 @@ class Gaussians(ExponentialFamily):
         else:
             share = a / (a + b)
             mean = self.mean + (share if self.structure == "diagonal" else share[..., None]) * difference
-            covariance = share * b
+            low, high = xp.where(a < b, a, b), xp.where(a < b, b, a)
+            covariance = low * (high / (a + b))  # the share of the smaller one could underflow
         return log_constant, self._make(mean=mean, covariance=covariance, structure=self.structure)
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:

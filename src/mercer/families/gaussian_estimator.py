@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats
-from mercer.families._estimator import Context, FamilyEstimator, moments, segments
+from mercer.families._estimator import Context, FamilyEstimator, moments, segment_sum, segments
 from mercer.families._family import is_number
 from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
 from mercer.families.gaussian import Gaussians
@@ -38,7 +38,8 @@ class Gaussian(FamilyEstimator):
     estimate : {"point", "predictive"}, default="point"
         What a datum becomes: the Gaussian of its moments, or the law of its next point (PPK-2a). For the second all
         data have one covariance S, that of the training data about the mean of each datum; the mean of a datum has the
-        prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be given.
+        prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be given. It takes
+        sets of several points.
 
     Attributes
     ----------
@@ -93,13 +94,10 @@ class Gaussian(FamilyEstimator):
         x, offsets = segments(X)
         if len(x) == 0:
             raise ValueError("there is nothing to learn from: every datum is empty")
-        if np.isnan(x).any():
-            seen = ~np.isnan(x)  # a coordinate that nobody saw has the centre and the spread 0
-            count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)
-            center = np.where(seen, x, 0.0).sum(axis=0) / count
-            scale = (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
-        else:
-            center, scale = x.mean(axis=0), x.var(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
+            center, scale = _center_and_scale(x)
+        if not np.isfinite(scale).all():
+            raise ValueError("the squares of the data are more than the largest number: divide the data by a constant")
         floor = self.floor * _power_of_two(_varying(float(np.mean(scale)), center, scale.dtype))
         grid = 8 * np.sqrt(
             [_power_of_two(_varying(float(v), c, scale.dtype)) for v, c in zip(scale, center, strict=True)]
@@ -117,14 +115,20 @@ class Gaussian(FamilyEstimator):
         center = np.asarray(context.center)
         total, mass = moments(x - center, np.ones((len(x), 1)), offsets)
         mean = total / np.maximum(mass, 1) + center
-        rest = np.nan_to_num(x - np.repeat(mean, np.diff(offsets), axis=0))
+        rest = np.where(np.isnan(x), 0.0, x - np.repeat(mean, np.diff(offsets), axis=0))
         freedom = np.maximum(mass - 1, 0).sum(axis=0)  # of each coordinate where NaN is allowed, else one number
+        if not np.all(freedom > 0):
+            which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
+            raise ValueError(
+                f"no datum has several points {which}that could vary about their mean: estimate='predictive' needs "
+                "sets of points; for single points give estimate='point'"
+            )
         if self.covariance == "full":
-            value = rest.T @ rest / max(float(freedom[0]), 1.0)
-            value = value + context.floor * np.eye(len(value))
+            value = np.stack([_ordered_sum(rest[:, i : i + 1] * rest, offsets) for i in range(rest.shape[1])])
+            value = value / freedom + context.floor * np.eye(len(value))
             regular = np.linalg.matrix_rank(value, hermitian=True) == len(value)
         else:
-            value = np.square(rest).sum(axis=0) / np.maximum(freedom, 1) + context.floor
+            value = _ordered_sum(np.square(rest), offsets) / freedom + context.floor
             value = np.mean(value) if self.covariance == "isotropic" else value
             regular = bool(np.all(value > 0))
         if not regular:
@@ -227,6 +231,21 @@ class Gaussian(FamilyEstimator):
         mu0 = None if prior is None else np.asarray(prior.mean) - context.center
         begin = None if start is None else np.asarray(start.mean) - context.center
         return np.asarray(self._shrink(total, mass, mu0, begin) + context.center)
+
+
+def _center_and_scale(x: Floats) -> tuple[Floats, Floats]:
+    """Return the means and variances of the coordinates of points; NaN is left out."""
+    seen = ~np.isnan(x)
+    if seen.all():
+        return x.mean(axis=0), x.var(axis=0)
+    count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)  # a coordinate that nobody saw has both 0
+    center = np.where(seen, x, 0.0).sum(axis=0) / count
+    return center, (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
+
+
+def _ordered_sum(values: Floats, offsets: Floats) -> Floats:
+    """Add up the sums over the data, the smallest first: the same bits for any order of the data."""
+    return np.asarray(np.sort(segment_sum(values, offsets), axis=0).sum(axis=0))
 
 
 def _varying(variance: float, center: Any, dtype: Any) -> float:

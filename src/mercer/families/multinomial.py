@@ -14,8 +14,9 @@ from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.families import _csr
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
+from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import check_trials, dense_counts
+from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
 from mercer.families._coupling import (
     CountSmoothed,
     Coupling,
@@ -27,13 +28,12 @@ from mercer.families._coupling import (
     Smoothed,
 )
 from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator, datum_name, segment_sum, segments
+from mercer.families._estimator import Context, datum_name, segment_sum, segments
 from mercer.families._family import check_gamma, check_rho, random_generator
 from mercer.families._predictive import check_estimate, is_predictive, refuse_weights
 from mercer.families._simplex import Simplex, check_sums, checked_probability, normalised
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
-from mercer.families.poisson import check_counts
 
 
 class Multinomials(Simplex):
@@ -77,11 +77,7 @@ class Multinomials(Simplex):
             checked: Any = rows
         else:
             checked = checked_probability(probability, "probability")
-        words = None if alphabet is None else Alphabet.of(alphabet)
-        if words is not None and len(words) != checked.shape[-1]:
-            raise ValueError(
-                f"{checked.shape[-1]} probabilities for a vocabulary of {len(words)} words: give one word per column"
-            )
+        words = checked_words(alphabet, checked.shape[-1], "probabilities")
         self._freeze(probability=checked, trials=int(trials), alphabet=words)
 
     @property
@@ -115,8 +111,7 @@ class Multinomials(Simplex):
 
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = shared.get("alphabet")
-        shared = shared | {"alphabet": None if words is None else Alphabet.from_header(words)}
+        shared = unpacked_words(shared)
         name = f"{prefix}probability"
         if name in arrays:
             return super()._unpack_fields(arrays, shared, prefix)
@@ -255,9 +250,7 @@ class Multinomials(Simplex):
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
-        if bool(namespace(x).any(namespace(x).isnan(x))):
-            raise ValueError("a row of counts holds NaN: a multinomial needs all of its counts, so leave it out")
+        check_rows(x, type(self).__name__)
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: counts minus expected counts, ``(*B, n, T, k)`` (FK-3)."""
@@ -276,7 +269,7 @@ class Multinomials(Simplex):
         return drawn.astype(float)
 
 
-class Multinomial(Estimator):
+class Multinomial(DocumentEstimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
     Parameters
@@ -284,8 +277,8 @@ class Multinomial(Estimator):
     trials : int, default=1
         Number of draws of the laws that are compared; 1 compares word frequencies.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
-        What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing. A prior makes sparse
-        rows dense.
+        What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
+        smoothing. A prior makes sparse rows dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
     estimate : {"point", "predictive"}, default="point"
@@ -311,8 +304,6 @@ class Multinomial(Estimator):
            [1. , 2.5, 4.5]])
     """
 
-    takes: ClassVar[str] = "counts"
-
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
     ) -> None:
@@ -326,30 +317,13 @@ class Multinomial(Estimator):
         check_estimate(self)
         check_trials(self.trials)
 
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
-        X = super().accept(X, **options)
-        if isinstance(X, CSRRows):
-            if X.data.size and X.data.min() < 0:
-                row = int(np.searchsorted(X.indptr, int(np.flatnonzero(X.data < 0)[0]), side="right")) - 1
-                check_counts(X[row : row + 1].dense(), type(self).__name__, first=row)
-            X.check_counts()
-        else:
-            x, _ = segments(X)
-            check_counts(x, type(self).__name__, X)
-            self._check_observed(X, x)
-        return X
-
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
         x, _ = segments(X)
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        x, _ = _within_range(x)
-        total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
-        if total.sum() == 0:
-            raise ValueError("every document is empty: there is nothing to learn from")
+        total = pooled_counts(_within_range(x)[0])
         pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
         return replace(bare, pooled=pooled)
 
@@ -373,7 +347,7 @@ class Multinomial(Estimator):
             return self._predictive(x, offsets, context)
         if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
             x, _ = _within_range(x)
-            return Multinomials._make(probability=x.scaled(1 / x.row_sums()), trials=self.trials)  # stays sparse
+            return Multinomials._make(probability=x.shares(), trials=self.trials)  # stays sparse
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
 
@@ -411,24 +385,15 @@ class Multinomial(Estimator):
         """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
         prior = self._prior_batch(context)
         alphabet = getattr(prior, "alphabet", None)
-        zeros = np.zeros(context.dimension)
-        template = Multinomials._make(probability=zeros, trials=self.trials, alphabet=alphabet)
+        zeros, trials = np.zeros(context.dimension), getattr(prior, "trials", 1)  # a prior is its frequencies alone
+        template = Multinomials._make(probability=zeros, trials=trials, alphabet=alphabet)
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
 
 def _totals(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, float]:
     """Return weighted counts of every datum in every model, ``(N, n, k)``, and what they were multiplied by."""
-    lengths = np.diff(offsets)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
     x, factor = _within_range(x)
-    matrix = x.to_scipy() if isinstance(x, CSRRows) else x
-    columns = []
-    for j in range(weights.shape[1]):
-        shape = (len(lengths), len(owner))
-        spread = sparse.csr_array((weights[:, j], (owner, np.arange(len(owner)))), shape=shape)
-        counts: Any = spread @ matrix
-        columns.append(dense_counts(counts))
-    return np.stack(columns, axis=1), factor
+    return weighted_counts(x, weights, offsets), factor
 
 
 def _within_range(x: Any) -> tuple[Any, float]:

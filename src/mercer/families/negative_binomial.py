@@ -8,17 +8,14 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
 from mercer.families._counts.nodes import count_nodes
-from mercer.families._family import (
-    Family,
-    check_rho,
-    checked_parameter,
-    random_generator,
-)
+from mercer.families._family import Family, check_rho, checked_parameter, random_generator
 from mercer.families._gamma_functions import binet
 from mercer.families.poisson import check_counts
 
 CHUNK = 2048
 """Counts whose probabilities are in memory at a time."""
+LARGEST = 1e300
+"""Counts that a sum may reach: their products with probabilities are still floats."""
 
 
 class NegativeBinomials(Family):
@@ -55,6 +52,7 @@ class NegativeBinomials(Family):
 
     _arrays: ClassVar[dict[str, int]] = {"count": 1, "probability": 1}
     tile_hint = 192
+    is_predictive = True
 
     count: Array
     probability: Array
@@ -88,10 +86,7 @@ class NegativeBinomials(Family):
 
     def log_prob(self, x: Any) -> Array:
         """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self if self.shape else self.reshape(1), as_float(x)
-        if len(x.shape) < 2 or x.shape[-1] != self.dimension:
-            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {self.dimension}), one row a point")
-        check_counts(x, type(self).__name__)
+        single, x = self._crossable(self._checked_points(as_float(x)))
         value: Any = 0.0
         for i in range(self.dimension):
             k, r, p = x[..., None, :, i], single.count[..., :, None, i], single.probability[..., :, None, i]
@@ -100,6 +95,9 @@ class NegativeBinomials(Family):
             term = log_pmf(xp.where(seen, k, xp.zeros_like(k)), r, p)
             value = value + xp.where(seen, term, xp.zeros_like(term))
         return value if self.shape else value[..., 0, :]
+
+    def _check_values(self, x: Array) -> None:
+        check_counts(x, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-2a)."""
@@ -116,7 +114,16 @@ class NegativeBinomials(Family):
         shape = (*self.shape, size, self.dimension)
         r, p = (np.broadcast_to(to_numpy(side)[..., None, :], shape) for side in (self.count, self.probability))
         rng = random_generator(random_state)
-        rate = rng.standard_gamma(r) * ((1 - p) / p)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is named below
+            rate = rng.standard_gamma(r) * ((1 - p) / p)
+        huge = np.argwhere(~np.isfinite(rate))
+        if len(huge):
+            where = tuple(map(int, huge[0]))
+            raise ValueError(
+                f"the law{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g} and probability "
+                f"= {p[where]:.3g} in coordinate {where[-1]}, and draws counts beyond the largest number: give a "
+                "larger probability"
+            )
         # NumPy draws whole numbers of 64 bits; a Poisson count beyond is its rate, to all digits that it has.
         return np.where(rate < 1e15, rng.poisson(np.minimum(rate, 1e15)), rate).astype(float)
 
@@ -188,8 +195,9 @@ class Side:
     def __init__(self, r: Array, p: Array, rho: float) -> None:
         self.r, self.p, self.rho = r, p, rho
         xp = namespace(r, p)
-        mode = xp.floor(xp.clip((r - 1) * (1 - p) / p, 0.0, None))
-        self.top = rho * log_pmf(mode, r, p)
+        with np.errstate(over="ignore", invalid="ignore"):  # counts that are too large are refused by `reach`
+            mode = xp.floor(xp.clip((r - 1) * (1 - p) / p, 0.0, None))
+            self.top = rho * log_pmf(mode, r, p)
 
     @property
     def largest(self) -> float:
@@ -200,13 +208,21 @@ class Side:
     def reach(self) -> float:
         """A count from which on every law, to the power rho, is below exp(-50) of its largest value."""
         r, p = (to_numpy(side).astype(float).ravel() for side in (self.r, self.p))
-        mode = np.maximum((r - 1) * (1 - p) / p, 0.0)
-        top, width = log_pmf(np.floor(mode), r, p), np.full(len(r), 16.0)
-        while True:
-            inside = self.rho * (top - log_pmf(mode + width, r, p)) < 50
-            if not inside.any():
-                return float((mode + width).max())
-            width[inside] *= 2
+        width = np.full(len(r), 16.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mode = np.maximum((r - 1) * (1 - p) / p, 0.0)
+            top = log_pmf(np.floor(mode), r, p)
+            while (inside := self.rho * (top - log_pmf(mode + width, r, p)) < 50).any():
+                width[inside] *= 2
+        counts = mode + width
+        if not np.all(counts < LARGEST):
+            worst = int(np.flatnonzero(~(counts < LARGEST))[0])
+            raise ValueError(
+                f"the probability product of NegativeBinomials with count = {r[worst]:.6g} and probability = "
+                f"{p[worst]:.3g} sums over counts beyond {LARGEST:.0e}: divide the counts by a constant, or give "
+                "estimate='point'"
+            )
+        return float(counts.max())
 
     def logs(self, nodes: Floats, weights: Floats) -> Array:
         """Return logarithms of features, whose inner products are sums over counts, ``(*B, n, K)``."""

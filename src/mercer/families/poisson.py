@@ -339,11 +339,11 @@ def _series(mean: Array, rho: float) -> Array:
     single = xp.where(stride == 1, mean, xp.zeros_like(mean))
     widest = float(to_numpy(xp.max(single))) if 0 not in mean.shape else 0.0
     value = xp.zeros_like(mean)
-    largest = _log_term(top, mean)
-    for step in _steps(widest, rho):
+    largest = log_term(top, mean)
+    for step in steps_around(widest, rho):
         n = top + step * stride
         inside = n >= 0
-        term = xp.exp(2 * rho * (_log_term(xp.where(inside, n, xp.zeros_like(n)), mean) - largest))
+        term = xp.exp(2 * rho * (log_term(xp.where(inside, n, xp.zeros_like(n)), mean) - largest))
         value = value + xp.where(inside, term, xp.zeros_like(term))
     return xp.log(value * stride) + 2 * rho * largest
 
@@ -359,15 +359,16 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     if gamma == 0:
         return 0 * (a[..., :, None] + b[..., None, :])  # in sight of a gradient
     widest = max(float(to_numpy(xp.max(side))) if 0 not in side.shape else 0.0 for side in (a, b))
-    size = int(widest) + _steps(widest, 0.5).stop
+    size = int(widest) + steps_around(widest, 0.5).stop
     if size > MOST_COUNTS:
         raise ValueError(
             f"the mean map of Poissons sums over all counts, and a rate of {widest:.6g} asks for {size} of them, more "
             f"than {MOST_COUNTS}: divide the counts by a constant, or use ProbabilityProduct"
         )
     counts = xp.arange(size, dtype=a.dtype, device=a.device)
-    p, q = (_log_term(counts, side[..., None]) for side in (a, b))
-    smooth = _summed(lambda m: p[..., m, None] - gamma * (counts - counts[m]) ** 2, size)
+    p, q = (log_term(counts, side[..., None]) for side in (a, b))
+    with np.errstate(over="ignore"):  # then only equal counts count
+        smooth = _summed(lambda m: p[..., m, None] - gamma * (counts - counts[m]) ** 2, size)
     return _summed(lambda n: smooth[..., :, None, n] + q[..., None, :, n], size)
 
 
@@ -383,7 +384,7 @@ def _summed(log_term: Callable[[int], Array], size: int) -> Array:
     return xp.log(value) + top
 
 
-def _steps(mean: float, rho: float) -> range:
+def steps_around(mean: float, rho: float) -> range:
     """Return the steps from the largest term to those below 1e-18 of it, for a mean up to this, and at least 64."""
     reach = 64
     while 2 * rho * (_log_factorial(mean + reach) - _log_factorial(mean) - reach * np.log(mean + 1)) < 42:
@@ -396,7 +397,7 @@ def _log_factorial(n: float) -> float:
     return float(gammaln(np.float64(n + 1)))
 
 
-def _log_term(n: Array, mean: Array) -> Array:
+def log_term(n: Array, mean: Array) -> Array:
     """Compute n log mean - mean - log n! without cancellation, by Stirling's series from n = 16 on."""
     xp = namespace(n, mean)
     large = n >= 16

@@ -462,9 +462,10 @@ class Kernel(TransformerMixin, BaseEstimator):
             self._check_unchanged()
             return self
         if self._needs_fit:
+            given = "training_data, y" if self.__sklearn_tags__().target_tags.required else "training_data"
             raise NotFittedError(
                 f"this {type(self).__name__} cannot answer before it is fitted, because {self._needs_fit}: call "
-                "kernel.fit(training_data) first"
+                f"kernel.fit({given}) first"
             )
         kernel: Self = clone(self)
         kernel._learn(kernel._admit(joined(data), reset=True))

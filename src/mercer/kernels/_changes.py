@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import joblib
+from array_api_compat import is_array_api_obj
 from sklearn.exceptions import NotFittedError
 
+from mercer._array import to_numpy
+from mercer._batch import Batch
 from mercer.families._family import is_number
 
 
@@ -34,15 +37,22 @@ def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -
 
 
 def same(old: Any, new: Any) -> bool:
-    """Whether two values are the same: one object, which costs nothing, equal numbers, or equal bytes."""
+    """Whether two values are the same: one object, which costs nothing, equal numbers, or equal content."""
     if old is new:
         return True
     if is_number(old) and is_number(new):
         return bool(old == new)
     try:
-        return bool(joblib.hash(old) == joblib.hash(new))
+        return type(old) is type(new) and bool(joblib.hash(_content(old)) == joblib.hash(_content(new)))
     except Exception:  # what cannot be pickled, such as two lambdas
         return False
+
+
+def _content(value: Any) -> Any:
+    """Return arrays of any library as NumPy's: joblib tells two equal tensors of torch apart."""
+    if isinstance(value, Batch):
+        return value._pack()
+    return to_numpy(value) if is_array_api_obj(value) else value
 
 
 def _shown(value: Any) -> str:

@@ -245,7 +245,7 @@ class WithNumbers:
         return WithNumbers(self.operand[key], self.numbers[key])
 
 
-def finite(diagonal: Array) -> Array:
-    """Return log self-kernels, 0 for objects of zero norm, whose log kernels are -inf anyway."""
-    xp = namespace(diagonal)
-    return xp.where(diagonal > -xp.inf, diagonal, xp.zeros_like(diagonal))
+def finite(logs: Array) -> Array:
+    """Return logarithms with 0 for -inf: what they are taken from, or multiplied by, is zero there anyway."""
+    xp = namespace(logs)
+    return xp.where(logs > -xp.inf, logs, xp.zeros_like(logs))

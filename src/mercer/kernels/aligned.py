@@ -159,12 +159,7 @@ class Aligned(Compound):
         (Linear(normalize=False), 0.646)
         """
         self._check_fitted()
-        used = np.flatnonzero(self.weights_)
-        terms = [float(self.weights_[i]) * clone(self.kernels[i]) for i in used]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        return _weighted_sum(self.kernels, self.weights_)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
@@ -224,7 +219,7 @@ class Aligned(Compound):
         return tags
 
 
-def align(kernels: Any, y: Any, X: Any, target: str = "auto") -> Any:
+def align(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
     """Return the sum of kernels whose weights align it best with y, as an ordinary kernel.
 
     Weights are learned from all of X and y. Inside a pipeline or a search take `Aligned`, which learns them in every
@@ -236,8 +231,8 @@ def align(kernels: Any, y: Any, X: Any, target: str = "auto") -> Any:
         The parts.
     y : array of shape (N,), or (N, c) of numbers
         Classes, or numbers to be predicted.
-    X : data
-        What the kernels compare: N objects.
+    X : data, default=None
+        What the kernels compare: N objects; None where all of the kernels are fitted to them.
     target : {"auto", "classes", "numbers"}, default="auto"
         What y is; "auto" takes floats as numbers and all else as classes.
 
@@ -265,7 +260,37 @@ def align(kernels: Any, y: Any, X: Any, target: str = "auto") -> Any:
     >>> kernel.k2.kernel, round(kernel.k2.weight, 2)
     (Linear(), 0.83)
     """
-    fitted = Aligned(kernels, target=target).fit(X, y)
-    total = fitted.as_sum()
-    total.weights_ = fitted.weights_
+    together = Aligned(kernels, target=target)
+    if X is None:
+        weights = _weights_of_fitted(together, y)
+    else:
+        weights = together.fit(X, y).weights_
+    total = _weighted_sum(kernels, weights)
+    total.weights_ = weights
+    return total
+
+
+def _weights_of_fitted(together: Aligned, y: Any) -> Floats:
+    """Return the weights of kernels that know their training data."""
+    together._check_parameters()
+    parts = list(together.kernels)
+    for i, part in enumerate(parts):
+        if not hasattr(part, "train_"):
+            raise ValueError(
+                f"kernels[{i}] is {part!r}, which is not fitted, and there are no data: give mc.align(kernels, y, X), "
+                "or kernels that were fitted to the data of y"
+            )
+    matrices = [to_numpy(part._remembered(part.train_, None)) for part in parts]
+    sizes = [len(matrix) for matrix in matrices]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the data of y")
+    return align_matrices(matrices, centred_target(y, together.target, sizes[0]))[0]
+
+
+def _weighted_sum(kernels: Any, weights: Floats) -> Kernel:
+    """Return the sum of the kernels, not fitted, without those of weight 0."""
+    first, *rest = (float(weights[i]) * clone(kernels[i]) for i in np.flatnonzero(weights))
+    total: Kernel = first
+    for term in rest:
+        total = total + term
     return total

@@ -140,7 +140,10 @@ class EmpiricalMeanMap(Kernel):
             return WindowCounts.of(source, order + 1, gamma)
         if self.n_components is None:
             return WindowSets(source, order, gamma)
-        return Rows(random_means(source, order, gamma, int(self.n_components), self._seed))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = random_means(source, order, gamma, int(self.n_components), self._seed)
+        _require_finite(rows, source, gamma)
+        return Rows(rows)
 
     def _tile(self, a: Any, b: Any) -> Array:
         return a.pair(b) if self.domain == "log" else a.inner(b)
@@ -186,7 +189,8 @@ class EmpiricalMeanMap(Kernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        Zeros where the kernel is exact: without ``n_components``, or for symbols.
+        Zeros where the kernel is exact: without ``n_components``, or for symbols. Infinite where fewer than about 20
+        frequencies carry an object's norm: too few to tell.
 
         Parameters
         ----------
@@ -237,3 +241,14 @@ class EmpiricalMeanMap(Kernel):
     def psd(self) -> Verdict:
         """Always positive semi-definite."""
         return Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
+
+
+def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:
+    """Raise where a random feature has no value: the frequencies times the points are infinite."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        largest = float(np.abs(X[int(bad[0])]).max())
+        raise ValueError(
+            f"{X.name(bad[0])} holds {largest:.6g}, and with gamma = {gamma:g} its random features overflow: divide "
+            "the data by a constant, or lower gamma"
+        )

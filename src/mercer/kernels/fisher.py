@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
+from mercer.families._coupling import or_point
 from mercer.families._csr import CSRRows
 from mercer.families._family import check_seed, is_number, is_whole, seed_of
 from mercer.families.multinomial import Multinomials
@@ -196,7 +197,10 @@ class Fisher(InnerProducts, SharedModelKernel):
     @staticmethod
     def _check_scores(model: Any) -> None:
         if not has_scores(model):
-            raise TypeError(f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have; use a family")
+            raise TypeError(
+                f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have; use a family such as "
+                f"Gaussians or Multinomials{or_point(model)}"
+            )
 
     @property
     def _needs_fit(self) -> str:

@@ -53,8 +53,9 @@ class GPKernel(_SklearnKernel):
 
     Derivatives are closed forms, through mixtures and hidden Markov models by the chain rule. Central differences are
     left for discounted lengths, for base kernels of `MeanMap` other than "rbf", for random features of
-    `EmpiricalMeanMap` and `MeanMap`, and for families and kernels of your own that offer no derivative. Two are equal
-    where their parameters, their bounds and what they have learned are.
+    `EmpiricalMeanMap` and `MeanMap`, for `CountVectors`, `DirichletMultinomials` and `NegativeBinomials`, and for
+    families and kernels of your own that offer no derivative. Two are equal where their parameters, their
+    bounds and what they have learned are.
 
     Examples
     --------
@@ -90,10 +91,8 @@ class GPKernel(_SklearnKernel):
             given = dict.fromkeys(names, given)
         for name, bounds in given.items():
             if name not in names:
-                known = ", ".join(names) or "nothing"
-                raise ValueError(
-                    f"bounds of {name!r}: {type(self.kernel).__name__} is searched over {known}, so give bounds of that"
-                )
+                known = f"{', '.join(names)}, so give bounds of that" if names else "nothing, so leave bounds out"
+                raise ValueError(f"bounds of {name!r}: {type(self.kernel).__name__} is searched over {known}")
             if isinstance(bounds, str) and bounds == "fixed":
                 continue
             pair = list(bounds) if np.ndim(bounds) == 1 else []
@@ -303,6 +302,8 @@ def _alike(mine: Any, theirs: Any) -> bool:
         return all(_alike(value, states[1][name]) for name, value in states[0].items())
     if isinstance(mine, tuple | list) and type(mine) is type(theirs):
         return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(_alike(value, theirs[name]) for name, value in mine.items())
     return same(mine, theirs)
 
 

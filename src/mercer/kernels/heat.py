@@ -7,7 +7,7 @@ from typing import Any
 from mercer._array import Array, namespace
 from mercer._batch import take_rows
 from mercer._verdict import Verdict
-from mercer.families._coupling import power
+from mercer.families._coupling import or_point, power
 from mercer.families._csr import CSRRows
 from mercer.families._family import is_number
 from mercer.families._simplex import Simplex
@@ -68,7 +68,7 @@ class Heat(ModelKernel):
         if not isinstance(batch, Simplex):
             raise TypeError(
                 f"Heat compares probabilities of outcomes, which {type(batch).__name__} do not have: use Multinomials "
-                "or Categoricals, or another kernel"
+                f"or Categoricals, or another kernel{or_point(batch)}"
             )
         return batch
 

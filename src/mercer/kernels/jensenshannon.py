@@ -13,7 +13,7 @@ from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
-from mercer.families._coupling import Divergence
+from mercer.families._coupling import Divergence, or_point
 from mercer.families._estimator import Context, Estimator, FamilyEstimator
 from mercer.families._family import is_number
 from mercer.kernels._model import ModelKernel
@@ -115,7 +115,7 @@ class JensenShannon(ModelKernel):
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
                 f"JensenShannon needs an exponential family with a dual, which {type(batch).__name__} is not: use a "
-                "family such as Gaussians or Multinomials, or another kernel"
+                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
             )
         verdict = batch.dual_psd(self.form, self.t)
         if verdict != "no":

@@ -59,7 +59,7 @@ class MeanMap(CoupledKernel):
 
     with coordinates of w from :math:`\mathcal N(0, 2\gamma)` for "rbf" and "counts" (GMMK-10b), and from a Cauchy law
     of scale :math:`\gamma` for "laplace". The matrix is positive semi-definite for every F, and its error falls as one
-    over the root of F. `standard_errors` reports it.
+    over the root of F. `standard_errors` reports it, and is infinite where too few frequencies count to tell.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class MeanMap(CoupledKernel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_gamma(self.gamma)
-        if self.base not in _COUPLINGS:
+        if not isinstance(self.base, str) or self.base not in _COUPLINGS:
             raise ValueError(f"base = {self.base!r}: give 'rbf', 'laplace' or 'counts'")
         check_seed(self.random_state)
         if self.n_components is not None and not is_whole(self.n_components, 1):
@@ -155,7 +155,9 @@ class MeanMap(CoupledKernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        Zeros where the kernel is exact, without ``n_components``. A tenth of it takes a hundred times the frequencies.
+        Zeros where the kernel is exact, without ``n_components``. Infinite where fewer than about 20 frequencies carry
+        an object's norm, or none: the law is much wider than the base kernel, and the entry is worth nothing. A tenth
+        of it takes a hundred times the frequencies.
 
         Parameters
         ----------
@@ -180,8 +182,7 @@ class MeanMap(CoupledKernel):
         if int(self.n_components) < 2:
             raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
         left, right = (to_numpy(side.operand.dense()) for side in (a, a if b is None else b))
-        with np.errstate(invalid="ignore", divide="ignore"):  # objects of zero norm resemble nothing, for sure
-            return np.nan_to_num(spread(left, right, bool(kernel.normalize)))
+        return spread(left, right, bool(kernel.normalize))
 
     @property
     def psd(self) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Array, Floats
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -98,6 +98,17 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         counts, _ = symbol_counts(self.model_, source)
         means = counts / np.maximum(source.lengths, 1)[:, None, None]
         return Rows(np.swapaxes(means, 1, 2).reshape(len(means), -1))
+
+    def features(self, X: Any) -> Array:
+        """Return the expected counts, divided by their lengths where the kernel is normalised.
+
+        ``(N, n k)``, or ``(N, (n k)^2)`` of order 2: a SciPy CSR array where there are more than 4,096 columns.
+        """
+        _, a, _ = self.operands(X)
+        if not a.operand.sparse:
+            return super().features(X)
+        rows = a.operand.values.rows
+        return (rows if a.norm is None else rows.scaled(1 / np.sqrt(a.norm))).to_scipy()
 
     def get_count_names(self) -> Floats:
         """Name the columns of ``features``: "count[a, 0]" is symbol a in state 0, "count[a, b, 0, 1]" a step."""

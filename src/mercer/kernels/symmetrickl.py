@@ -10,7 +10,7 @@ from mercer._array import Array, Floats, namespace
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.families import _csr
-from mercer.families._coupling import Leaf
+from mercer.families._coupling import Leaf, or_point
 from mercer.families._csr import CSRRows
 from mercer.families._family import is_number
 from mercer.families.multinomial import Multinomials
@@ -94,7 +94,7 @@ def _check_kl(batch: Batch) -> None:
     if not hasattr(batch, "kl"):
         raise TypeError(
             f"SymmetricKL needs `kl`, which {type(batch).__name__} do not have, because it has no closed form: use a "
-            "family such as Gaussians or Multinomials, or another kernel"
+            f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
         )
 
 

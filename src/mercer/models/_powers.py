@@ -36,13 +36,14 @@ def copies_of(coupling: Coupling, batch: Any) -> int:
 def require_whole(rho: float, who: str) -> None:
     """Raise where the power of the observed law of a model with hidden variables has no exact form."""
     if not float(rho).is_integer():
+        joint = "" if who == "KDEs" else ", or power='joint'"  # which has a closed form at rho = 1 alone, too
         raise ValueError(
-            f"rho = {rho:g} with power='marginal': {who} have hidden variables, and only whole powers of their "
-            "observed law are exact; give rho=1 or rho=2, say, or power='joint'"
+            f"rho = {float(rho)!r} with power='marginal': {who} have hidden variables, and only whole powers of their "
+            f"observed law are exact; give rho=1 or rho=2, say{joint}"
         )
 
 
-def multisets(n: int, r: int, most: int, what: str) -> Floats:
+def multisets(n: int, r: int, most: int, what: str, instead: str = "power='joint'") -> Floats:
     """Return the multisets of r of n members, ``(M, r)``, each in order; those of the first s members come first.
 
     Parameters
@@ -51,17 +52,21 @@ def multisets(n: int, r: int, most: int, what: str) -> Floats:
         Number of members, and of copies.
     most : int
         How many multisets there may be.
-    what : str
-        What the members are, for the message.
+    what, instead : str
+        What the members are, and what else a user can do, for the message.
     """
     count = math.comb(n + r - 1, r)
     if max(count, r) > most:
         raise ValueError(
-            f"rho = {r} with power='marginal' takes {max(count, r)} products, of {r} of {n} {what} each, more than "
-            f"{most}: give a smaller rho, fewer {what}, or power='joint'"
+            f"rho = {_shown(r)} with power='marginal' takes {_shown(max(count, r))} products, of {_shown(r)} of {n} "
+            f"{what} each, more than {most}: give a smaller rho, fewer {what}, or {instead}"
         )
     found = np.array(list(combinations_with_replacement(range(n), r)), dtype=np.int64).reshape(count, r)
     return found[np.argsort(found[:, -1], kind="stable")]  # sorted by their largest member, so that padding comes last
+
+
+def _shown(count: int) -> str:
+    return str(count) if count < 10**9 else f"10^{math.log10(count):.0f}"
 
 
 def taken(batch: Any, members: Floats) -> Any:
@@ -96,11 +101,15 @@ def log_orders(members: Floats) -> Floats:
     return orders
 
 
-def log_weights(log_probability: Array, members: Floats) -> Array:
-    """Log probability that r independent draws are a multiset in any order, ``(..., n) -> (..., M)``."""
-    xp = namespace(log_probability)
-    drawn = (xp.take(log_probability, beside(log_probability, column), axis=-1) for column in members.T)
-    return sum(drawn, beside(log_probability, log_orders(members), log_probability.dtype))
+def weights(probability: Array, members: Floats, *, logs: bool) -> Array:
+    """Probability that r independent draws are a multiset in any order, ``(..., n) -> (..., M)``; or its logarithm."""
+    xp = namespace(probability)
+    values = safe_log(probability) if logs else probability
+    drawn = (xp.take(values, beside(values, column), axis=-1) for column in members.T)
+    orders = log_orders(members)
+    if logs:
+        return sum(drawn, beside(values, orders, values.dtype))
+    return math.prod(drawn, start=beside(values, np.rint(np.exp(orders)), values.dtype))
 
 
 def transitions(transition: Array, members: Floats, *, logs: bool) -> Array:

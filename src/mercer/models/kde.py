@@ -18,7 +18,7 @@ from mercer.families._segments import point_name
 from mercer.families.gaussian import Gaussians
 from mercer.models._kde.pack import Packed, log_sums, log_sums_at
 from mercer.models._kde.points import Points
-from mercer.models._powers import copies_of
+from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets
 from mercer.models.mixture import Mixtures
 
 if TYPE_CHECKING:
@@ -235,8 +235,11 @@ class KDEs(Batch):
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling."""
         self._require_axis()
-        if copies_of(coupling, self) > 1:
-            return self._mixtures().couple(coupling, lengths)
+        copies = copies_of(coupling, self)
+        if copies > 1:
+            most = int(self.points.sizes.max(initial=1))
+            members = multisets(most, copies, MOST_PRODUCTS, "points", "rho=1, or use mc.MeanMap")
+            return self._mixtures().powered(members, lengths)
         _ = self.points.packed  # so that tiles share it
         return KDELeaf(self, coupling)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,10 +14,13 @@ from mercer.families._characteristic import log_average
 from mercer.families._coupling import Coupling, Operand, Product
 from mercer.families._family import is_whole, random_generator
 from mercer.families._simplex import checked_probability, drawn
-from mercer.models._powers import MOST_PRODUCTS, copies_of, log_weights, multisets, products, taken
+from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
+
+TABLE = 1 << 20
+"""Pairs of components that are alive at once where mixtures meet themselves."""
 
 
 class Mixtures(Batch):
@@ -152,14 +156,27 @@ class Mixtures(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling: powered weights and coupled components."""
-        copies = copies_of(coupling, self)
+        copies, components = copies_of(coupling, self), self.possible_components()
         if copies == 1:
-            return MixtureOperand(coupling.power * safe_log(self.weights), self.components.couple(coupling, lengths))
+            return MixtureOperand(coupling.power * safe_log(self.weights), components.couple(coupling, lengths))
         members = multisets(int(self.weights.shape[-1]), copies, MOST_PRODUCTS, "components")
-        log_constant, law = products(self.components, members)
-        return MixtureOperand(
-            log_weights(safe_log(self.weights), members) + log_constant, law.couple(Product(1.0), lengths)
-        )
+        return self.powered(members, lengths)
+
+    def possible_components(self) -> Any:
+        """Return the components, in place of those of weight zero the heaviest: a power of theirs may be infinite."""
+        weights = to_numpy(self.weights)
+        if np.all(weights > 0):
+            return self.components
+        m = weights.shape[-1]
+        members = np.where(weights > 0, np.arange(m), weights.argmax(axis=-1)[..., None])
+        index = np.arange(math.prod(self.shape))[:, None] * m + members.reshape(-1, m)
+        return self.components.reshape(-1)[index.reshape(-1)].reshape(*self.components.shape)
+
+    def powered(self, members: Floats, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare a whole power of the densities, the products of these multisets of components, for rho = 1."""
+        log_constant, law = products(self.possible_components(), members)
+        logs = weights(self.weights, members, logs=True) + log_constant
+        return MixtureOperand(logs, law.couple(Product(1.0), lengths))
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
@@ -252,6 +269,8 @@ class MixtureOperand:
         return logsumexp(log_psi + log_weights, axis=(-3, -1))
 
     def alone(self) -> Array:
-        """Log kernel of every member with itself."""
-        single = self.reshape(*self.shape, 1)
-        return single.pair(single)[..., 0, 0]
+        """Log kernel of every member with itself, some members at a time: each has a table of all its pairs."""
+        xp, count, m = namespace(self.log_weights), math.prod(self.shape), int(self.log_weights.shape[-1])
+        single, step = self.reshape(count, 1), max(1, TABLE // max(m * m, 1))
+        some = [single] if count <= step else [single[i : min(i + step, count)] for i in range(0, count, step)]
+        return xp.reshape(xp.concat([part.pair(part)[:, 0, 0] for part in some]), self.shape)

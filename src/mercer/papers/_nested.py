@@ -14,10 +14,18 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-from sklearn.svm import SVC
 
 from mercer._parallel import n_threads, thread_map
-from mercer.papers._protocol import Floats, Ints, Labels, chosen_error, share_wrong
+from mercer.papers._protocol import (
+    Floats,
+    Ints,
+    Labels,
+    chosen_error,
+    machine_predictions,
+    machine_settings,
+    share_wrong,
+    summary,
+)
 from mercer.papers._results import Cell
 
 Grams = Callable[[Ints], Mapping[str, Floats]]
@@ -110,22 +118,14 @@ def evaluate_nested(
     sizes = [len(fold.test) for fold in folds]  # every object is classified once: its fold counts by its size
     if isinstance(method, Rule):
         wrong = np.array([share_wrong(method.predict(f.train, f.test), labels[f.test]) for f in folds])
-        error = float(np.average(wrong, weights=sizes))
-        return Cell(task, method.name, error, _spread(wrong), error, method.setting, paper)
+        return summary(task, method.name, [method.setting], wrong[:, None], wrong, paper, sizes)
     settings: list[str] = []
     test, chosen = [], []
     for fold in folds:
         settings, here, inside = _fold_errors(method, labels, fold)
         test.append(here)
         chosen.append(chosen_error(here, inside))
-    average = np.average(test, axis=0, weights=sizes)
-    at, wrong = int(np.argmin(average)), np.array(chosen)
-    error = float(np.average(wrong, weights=sizes))
-    return Cell(task, method.name, error, _spread(wrong), float(average[at]), settings[at], paper)
-
-
-def _spread(errors: Floats) -> float:
-    return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
+    return summary(task, method.name, settings, np.array(test), np.array(chosen), paper, sizes)
 
 
 def _fold_errors(method: Machine, labels: Labels, fold: Fold) -> tuple[list[str], Floats, Floats]:
@@ -142,16 +142,10 @@ def _fold_errors(method: Machine, labels: Labels, fold: Fold) -> tuple[list[str]
             inside[i] = np.mean([machine_errors(gram, labels, *part, method.costs) for part in fold.inside], axis=0)
 
     thread_map(work, list(range(len(names))), threads=n_threads(), label=method.name)
-    settings = [f"{name}, C={cost:g}".removeprefix(", ") for name in names for cost in method.costs]
-    return settings, test.ravel(), inside.ravel()
+    return machine_settings(names, method.costs), test.ravel(), inside.ravel()
 
 
 def machine_errors(gram: Floats, labels: Labels, train: Ints, test: Ints, costs: Sequence[float]) -> Floats:
     """Return the test error of a support vector machine for every cost, ``(len(costs),)``."""
     rows: Any = np.asarray(gram[np.ix_(np.concatenate([train, test]), train)], dtype=np.float64)
-    scale = float(np.mean(np.diag(rows)))
-    found = []
-    for cost in costs:
-        machine = SVC(C=cost / scale, kernel="precomputed").fit(rows[: len(train)], labels[train])
-        found.append(share_wrong(machine.predict(rows[len(train) :]), labels[test]))
-    return np.array(found)
+    return np.array([share_wrong(found, labels[test]) for found in machine_predictions(rows, labels[train], costs)])

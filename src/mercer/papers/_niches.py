@@ -6,7 +6,7 @@ Tropics: the regions of the benchmark of Elith et al. (2020) whose species belon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,8 @@ from sklearn.model_selection import StratifiedKFold
 
 import mercer as mc
 from mercer.datasets._niches import fetch_disdat
-from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate
-from mercer.papers._results import Cell, Figure, Place
-
-Progress = Callable[[str, int], None]
+from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread
+from mercer.papers._results import Cell, Figure, Place, Progress
 
 FIGURE2 = Figure(
     "Kernel principal components of species' niches (New South Wales), lambda = 1",
@@ -119,15 +117,11 @@ def niche_kernel(points: Sequence[Floats], *, normalize: bool = False) -> Floats
     return np.asarray(mc.MeanMap(gamma=GAMMA, normalize=normalize)(niches))
 
 
-def niches(quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None) -> list[Place]:
+def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
     """Run figure 2: the first against the fourth and against the second kernel principal component.
 
     Parameters
     ----------
-    quick : bool, default=False
-        Changes nothing: this takes seconds.
-    seed : int, default=0
-        Changes nothing: nothing is drawn.
     progress : callable
         Called as ``progress(what, steps)`` before every step.
 
@@ -214,9 +208,9 @@ def _methods(points: Sequence[Floats]) -> Iterator[Method]:
         "KDE mean map",
         {word: niche_kernel(points, normalize=word == "normalized") for word in ("as it is", "normalized")},
     )
-    mean, spread = (np.array([getattr(one, name)(axis=0) for one in points]) for name in ("mean", "std"))
+    mean, width = (np.array([getattr(one, name)(axis=0) for one in points]) for name in ("mean", "std"))
     size = np.log([[len(one)] for one in points])
-    plain = {"Mean, spread, number": np.hstack([mean, spread, size]), "Mean": mean, "Number": size}
+    plain = {"Mean, spread, number": np.hstack([mean, width, size]), "Mean": mean, "Number": size}
     for name, vectors in plain.items():
         yield machine(name, {f"gamma={gamma:g}": rbf_kernel(vectors, gamma=gamma) for gamma in (0.1, 0.5, 2.5)})
     yield Majority()
@@ -225,5 +219,4 @@ def _methods(points: Sequence[Floats]) -> Iterator[Method]:
 def _average(cells: Sequence[Cell]) -> Cell:
     """Average what one method errs over the rounds."""
     chosen, best = (np.array([getattr(cell, name) for cell in cells]) for name in ("chosen", "best"))
-    spread = float(chosen.std(ddof=1)) if len(cells) > 1 else 0.0
-    return replace(cells[0], chosen=float(chosen.mean()), chosen_sd=spread, best=float(best.mean()))
+    return replace(cells[0], chosen=float(chosen.mean()), chosen_sd=spread(chosen), best=float(best.mean()))

@@ -7,7 +7,7 @@ cross-validation inside the training documents of each draw prefers, which is wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol
@@ -125,19 +125,36 @@ class KernelSVM:
     @property
     def settings(self) -> list[str]:
         """Every combination of the kernel parameter and C."""
-        return [f"{name}, C={cost:g}".removeprefix(", ") for name, cost in product(self.kernels, self.costs)]
+        return machine_settings(self.kernels, self.costs)
 
     def predictions(self, labels: Labels, train: Ints, test: Ints) -> list[Labels]:
         """Return the classes of the test objects under every setting."""
         found: list[Labels] = []
         for rows in self.kernels.values():
-            matrix = rows(train, np.concatenate([train, test]))
-            scale = float(np.mean(np.diag(matrix)))
-            for cost in self.costs:
-                machine = SVC(C=cost / scale, kernel="precomputed")
-                machine.fit(matrix[: len(train)], labels[train])
-                found.append(machine.predict(matrix[len(train) :]))
+            found += machine_predictions(rows(train, np.concatenate([train, test])), labels[train], self.costs)
         return found
+
+
+def machine_settings(kernels: Iterable[str], costs: Sequence[float]) -> list[str]:
+    """Name every combination of a kernel and C."""
+    return [f"{name}, C={cost:g}".removeprefix(", ") for name, cost in product(kernels, costs)]
+
+
+def machine_predictions(matrix: Floats, labels: Labels, costs: Sequence[float]) -> Iterator[Labels]:
+    """Yield what a support vector machine says of the test objects for every cost.
+
+    Parameters
+    ----------
+    matrix : array of shape (n + m, n)
+        The kernel of the n training objects, and below of the m test objects, with the training objects.
+    labels : array of shape (n,)
+        Classes of the training objects.
+    costs : sequence of float
+        Values of C in units of 1 / the mean self-kernel of the training objects.
+    """
+    n, scale = len(labels), float(np.mean(np.diag(matrix)))
+    for cost in costs:
+        yield SVC(C=cost / scale, kernel="precomputed").fit(matrix[:n], labels).predict(matrix[n:])
 
 
 @dataclass(frozen=True)
@@ -176,6 +193,43 @@ def chosen_error(test: Floats, validation: Floats) -> float:
     return float(np.mean(test[validation <= validation.min() + 1e-12]))
 
 
+def summary(
+    task: str,
+    method: str,
+    settings: Sequence[str],
+    test: Floats,
+    chosen: Floats,
+    paper: float | None = None,
+    weights: Sequence[float] | None = None,
+) -> Cell:
+    """Average what a method errs over draws or folds.
+
+    Parameters
+    ----------
+    task, method : str
+        Names.
+    settings : sequence of S str
+        Every combination of parameters, in words.
+    test : array of shape (draws, S)
+        Test errors of every setting.
+    chosen : array of shape (draws,)
+        Those of the setting that is chosen inside the training objects.
+    paper : float or None, default=None
+        The paper's error.
+    weights : sequence of float or None, default=None
+        Of the draws; None weighs them alike.
+    """
+    average = np.average(test, axis=0, weights=weights)
+    at = int(np.argmin(average))
+    error = float(np.average(chosen, weights=weights))
+    return Cell(task, method, error, spread(chosen), float(average[at]), settings[at], paper)
+
+
+def spread(errors: Floats) -> float:
+    """Return the standard deviation over draws, 0 of a single one."""
+    return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
+
+
 def evaluate(
     method: Method,
     task: str,
@@ -206,7 +260,4 @@ def evaluate(
         test = np.array([errors(method, labels, *draw, rate) for draw in draws])
         validation = [validation_errors(method, labels, train) for train, _ in draws]
     chosen = np.array([chosen_error(*pair) for pair in zip(test, validation, strict=True)])
-    average = test.mean(axis=0)
-    at = int(np.argmin(average))
-    spread = float(chosen.std(ddof=1)) if len(chosen) > 1 else 0.0
-    return Cell(task, method.name, float(chosen.mean()), spread, float(average[at]), method.settings[at], paper)
+    return summary(task, method.name, method.settings, test, chosen, paper)

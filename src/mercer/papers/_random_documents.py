@@ -6,7 +6,7 @@ documents, more training documents contain the fewer, and more noise copies word
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn import config_context
 from mercer.datasets import make_documents
 from mercer.papers._document_methods import METHODS, document_methods
 from mercer.papers._protocol import Floats, chosen_error, errors, validation_errors
-from mercer.papers._results import Curve, Figure
+from mercer.papers._results import Curve, Figure, Progress
 
 WORDS = 20
 """Words in a document, the paper's w."""
@@ -104,7 +104,7 @@ def figure(
     variants: bool = False,
     seed: int = 0,
     concentration: float = 1.0,
-    progress: Callable[[str, int], None] = lambda what, steps: None,
+    progress: Progress = lambda what, steps: None,
 ) -> list[Curve]:
     """Run a figure: a panel for the dense and one for the sparse setting of the paper.
 

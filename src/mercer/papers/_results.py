@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+Progress = Callable[[str, int], None]
+"""``progress(what, steps)`` is called before every step, with the number of all steps; 0 while it is not known."""
 
 
 @dataclass(frozen=True)

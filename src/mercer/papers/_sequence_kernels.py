@@ -35,7 +35,7 @@ LARGE = 50.0
 """A gamma with which different symbols, or states, are not alike at all: exp(-100)."""
 STRENGTHS = (2.0, 10.0, 50.0)
 """Of the pooled prior, in observations."""
-ALONE = {"prior": None, "n_iter": 1000, "tol": 1e-6}
+ALONE: dict[str, Any] = {"prior": None, "n_iter": 1000, "tol": 1e-6}
 """Maximum likelihood until the paper's stopping rule."""
 
 
@@ -132,7 +132,7 @@ def pooled(kernel: Any, task: Task, train: Ints, *, derivatives: bool = False) -
 def windows(X: mc.Sequences) -> dict[str, Floats]:
     """Return empirical mean map kernels of windows of two to five observations (EMMK-2)."""
     lambdas, frequencies = (LAMBDAS, None) if X.is_symbols else (FINE_LAMBDAS, FREQUENCIES)
-    found = {}
+    found: dict[str, Floats] = {}
     for order, lam in product(ORDERS, lambdas):
         kernel = mc.EmpiricalMeanMap(order, gamma=lam / 2, n_components=frequencies)
         found[f"order={order}, lambda={lam:g}"] = np.asarray(kernel(X), dtype=np.float32)
@@ -162,7 +162,7 @@ def latent(task: Task, train: Ints) -> dict[str, Floats]:
     if task.data.is_symbols:
         kernel = mc.LatentMeanMap(model, gamma=LARGE, normalize=False)
         return gaussians(kernel.distance(task.data) ** 2, train)
-    found = {}
+    found: dict[str, Floats] = {}
     for lam in FINE_LAMBDAS:
         kernel = mc.LatentMeanMap(model, lam / 2, gamma_states=LARGE, n_components=FREQUENCIES, normalize=False)
         found |= gaussians(kernel.fit(task.data[train]).distance(task.data) ** 2, train, f"lambda={lam:g}")
@@ -172,7 +172,7 @@ def latent(task: Task, train: Ints) -> dict[str, Floats]:
 def scores(task: Task, train: Ints, numbers: list[int]) -> dict[str, Floats]:
     """Return Gaussians of distances between Fisher scores under the models of some classes."""
     model = mc.HMMs.concat([class_model(task, train, number) for number in numbers])
-    found = {}
+    found: dict[str, Floats] = {}
     for information in ("identity", "diagonal"):
         kernel = mc.Fisher(model, information=information, normalize=False).fit(task.data[train])
         found |= gaussians(kernel.distance(task.data) ** 2, train, information)

@@ -12,7 +12,7 @@ from mercer.datasets import fetch_r8, fetch_webkb
 from mercer.papers import _random_documents
 from mercer.papers._document_methods import METHODS, document_methods
 from mercer.papers._protocol import balanced_wrong, draw_training, evaluate, share_wrong
-from mercer.papers._results import Cell, Curve, Figure
+from mercer.papers._results import Cell, Curve, Figure, Progress
 
 TITLE = "Agarwal and Daumé, Generative kernels for exponential families, AISTATS 2011"
 
@@ -78,7 +78,7 @@ def reproduce(
     seed: int = 0,
     per_class: int = 20,
     concentration: float = 1.0,
-    progress: Callable[[str, int], None] = lambda what, steps: None,
+    progress: Progress = lambda what, steps: None,
 ) -> list[Cell] | list[Curve]:
     """Run a table, every method on every task, or a figure, every line of every panel.
 
@@ -136,7 +136,7 @@ def _table(
     balanced: bool,
     seed: int,
     per_class: int,
-    progress: Callable[[str, int], None],
+    progress: Progress,
 ) -> list[Cell]:
     tasks = list(table.errors)[: 2 if quick else None]
     documents = table.fetch()

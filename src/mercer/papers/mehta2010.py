@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mercer.papers._nested import evaluate_nested, make_folds
 from mercer.papers._niches import FIGURE2, FIGURE2_GROUPS, niche_groups, niches
-from mercer.papers._results import Cell, Figure, Place
+from mercer.papers._results import Cell, Figure, Place, Progress
 from mercer.papers._sequence_kernels import more_methods, paper_methods
 from mercer.papers._sequence_tasks import TASKS, Task, synthetic
 
@@ -52,7 +52,7 @@ def reproduce(
     quick: bool = False,
     variants: bool = False,
     seed: int = 0,
-    progress: Callable[[str, int], None] = lambda what, steps: None,
+    progress: Progress = lambda what, steps: None,
 ) -> list[Cell] | list[Place]:
     """Run a part: every method on every task, or the map.
 
@@ -75,7 +75,7 @@ def reproduce(
         Task by task and method by method, or species by species.
     """
     if part == "figure2":
-        return niches(quick, seed, progress)
+        return niches(progress)
     if part == "figure2groups":
         return niche_groups(quick, seed, progress)
     if part != "table1":

@@ -18,6 +18,8 @@ WIDTH = 64
 """Outcomes whose terms are made at a time."""
 STATE = 1 << 22
 """Bytes of the tables of pairs that are worked on together."""
+MOST_STEPS = 4e9
+"""Multiplications of one pair, a few seconds, beyond which a sum over counts is refused."""
 
 
 def log_factorials(n: int) -> list[float]:
@@ -43,6 +45,13 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
     -------
     array of shape (*B, n, m)
     """
+    steps = outcomes * trials * trials / 2
+    if steps > MOST_STEPS:
+        raise ValueError(
+            f"the probability product of trials = {trials} draws from {outcomes} outcomes convolves them in about "
+            f"{steps:.1e} steps a pair, more than {MOST_STEPS:.0e}: give fewer trials or outcomes; Multinomials have a "
+            "closed form at rho = 0.5"
+        )
     sample = left(slice(0, 1)), right(slice(0, 1))
     if all(is_numpy_array(side) and side.dtype == np.float64 and side.ndim == 3 for side in sample):
         return _in_lanes(left, right, outcomes, trials, rho)
@@ -65,32 +74,36 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
 def _in_lanes(left: Terms, right: Terms, outcomes: int, trials: int, rho: float) -> Floats:
     """Convolve numbers instead of logarithms, many times as fast; pairs that may have lost digits go by logarithms.
 
-    Counts are tilted by s^(rho n), so that the sums are near exp(2 rho s) times the kernel. What underflows on the way
-    is multiplied by at most that and the number of count vectors: a sum far above this bound has all of its digits.
+    Counts are tilted by s^(rho n), and the terms of every outcome divided by their largest, so that all are at most 1.
+    What underflows on the way counts at most once for every vector of counts: a sum far above this bound has all of
+    its digits.
     """
     from mercer.families._counts import convolution_lanes as lanes
 
     tilt = rho * np.log(trials) * np.arange(trials + 1)
     parts = [slice(first, min(first + WIDTH, outcomes)) for first in range(0, outcomes, WIDTH)]
     n, m = len(left(slice(0, 1))), len(right(slice(0, 1)))
-    value = np.full((n, m), -np.inf)
+    value, scale = np.empty((n, m)), np.zeros((n, m))
     if not n or not m:
         return value
-    if m < lanes.LANES < n:  # most lanes would idle
+    if m < n and m < lanes.LANES[-1]:  # more lanes would idle
         return np.ascontiguousarray(_in_lanes(right, left, outcomes, trials, rho).T)
     step = max(1, STATE // (8 * (trials + 1) * m))
     for first in range(0, n, step):
         rows = slice(first, first + step)
         state = lanes.beginning(len(value[rows]), m, trials)
         for part in parts:
-            lanes.advance(state, np.exp(left(part)[rows] + tilt), lanes.in_lanes(np.exp(right(part) + tilt)))
+            mine, theirs = left(part)[rows] + tilt, right(part) + tilt
+            tops = mine.max(axis=-1), theirs.max(axis=-1)  # finite: a count of zero is never impossible
+            scale[rows] += tops[0].sum(axis=-1)[:, None] + tops[1].sum(axis=-1)
+            lanes.advance(state, np.exp(mine - tops[0][..., None]), lanes.in_lanes(np.exp(theirs - tops[1][..., None])))
         value[rows] = lanes.ending(state, m)
     vectors = lgamma(trials + outcomes) - lgamma(trials + 1) - lgamma(outcomes)
     limits: Any = np.finfo(float)
-    bound = np.log(limits.tiny / limits.eps) + vectors + 2 * rho * trials
+    bound = np.log(limits.tiny / limits.eps) + vectors
     value = np.where(value > bound, value, np.nan)
     far = np.nonzero(~np.isfinite(value))
-    value = value - 2 * tilt[-1]
+    value = value + scale - 2 * tilt[-1]
     if len(far[0]):
         logs = np.full((len(far[0]), trials + 1), -np.inf)
         logs[:, 0] = 0.0

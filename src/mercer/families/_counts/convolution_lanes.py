@@ -1,25 +1,35 @@
-"""Numba: convolutions over outcomes for every pair, 64 side by side; in logarithms where numbers underflow."""
+"""Numba: convolutions over outcomes for every pair, many side by side; in logarithms where numbers underflow."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from mercer._array import Floats
 
-LANES = 64
+LANES = (4, 64)
+"""Pairs that are worked on side by side: where there are few, and where there are many."""
+
+
+def width_of(m: int) -> int:
+    """Return the number of lanes for m pairs in a row."""
+    return LANES[0] if m <= 4 * LANES[0] else LANES[1]
 
 
 def in_lanes(x: Floats) -> Floats:
-    """Arrange rows ``(J, w, s + 1)`` as ``(blocks, w, s + 1, LANES)``; the last block repeats its last row."""
-    blocks = -(-len(x) // LANES)
-    index = np.minimum(np.arange(blocks * LANES), len(x) - 1).reshape(blocks, LANES)
+    """Arrange rows ``(J, w, s + 1)`` as ``(blocks, w, s + 1, lanes)``; the last block repeats its last row."""
+    lanes = width_of(len(x))
+    blocks = -(-len(x) // lanes)
+    index = np.minimum(np.arange(blocks * lanes), len(x) - 1).reshape(blocks, lanes)
     return np.ascontiguousarray(np.moveaxis(x[index], 1, -1))
 
 
 def beginning(n: int, m: int, trials: int) -> Floats:
-    """Return the tables before any outcome: a total of zero is certain, ``(n, blocks, s + 1, LANES)``."""
-    state = np.zeros((n, -(-m // LANES), trials + 1, LANES))
+    """Return the tables before any outcome: a total of zero is certain, ``(n, blocks, s + 1, lanes)``."""
+    lanes = width_of(m)
+    state = np.zeros((n, -(-m // lanes), trials + 1, lanes))
     state[:, :, 0] = 1.0
     return state
 
@@ -30,28 +40,40 @@ def ending(state: Floats, m: int) -> Floats:
         return np.log(state[:, :, -1].reshape(len(state), -1)[:, :m])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def advance(state: Floats, left: Floats, right: Floats) -> None:  # pragma: no cover - compiled
+def advance(state: Floats, left: Floats, right: Floats) -> None:
     """Convolve all tables with the products of the terms of ``left (n, w, s + 1)`` and of ``right``, in lanes."""
-    n, width, size = left.shape
-    term = np.empty((size, LANES))
-    new = np.empty(LANES)
-    for i in range(n):
-        for block in range(state.shape[1]):
-            table = state[i, block]
-            for d in range(width):
-                for k in range(size):
-                    mine = left[i, d, k]
-                    for lane in range(LANES):
-                        term[k, lane] = mine * right[block, d, k, lane]
-                for total in range(size - 1, -1, -1):  # downwards: smaller totals are still the old ones
-                    for lane in range(LANES):
-                        new[lane] = table[total, lane] * term[0, lane]
-                    for k in range(1, total + 1):
-                        for lane in range(LANES):
-                            new[lane] += table[total - k, lane] * term[k, lane]
-                    for lane in range(LANES):
-                        table[total, lane] = new[lane]
+    _ADVANCE[state.shape[-1]](state, left, right)
+
+
+def _compiled_for(lanes: int) -> Any:
+    """Compile for a number of lanes that is known, so that loops over them become vectors."""
+
+    @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+    def advance(state: Floats, left: Floats, right: Floats) -> None:  # pragma: no cover - compiled
+        n, width, size = left.shape
+        term = np.empty((size, lanes))
+        new = np.empty(lanes)
+        for i in range(n):
+            for block in range(state.shape[1]):
+                table = state[i, block]
+                for d in range(width):
+                    for k in range(size):
+                        mine = left[i, d, k]
+                        for lane in range(lanes):
+                            term[k, lane] = mine * right[block, d, k, lane]
+                    for total in range(size - 1, -1, -1):  # downwards: smaller totals are still the old ones
+                        for lane in range(lanes):
+                            new[lane] = table[total, lane] * term[0, lane]
+                        for k in range(1, total + 1):
+                            for lane in range(lanes):
+                                new[lane] += table[total - k, lane] * term[k, lane]
+                        for lane in range(lanes):
+                            table[total, lane] = new[lane]
+
+    return advance
+
+
+_ADVANCE = {lanes: _compiled_for(lanes) for lanes in LANES}
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

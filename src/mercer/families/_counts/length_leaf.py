@@ -54,7 +54,7 @@ class LengthLeaf:
             wide = CSRRows(
                 probability.data.astype(np.float64), probability.indices, probability.indptr, probability.n_columns
             )
-            return cls(SparseLeaf.of_power(wide.scaled(1 / wide.row_sums()), 0.5, 1), length, law, dtype)
+            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, law, dtype)
         if single:
             probability = probability.astype(np.float64)
         total = namespace(probability).sum(probability, axis=-1, keepdims=True)
@@ -93,7 +93,7 @@ class LengthLeaf:
         if self.law == "poisson":
             value = -apart / 2 - together * gap
         elif self.law == "geometric":  # u = sqrt((1 + tau)(1 + tau')): k = 1 / (u - together r), rewritten
-            u = xp.sqrt((1 + tau) * (1 + other_tau))
+            u = xp.sqrt(1 + tau) * xp.sqrt(1 + other_tau)  # the product itself may overflow
             value = -xp.log1p(apart / (u + 1 + together) + together * gap)
         else:
             near = gap < 0.5

@@ -21,8 +21,8 @@ class CountLeaf:
     ----------
     rows : CSRRows
         Word frequencies.
-    totals : array of int of shape (n,)
-        Number of draws of every row.
+    totals : array of shape (n,)
+        Number of draws of every row, whole numbers.
     index : array of int of shape (*B)
         Which row every member is.
     gamma : float
@@ -52,9 +52,9 @@ class CountLeaf:
         shape = tuple(probability.shape[:-1])
         sparse = isinstance(probability, CSRRows)
         rows = probability if sparse else CSRRows.of(to_numpy(probability).reshape(-1, probability.shape[-1]))
-        whole = np.broadcast_to(np.rint(to_numpy(totals)), shape).astype(np.int64).reshape(-1)
+        whole = np.broadcast_to(np.rint(to_numpy(totals)), shape).astype(np.float64).reshape(-1)
         rows = CSRRows(rows.data.astype(np.float64), rows.indices, rows.indptr, rows.n_columns)
-        rows = rows.scaled(1 / rows.row_sums())
+        rows = rows.shares()
         index = np.arange(len(rows)).reshape(shape)
         return cls(rows, whole, index, float(gamma), probability.data[:0] if sparse else probability)
 
@@ -94,25 +94,47 @@ class CountLeaf:
         out = np.empty(len(left))
         sides = []
         for side in (self, other):
-            sides += [side.rows.data, side.rows.indices, side.rows.indptr, side.totals]
+            sides += [side.rows.data, side.rows.indices, side.rows.indptr, side.totals.astype(np.int64)]
         mean_map_loops.log_mean_maps(*sides, self.gamma, left, right, out)
         return np.asarray(np.minimum(out + _log_poisson_peak(self, left) + _log_poisson_peak(other, right), 0.0))
 
     def _check_work(self, other: Self, left: Floats, right: Floats) -> None:
-        """Raise where a pair would take minutes."""
-        words = np.minimum(np.diff(self.rows.indptr)[left], np.diff(other.rows.indptr)[right])
-        s, t = self.totals[left].astype(float), other.totals[right].astype(float)
-        steps = words * (s + 1) * (s + 2) * (t + 1) * (t + 2) / 4
-        if steps.max() > MOST_STEPS:
-            at = np.unravel_index(int(np.argmax(steps)), steps.shape)
+        """Raise where a pair would take minutes, or numbers that floats do not hold."""
+        left, right = left.ravel(), right.ravel()
+        s, t = self.totals[left], other.totals[right]
+        largest = float(max(s.max(), t.max()))
+        if not np.isfinite(self.gamma * largest * largest):
             raise ValueError(
-                f"the exact mean map of counts convolves {words[at]} tables of {int(s[at]) + 1} x {int(t[at]) + 1} "
-                f"counts for one pair, about {steps[at]:.1e} steps and more than {MOST_STEPS:.0e}: give "
-                "n_components=1000 for random features, fewer trials or words, or base='rbf', which aligns tokens"
+                f"gamma = {self.gamma!r} times the square of a count of {largest:.6g} is more than the largest number: "
+                "give a smaller gamma; from 1000 on only equal counts resemble each other"
             )
+        mine, theirs = np.diff(self.rows.indptr)[left], np.diff(other.rows.indptr)[right]
+        squares = (s + 1) * (s + 2) / 2, (t + 1) * (t + 2) / 2
+        # of words that one side has, of tables that are filled once, and of words that both have, at most
+        once = mine * squares[0] + theirs * squares[1] + 40 * (s + 1) * (t + 1)
+        words, each = np.minimum(mine, theirs), squares[0] * squares[1]
+        long = np.flatnonzero(once + words * each > MOST_STEPS)
+        if not len(long):
+            return
+        words = _common(self.rows[left[long]], other.rows[right[long]])
+        steps = once[long] + words * each[long]
+        worst = int(np.argmax(steps))
+        if steps[worst] > MOST_STEPS:
+            at = long[worst]
+            raise ValueError(
+                f"the exact mean map of counts convolves {words[worst]} tables of {s[at] + 1:.6g} x {t[at] + 1:.6g} "
+                f"counts for one pair, about {steps[worst]:.1e} steps and more than {MOST_STEPS:.0e}: give "
+                "n_components=1000 for random features, fewer draws or words, or, for Multinomials, base='rbf', which "
+                "aligns tokens"
+            )
+
+
+def _common(a: CSRRows, b: CSRRows) -> Floats:
+    """Count the words that row i of ``a`` and row i of ``b`` have both."""
+    return np.asarray(((a.to_scipy() > 0).astype(int) * (b.to_scipy() > 0).astype(int)).sum(axis=1)).ravel()
 
 
 def _log_poisson_peak(side: CountLeaf, index: Floats) -> Floats:
     """Return minus the log probability of a total s under Poisson(s), which the tables have and a fixed total not."""
-    s = side.totals[index].astype(float)
+    s = side.totals[index]
     return np.asarray(gammaln(s + 1) + s - s * np.log(np.maximum(s, 1.0)))

@@ -46,13 +46,13 @@ def count_nodes(successes: float, reach: float, rho: float) -> tuple[Floats, Flo
     if size > MOST_NODES:
         raise ValueError(
             f"the probability product of NegativeBinomials with count = {successes:.6g}, up to counts of {reach:.6g}, "
-            f"takes {size} terms, more than {MOST_NODES}: divide the counts by a constant, or use Poissons, which "
-            "laws of such a count come near"
+            f"takes {float(size):.3g} terms, more than {MOST_NODES}: divide the counts by a constant, or use Poissons "
+            "(estimate='point'), which laws of such a count come near"
         )
     x = r * np.sinh((low + step * np.arange(size)) / 2) ** 2
     k = np.arange(single + 1.0)
     nodes = np.concatenate([k, x])
-    weights = np.concatenate([1 - _taken(k, middle), step * np.sqrt(x * (x + r)) * _taken(x, middle)])
+    weights = np.concatenate([1 - _taken(k, middle), step * np.sqrt(x) * np.sqrt(x + r) * _taken(x, middle)])
     return nodes, weights
 
 

@@ -12,6 +12,8 @@ import math
 import numpy as np
 
 from mercer._array import Floats, logsumexp
+from mercer.kernels._operands import finite
+from mercer.kernels._slopes.counts import mean_of
 from mercer.models._chains.layout import Tile
 from mercer.models._chains.operand import _scaled
 
@@ -70,8 +72,8 @@ def _sweep(
     psi, top = _scaled(log_psi.reshape(i * n, j * m), log_psi.shape, (1, 3))
     psi = psi.reshape(log_psi.shape)
     (start, a), (other_start, b) = (tuple(np.exp(x) for x in side) for side in (left, right))
-    first, other_first = (share * _finite(side[0]) for side in (left, right))
-    turned_a, turned_b = (share * x * _finite(side[1]) for x, side in ((a, left), (b, right)))
+    first, other_first = (share * finite(side[0]) for side in (left, right))
+    turned_a, turned_b = (share * x * finite(side[1]) for x, side in ((a, left), (b, right)))
     growth = float(psi.max()) * float(a.sum(axis=2).max()) * float(b.sum(axis=2).max())
     block = BLOCK if growth <= 1 else max(1, min(BLOCK, int(100 / math.log10(growth)))) if growth < math.inf else 1
     if n <= LANE_STATES and n * m <= LANE_STATES**2 and i * j * n * m * (n + m) * length >= LANE_WORK:
@@ -103,24 +105,16 @@ def _sweep(
 
 def _log_sweep(left: Logs, right: Logs, share: float, log_psi: Floats, slopes: Floats, length: int) -> Floats:
     """Sweep aligned pairs ``(P, n, m)`` in logarithms, beside the derivative of every logarithm: slow, and right."""
-    turned = [share * _finite(x) for x in (*left, *right)]
+    turned = [share * finite(x) for x in (*left, *right)]
     phi = left[0][:, :, None] + right[0][:, None, :] + log_psi
     slope = turned[0][:, :, None] + turned[2][:, None, :] + slopes
     for _ in range(1, length):
         terms = phi[:, :, :, None] + right[1][:, None, :, :]
         half = logsumexp(terms, axis=2)
-        slope = _mean(terms, slope[:, :, :, None] + turned[3][:, None, :, :], half, 2)
+        slope = mean_of(terms, slope[:, :, :, None] + turned[3][:, None, :, :], half, 2)
         terms = left[1][:, :, :, None] + half[:, :, None, :]
         phi = logsumexp(terms, axis=1)
-        slope = _mean(terms, turned[1][:, :, :, None] + slope[:, :, None, :], phi, 1) + slopes
+        slope = mean_of(terms, turned[1][:, :, :, None] + slope[:, :, None, :], phi, 1) + slopes
         phi = phi + log_psi
     total = logsumexp(phi, axis=(1, 2))
-    return np.asarray(np.sum(np.exp(phi - _finite(total)[:, None, None]) * slope, axis=(1, 2)))
-
-
-def _mean(terms: Floats, slopes: Floats, total: Floats, axis: int) -> Floats:
-    return np.asarray(np.sum(np.exp(terms - np.expand_dims(_finite(total), axis)) * slopes, axis=axis))
-
-
-def _finite(logs: Floats) -> Floats:
-    return np.where(logs > -np.inf, logs, 0.0)
+    return mean_of(phi, slope, total, (1, 2))

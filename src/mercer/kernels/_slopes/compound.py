@@ -78,8 +78,8 @@ def gram_and_slopes(kernel: Kernel, source: Any, wanted: Collection[str]) -> tup
         Of `smooth_parameters`.
     """
     level = _level(kernel, source, wanted)
-    # Of a compound the engine knows best: what it says of objects of zero norm, and its bits.
-    if _part_names(kernel) or type(kernel)._matrix is not Kernel._matrix:
+    # Of a compound, and in float32, the engine knows best: what it says of objects of zero norm, and its bits.
+    if _part_names(kernel) or type(kernel)._matrix is not Kernel._matrix or level.single:
         gram = _double(kernel._matrix(kernel._prepared(source), None, log=False))
     else:
         gram = level.exponentiated(kernel).values
@@ -88,6 +88,9 @@ def gram_and_slopes(kernel: Kernel, source: Any, wanted: Collection[str]) -> tup
 
 class _Level:
     """Values of a kernel in its domain, (N, N), and their derivatives; where a logarithm is -inf, these are 0."""
+
+    single = False
+    """Whether the kernel computes in float32."""
 
     def __init__(self, values: Floats, log: bool, slopes: dict[str, Floats]) -> None:
         self.values = values
@@ -131,7 +134,9 @@ def _level(kernel: Kernel, source: Any, wanted: Collection[str]) -> _Level:
     if not names:
         values = _values(kernel, source)
         slopes = {name: _double(_own_slope(kernel, name, values, source)) for name in own}
-        return _Level(_double(values), kernel.domain == "log", slopes)
+        level = _Level(_double(values), kernel.domain == "log", slopes)
+        level.single = values.dtype == np.float32
+        return level
     parts = []
     for name, part, data in zip(names, kernel._parts(), source.parts, strict=True):
         prefix = f"{name}__"

@@ -11,17 +11,14 @@ from scipy import special
 
 from mercer._array import Floats, logsumexp, safe_log
 from mercer.families import poisson
+from mercer.families._counts.convolution import log_factorials
+from mercer.kernels._operands import finite
 from mercer.kernels._slopes.inner import inner_slope
 
 
 def planes(p: Floats, q: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Yield the planes of every coordinate, ``(*B, n, 1)`` and ``(*B, 1, m)``."""
     return ((p[..., :, None, i], q[..., None, :, i]) for i in range(p.shape[-1]))
-
-
-def known_of(logs: Floats) -> Floats:
-    """Replace -inf by 0."""
-    return np.where(logs > -np.inf, logs, 0.0)
 
 
 def symbol_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
@@ -33,12 +30,12 @@ def multinomial_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
     if p.trials == 1:
         return symbol_product(p, q, rho, logs)
     trials = int(p.trials)
-    factorials = np.cumsum(np.log(np.maximum(np.arange(trials + 1), 1)))
+    factorials = log_factorials(trials)
     table: list[Floats] = []
     slopes: list[Floats] = []
     for a, b in planes(safe_log(p.dense().probability), safe_log(q.dense().probability)):
         log = a + b
-        known = known_of(log)
+        known = finite(log)
         terms = [np.zeros_like(log)] + [n * rho * log - 2 * rho * factorials[n] for n in range(1, trials + 1)]
         turns = [n * known - 2 * factorials[n] for n in range(trials + 1)]
         if not table:
@@ -53,7 +50,7 @@ def multinomial_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
 
 def mean_of(parts: Floats, slopes: Floats, whole: Floats, axis: Any = 0) -> Floats:
     """Average slopes over ``axis`` with the weights exp(parts), whose log sum over it is ``whole``."""
-    weights = np.exp(parts - np.expand_dims(known_of(whole), axis))
+    weights = np.exp(parts - np.expand_dims(finite(whole), axis))
     return np.asarray(np.sum(weights * slopes, axis=axis))
 
 
@@ -73,7 +70,7 @@ def bernoulli_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
     (yes, no), (other_yes, other_no) = pairs
     for (a, b), (c, d) in zip(planes(yes, other_yes), planes(no, other_no), strict=True):
         parts = np.stack(np.broadcast_arrays(a + b, c + d))
-        slope += mean_of(rho * parts, known_of(parts), logsumexp(rho * parts, axis=0))
+        slope += mean_of(rho * parts, finite(parts), logsumexp(rho * parts, axis=0))
     return np.where(logs > -np.inf, slope, 0.0)
 
 
@@ -93,14 +90,14 @@ def poisson_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
         mean = np.sqrt(a * b)
         top, deviation = np.floor(mean), np.sqrt(mean / (2 * rho))
         stride = np.where(mean >= 12 * deviation, np.clip(np.floor(deviation / 4), 1.0, None), 1.0)
-        largest = poisson._log_term(top, mean)
+        largest = poisson.log_term(top, mean)
         total, weighted = np.zeros_like(mean), np.zeros_like(mean)
-        for step in poisson._steps(float(np.max(np.where(stride == 1, mean, 0.0), initial=0.0)), rho):
+        for step in poisson.steps_around(float(np.max(np.where(stride == 1, mean, 0.0), initial=0.0)), rho):
             n = top + step * stride
-            term = np.where(n >= 0, poisson._log_term(np.maximum(n, 0.0), mean) - largest, -np.inf)
+            term = np.where(n >= 0, poisson.log_term(np.maximum(n, 0.0), mean) - largest, -np.inf)
             weight = np.exp(2 * rho * term)
             total += weight
-            weighted += weight * known_of(term)
+            weighted += weight * finite(term)
         slope += 2 * (weighted / total + largest) - (np.sqrt(a) - np.sqrt(b)) ** 2
     return slope
 
@@ -111,8 +108,8 @@ def poisson_mean_map(p: Any, q: Any, gamma: float, logs: Floats) -> Floats:
     for i in range(p.rate.shape[-1]):
         a, b = p.rate[..., i], q.rate[..., i]
         widest = float(max(a.max(initial=0.0), b.max(initial=0.0)))
-        counts = np.arange(float(int(widest) + poisson._steps(widest, 0.5).stop))
-        left, right = (poisson._log_term(counts, side[..., None]) for side in (a, b))
+        counts = np.arange(float(int(widest) + poisson.steps_around(widest, 0.5).stop))
+        left, right = (poisson.log_term(counts, side[..., None]) for side in (a, b))
         smooth, turned = np.empty_like(left), np.empty_like(left)
         for n in range(len(counts)):
             squares = (counts - n) ** 2

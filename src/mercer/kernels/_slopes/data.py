@@ -69,11 +69,9 @@ def _lagrange_slope(nodes: Floats, j: int, e: float) -> float:
 
 
 def _of_points(kernel: Any, source: Any) -> tuple[Floats, Floats] | None:
-    if getattr(kernel, "n_components", None) is not None and not source.is_symbols:
+    if kernel.domain == "linear":  # random features; symbols are exact, but no logarithms
         return None
     width, gamma = int(kernel.order) + 1, float(kernel.gamma)
-    if kernel.domain == "linear":  # symbols are exact whatever n_components says
-        return None
     logs = _matrix(kernel, source, log=True)
     if source.is_symbols:
         return logs, symbol_mean_map(1, gamma, logs) if width == 1 else _of_windows(kernel, source, width, logs)

@@ -10,6 +10,7 @@ from scipy import special
 
 from mercer._array import Floats
 from mercer.families._gamma_functions import HALF_LOG_TWO_PI, binet, excess, gap
+from mercer.families.exponential import joined_rates
 from mercer.families.gaussian import Gaussians
 from mercer.kernels._slopes.counts import planes
 
@@ -21,7 +22,8 @@ def exponential_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
 def exponential_mean_map(p: Any, q: Any, gamma: float, logs: Floats) -> Floats:
     slope = np.zeros_like(logs)
     for a, b in planes(p.scale, q.scale):
-        x, y = (1 / (2 * math.sqrt(gamma) * side) for side in (a, b))
+        with np.errstate(over="ignore"):
+            x, y = (np.minimum(0.5 / math.sqrt(gamma) / side, 1e100) for side in (a, b))  # beyond it the slope is 0
         slope -= (_bent(x) + _bent(y)) / (special.erfcx(x) + special.erfcx(y)) / (2 * gamma)
     return slope
 
@@ -45,10 +47,11 @@ def gamma_product(p: Any, q: Any, rho: float, logs: Floats) -> Floats:
     shapes, scales = planes(p.concentration, q.concentration), planes(p.scale, q.scale)
     for (a, c), (b, d) in zip(shapes, scales, strict=True):
         shape = rho * (a + c) + (1 - 2 * rho)
-        mean = shape / (rho * (1 / b + 1 / d))
-        for own, scale in ((a, b), (c, d)):
-            slope += 0.5 * np.log(own) - binet(own) - HALF_LOG_TWO_PI - own * excess(mean, own * scale)
-            slope -= np.log(mean) + (own - 1) * gap(shape)
+        joined, *shares = joined_rates(b, d)
+        log_mean = np.log(shape) + (np.log(joined) - math.log(rho))
+        for own, scale, share in zip((a, c), (b, d), shares, strict=True):
+            slope += 0.5 * np.log(own) - binet(own) - HALF_LOG_TWO_PI - log_mean - (own - 1) * gap(shape)
+            slope -= excess(shape * (share / rho), own, log_mean - np.log(scale))  # of the mean, in scales
     return slope
 
 
@@ -72,8 +75,9 @@ def _proportions(concentrations: list[tuple[Floats, Floats]], rho: float) -> Flo
         whole = sum(own)
         slope = slope + binet(whole) - 0.5 * np.log(whole) + (whole - k) * gap(total) - (k - 1) * HALF_LOG_TWO_PI
         for a, middle in zip(own, between, strict=True):
-            share = middle / total
-            slope = slope - a * excess(share, a / whole) - np.log(share) - (a - 1) * gap(middle)
+            log_share = np.log(middle) - np.log(total)
+            slope = slope - excess(middle * (whole / total), a, log_share + np.log(whole))
+            slope = slope - log_share - (a - 1) * gap(middle)
             slope = slope - binet(a) + 0.5 * np.log(a)
     return np.asarray(slope)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, safe_log
 from mercer.families._csr import CSRRows
+from mercer.kernels._operands import finite
 
 SURE = 1e-250
 """Inner products of rows of maximum 1 above this have lost nothing that counts to underflow."""
@@ -52,8 +53,8 @@ def _powers(p: Any, rho: float) -> tuple[Any, Any]:
         return powers, turned
     logs = safe_log(p)
     top = logs.max(axis=-1, keepdims=True)
-    powers = np.exp(rho * (logs - np.where(top > -np.inf, top, 0.0)))
-    return powers, powers * np.where(logs > -np.inf, logs, 0.0)
+    powers = np.exp(rho * (logs - finite(top)))
+    return powers, powers * finite(logs)
 
 
 def _times(a: Any, b: Any) -> Floats:
@@ -72,9 +73,8 @@ def _sum_again(slope: Floats, which: Floats, p: Any, q: Any, rho: float) -> None
         at = tuple(axis[some] for axis in lead)
         logs = safe_log(_taken(p, at, rows[some])) + safe_log(_taken(q, at, columns[some]))
         weights = np.exp(rho * (logs - logs.max(axis=-1, keepdims=True)))
-        slope[(*at, rows[some], columns[some])] = np.sum(
-            weights * np.where(logs > -np.inf, logs, 0.0), axis=-1
-        ) / weights.sum(axis=-1)
+        total = np.sum(weights * finite(logs), axis=-1)
+        slope[(*at, rows[some], columns[some])] = total / weights.sum(axis=-1)
 
 
 def _taken(p: Any, lead: tuple[Floats, ...], rows: Floats) -> Floats:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp
+from mercer.kernels._operands import finite
+from mercer.kernels._slopes.counts import mean_of
 from mercer.kernels._slopes.inner import inner_slope
 
 AGREE = 1e-9
@@ -40,9 +42,9 @@ def _swept(first: Floats, step: Floats, stop: Floats, steps: int, logs: Floats) 
     shape = (k, contexts // k, k, -1) if contexts > 1 else (k, 1, 1, -1)
     log_step = step.reshape(shape)
     weights = np.exp(log_step)
-    turned = weights * _finite(log_step)
+    turned = weights * finite(log_step)
     now = np.exp(first)
-    slope = now * _finite(first)
+    slope = now * finite(first)
     scale = np.zeros(logs.shape)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         for _ in range(steps):
@@ -59,7 +61,7 @@ def _swept(first: Floats, step: Floats, stop: Floats, steps: int, logs: Floats) 
             now, slope = now / total, slope / total
         ends = now * np.exp(stop)
         total = ends.sum(axis=0)
-        found = np.sum(slope * np.exp(stop) + ends * _finite(stop), axis=0) / total
+        found = np.sum(slope * np.exp(stop) + ends * finite(stop), axis=0) / total
         wrong = ~(np.abs(np.log(total) + scale - logs) <= AGREE * np.maximum(1.0, np.abs(logs)))
     if wrong.any():
         found[wrong] = _swept_in_logs(first[:, wrong], log_step[..., wrong], stop[:, wrong], steps, contexts)
@@ -68,16 +70,12 @@ def _swept(first: Floats, step: Floats, stop: Floats, steps: int, logs: Floats) 
 
 def _swept_in_logs(now: Floats, step: Floats, stop: Floats, steps: int, contexts: int) -> Floats:
     """Do the same in logarithms, beside the derivative of every logarithm."""
-    slope, turned, pairs = _finite(now), _finite(step), now.shape[-1]
+    slope, turned, pairs = finite(now), finite(step), now.shape[-1]
     shape = (step.shape[0], step.shape[1], 1, pairs) if contexts > 1 else (1, 1, 1, pairs)
     for _ in range(steps):
         terms, slopes = now.reshape(shape) + step, slope.reshape(shape) + turned
         total = logsumexp(terms, axis=0)
-        slope = np.sum(np.exp(terms - _finite(total)) * slopes, axis=0).reshape(contexts, pairs)
+        slope = mean_of(terms, slopes, total).reshape(contexts, pairs)
         now = total.reshape(contexts, pairs)
     total = logsumexp(now + stop, axis=0)
-    return np.asarray(np.sum(np.exp(now + stop - total) * (slope + _finite(stop)), axis=0))
-
-
-def _finite(logs: Floats) -> Floats:
-    return np.where(logs > -np.inf, logs, 0.0)
+    return mean_of(now + stop, slope + finite(stop), total)

@@ -15,8 +15,9 @@ from mercer._array import Floats, logsumexp, to_numpy
 from mercer._batch import Batch
 from mercer.families._coupling import Coupling, Product, Smoothed
 from mercer.gram._engine import fill
+from mercer.kernels._operands import finite
 from mercer.kernels._slopes.chains import chain_slopes
-from mercer.kernels._slopes.counts import symbol_mean_map
+from mercer.kernels._slopes.counts import mean_of, symbol_mean_map
 from mercer.kernels._slopes.families import slope_of
 from mercer.kernels._slopes.markov import markov_slopes
 from mercer.kernels._slopes.points import mean_squares
@@ -66,8 +67,8 @@ def tangent(batch: Any, coupling: Coupling, lengths: Any) -> Any:
     if kind is KDEs:
         return PointTangent(batch.couple(coupling), coupling) if isinstance(coupling, Smoothed) else None
     if kind is Mixtures:
-        leaf = tangent(batch.components, coupling, lengths)
-        return None if leaf is None else MixtureTangent(batch.couple(coupling, lengths), leaf, coupling)
+        leaf = tangent(batch.possible_components(), coupling, lengths)
+        return None if leaf is None else MixtureTangent(batch.couple(coupling, lengths), coupling, leaf)
     if kind in (HMMs, MarkovChains):
         if isinstance(lengths, Discounted):
             return None
@@ -75,15 +76,17 @@ def tangent(batch: Any, coupling: Coupling, lengths: Any) -> Any:
         if kind is MarkovChains and isinstance(coupling, Product):
             return MarkovTangent(operand, coupling)
         leaf = tangent(batch.emission, coupling, lengths) if kind is HMMs else SymbolTangent(operand.leaf, coupling)
-        return None if leaf is None else ChainTangent(operand, leaf, coupling)
+        return None if leaf is None else ChainTangent(operand, coupling, leaf)
     slope = slope_of(batch, coupling)
-    return None if slope is None else FamilyTangent(batch, batch.couple(coupling), slope)
+    return None if slope is None else FamilyTangent(batch.couple(coupling), coupling, batch, slope)
 
 
 class Tangent:
-    """An operand beside what knows the derivatives."""
+    """An operand, its coupling, and what else knows the derivatives."""
 
-    operand: Any
+    def __init__(self, operand: Any, coupling: Any) -> None:
+        self.operand = operand
+        self.coupling = coupling
 
     @property
     def order(self) -> Floats | None:
@@ -99,6 +102,9 @@ class Tangent:
     def __len__(self) -> int:
         return len(self.operand)
 
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.operand[key], self.coupling)
+
     def _values(self, other: Self) -> Floats:
         return np.asarray(self.operand.pair(other.operand), dtype=np.float64)
 
@@ -106,19 +112,19 @@ class Tangent:
 class FamilyTangent(Tangent):
     """Members of a family."""
 
-    def __init__(self, batch: Any, operand: Any, slope: Callable[[Any, Any, Floats], Floats]) -> None:
+    def __init__(self, operand: Any, coupling: Any, batch: Any, slope: Callable[[Any, Any, Floats], Floats]) -> None:
+        super().__init__(operand, coupling)
         self.batch = batch
-        self.operand = operand
         self.slope = slope
 
-    def __getitem__(self, key: Any) -> FamilyTangent:
-        return FamilyTangent(self.batch[key], self.operand[key], self.slope)
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.operand[key], self.coupling, self.batch[key], self.slope)
 
-    def reshape(self, *shape: int) -> FamilyTangent:
+    def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
-        return FamilyTangent(self.batch.reshape(*shape), self.operand.reshape(*shape), self.slope)
+        return type(self)(self.operand.reshape(*shape), self.coupling, self.batch.reshape(*shape), self.slope)
 
-    def pair(self, other: FamilyTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Answer every pair."""
         logs = self._values(other)
         return logs, self.slope(self.batch, other.batch, logs)
@@ -127,18 +133,11 @@ class FamilyTangent(Tangent):
 class SymbolTangent(Tangent):
     """Symbols under a mean map, of which nothing but the operand is known."""
 
-    def __init__(self, operand: Any, coupling: Any) -> None:
-        self.operand = operand
-        self.coupling = coupling
-
-    def __getitem__(self, key: Any) -> SymbolTangent:
-        return SymbolTangent(self.operand[key], self.coupling)
-
-    def reshape(self, *shape: int) -> SymbolTangent:
+    def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
-        return SymbolTangent(self.operand.reshape(*shape), self.coupling)
+        return type(self)(self.operand.reshape(*shape), self.coupling)
 
-    def pair(self, other: SymbolTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Answer every pair."""
         logs = self._values(other)
         return logs, symbol_mean_map(1, self.coupling.gamma, logs)
@@ -147,14 +146,7 @@ class SymbolTangent(Tangent):
 class PointTangent(Tangent):
     """Kernel density estimates under a mean map (GMMK-4)."""
 
-    def __init__(self, operand: Any, coupling: Any) -> None:
-        self.operand = operand
-        self.coupling = coupling
-
-    def __getitem__(self, key: Any) -> PointTangent:
-        return PointTangent(self.operand[key], self.coupling)
-
-    def pair(self, other: PointTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Derive -(d/2) log w + log mean exp(-gamma |x - y|^2 / w), w = 1 + 2 gamma (h + h')."""
         logs, gamma = self._values(other), float(self.coupling.gamma)
         p, q = self.operand.batch, other.operand.batch
@@ -169,20 +161,19 @@ class PointTangent(Tangent):
 class MixtureTangent(Tangent):
     """Mixtures: derivatives of the components, averaged with the shares of all pairs of them (PPK-4.1)."""
 
-    def __init__(self, operand: Any, leaf: Any, coupling: Any) -> None:
-        self.operand = operand
+    def __init__(self, operand: Any, coupling: Any, leaf: Any) -> None:
+        super().__init__(operand, coupling)
         self.leaf = leaf
-        self.coupling = coupling
 
-    def __getitem__(self, key: Any) -> MixtureTangent:
-        return MixtureTangent(self.operand[key], self.leaf[key], self.coupling)
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.operand[key], self.coupling, self.leaf[key])
 
-    def reshape(self, *shape: int) -> MixtureTangent:
+    def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
         m = self.operand.log_weights.shape[-1]
-        return MixtureTangent(self.operand.reshape(*shape), self.leaf.reshape(*shape, m), self.coupling)
+        return type(self)(self.operand.reshape(*shape), self.coupling, self.leaf.reshape(*shape, m))
 
-    def pair(self, other: MixtureTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Answer every pair."""
         left, right = self.operand.log_weights, other.operand.log_weights
         (*lead, n, a), (m, b) = left.shape, right.shape[-2:]
@@ -192,25 +183,23 @@ class MixtureTangent(Tangent):
         parts = log_psi + log_weights
         logs = logsumexp(parts, axis=(-3, -1))
         if isinstance(self.coupling, Product):  # hidden weights are raised to rho, too
-            slopes = slopes + np.where(log_weights > -np.inf, log_weights, 0.0) / self.coupling.rho
-        known = np.where(logs > -np.inf, logs, 0.0)[..., :, None, :, None]
-        return logs, np.sum(np.exp(parts - known) * slopes, axis=(-3, -1))
+            slopes = slopes + finite(log_weights) / self.coupling.rho
+        return logs, mean_of(parts, slopes, logs, axis=(-3, -1))
 
 
 class ChainTangent(Tangent):
     """Hidden Markov models: derivatives are carried through the contraction PPK-4.2."""
 
-    def __init__(self, operand: Any, leaf: Any, coupling: Any) -> None:
-        self.operand = operand
+    def __init__(self, operand: Any, coupling: Any, leaf: Any) -> None:
+        super().__init__(operand, coupling)
         self.leaf = leaf
-        self.coupling = coupling
 
-    def __getitem__(self, key: Any) -> ChainTangent:
+    def __getitem__(self, key: Any) -> Self:
         part = self.operand[key]
         n = part.initial.shape[-1]  # operands are trimmed to their largest model
-        return ChainTangent(part, self.leaf[key][:, :n], self.coupling)
+        return type(self)(part, self.coupling, self.leaf[key][:, :n])
 
-    def pair(self, other: ChainTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Answer every pair."""
         logs = self._values(other)[0]
         (i, n), (j, m) = self.operand.initial.shape, other.operand.initial.shape
@@ -225,14 +214,7 @@ class ChainTangent(Tangent):
 class MarkovTangent(Tangent):
     """Markov chains under a probability product: derivatives are carried along with the contexts (PPK-4.2a)."""
 
-    def __init__(self, operand: Any, coupling: Any) -> None:
-        self.operand = operand
-        self.coupling = coupling
-
-    def __getitem__(self, key: Any) -> MarkovTangent:
-        return MarkovTangent(self.operand[key], self.coupling)
-
-    def pair(self, other: MarkovTangent) -> LogPairs:
+    def pair(self, other: Self) -> LogPairs:
         """Answer every pair."""
         logs = self._values(other)[0]
         return logs, markov_slopes(self.operand, other.operand, logs)

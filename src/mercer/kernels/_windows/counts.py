@@ -90,7 +90,7 @@ class WindowCounts:
         if way == "table":
             parts: tuple[Any, ...] = (Rows(_tables(strings, n_symbols, width, gamma)),)
         elif way == "gaps":
-            every = [s for j in range(width + 1) for s in combinations(range(width), j)]
+            every = _sets_of_places(width)
             few = [s for s in every if n_symbols ** len(s) <= DENSE_CELLS]
             parts = (Rows(_dense(strings, n_symbols, width, gamma, few)),)
             if len(few) < len(every):
@@ -160,8 +160,7 @@ class WindowCounts:
             )
         if way == "table":
             return self.parts[0].dense()
-        every = [s for j in range(self.width + 1) for s in combinations(range(self.width), j)]
-        return _gapped(self.strings, n_symbols, self.width, self.gamma, every)
+        return _gapped(self.strings, n_symbols, self.width, self.gamma, _sets_of_places(self.width))
 
     def _walked(self, other: WindowCounts, left: Floats, right: Floats) -> Floats:
         """Log kernels of pairs of strings, from the numbers of pairs of windows that differ in 0, 1, ... places."""
@@ -171,8 +170,15 @@ class WindowCounts:
         x, y = self.strings, other.strings
         codes = (np.ascontiguousarray(side.values, dtype=np.int32) for side in (x, y))
         difference_counts(*codes, x.offsets, y.offsets, left, right, self.width, counts)
-        logs = logsumexp(safe_log(counts) - 2.0 * self.gamma * np.arange(self.width + 1), axis=1)
+        with np.errstate(over="ignore"):  # an infinite cost of a difference; none costs nothing
+            costs = self.gamma * (2.0 * np.arange(self.width + 1))
+        logs = logsumexp(safe_log(counts) - costs, axis=1)
         return np.asarray(logs - np.log(counts.sum(axis=1)))
+
+
+def _sets_of_places(width: int) -> list[Places]:
+    """Return all sets of places of a window, small ones first."""
+    return [places for size in range(width + 1) for places in combinations(range(width), size)]
 
 
 def _tables(strings: Sequences, n_symbols: int, width: int, gamma: float) -> Floats:

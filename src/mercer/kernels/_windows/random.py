@@ -11,6 +11,8 @@ __all__ = ["random_means", "spread", "trace_spread"]
 
 CHUNK = 1 << 18
 """Numbers of random features of single windows that are alive at once: they stay in the cache."""
+FEWEST = 20
+"""Effective number of frequencies of an object from which on its standard errors are to be believed."""
 
 
 def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed: int) -> Floats:
@@ -40,22 +42,24 @@ def spread(a: Floats, b: Floats, normalize: bool) -> Floats:
 
     A kernel is the mean over frequencies of v_f = c_f c'_f + s_f s'_f, which are independent. Where it is divided by
     the roots of the self-kernels, those vary too, with it: v_f is replaced by its linear part in all three (delta
-    method).
+    method). Infinite where few frequencies carry all of an object's norm: their spread says nothing of the others.
     """
     count = a.shape[1] // 2
+    if normalize:
+        a, b = _unit(a), _unit(b)
     left, right = _Moments(a), _Moments(b)
     kernel = a @ b.T
-    second = count * (left.products @ right.products.T)  # the mean of v_f^2
-    if not normalize:
-        return _root((second - kernel**2) / (count - 1))
-    own, theirs = left.own[:, None], right.own[None, :]
-    scale = np.sqrt(own * theirs)
-    ratio = kernel / scale
-    selves = left.fourth[:, None] / own**2 + right.fourth / theirs**2
-    selves += 2 * count * (left.powers @ right.powers.T) / (own * theirs)
-    mixed = count * (left.weighted @ b.T) / own + count * (a @ right.weighted.T) / theirs
-    # v_f / scale - ratio (p_f / own + p'_f / theirs) / 2 has the mean 0
-    return _root((second / scale**2 + ratio**2 * selves / 4 - ratio * mixed / scale) / (count - 1))
+    variance = count * (left.products @ right.products.T)  # the mean of v_f^2
+    if normalize:  # v_f - kernel (p_f + p'_f) / 2 has the mean 0
+        selves = left.fourth[:, None] + right.fourth + 2 * count * (left.powers @ right.powers.T)
+        mixed = count * (left.weighted @ b.T + a @ right.weighted.T)
+        variance += kernel**2 * selves / 4 - kernel * mixed
+    else:
+        variance -= kernel**2
+    errors = np.sqrt(np.maximum(variance, 0.0) / (count - 1))  # of two equal rows nothing but rounding is left
+    errors[~left.enough] = np.inf
+    errors[:, ~right.enough] = np.inf
+    return errors
 
 
 def trace_spread(a: Floats) -> float:
@@ -73,9 +77,13 @@ class _Moments:
         self.products = np.concatenate([cosine**2, sine**2, np.sqrt(2) * cosine * sine], axis=1)
         self.powers = cosine**2 + sine**2
         self.weighted = rows * np.concatenate([self.powers, self.powers], axis=1)
-        self.own = self.powers.sum(axis=1)
-        self.fourth = cosine.shape[1] * (self.powers**2).sum(axis=1)
+        squares = (self.powers**2).sum(axis=1)
+        self.fourth = cosine.shape[1] * squares
+        # (sum p)^2 / sum p^2 is how many frequencies of equal power would vary as much
+        self.enough = (squares > 0) & (self.powers.sum(axis=1) ** 2 >= FEWEST * squares)
 
 
-def _root(variance: Floats) -> Floats:
-    return np.sqrt(np.maximum(variance, 0.0))  # of two equal rows nothing but rounding is left
+def _unit(rows: Floats) -> Floats:
+    """Divide rows by their norms; a row of zeros stays."""
+    norms = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    return np.asarray(rows / np.where(norms > 0, norms, 1.0))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Array, Floats, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer.families._coupling import InnerLeaf, Product
 from mercer.models._chains.operand import ChainOperand, LogChainOperand, chain_operand
 from mercer.models._discount import Lengths
-from mercer.models._powers import MOST_STATES, log_weights, multisets, products, transitions
+from mercer.models._powers import MOST_STATES, multisets, products, transitions, weights
 from mercer.models.mixture import MixtureOperand
 
 
@@ -35,13 +35,12 @@ def powered_chain(
     """
     components = _components(emission) ** r
     members = multisets(int(initial.shape[-1]), r, MOST_STATES // components, "states")
-    log_constant, law = products(emission, members)
-    leaf = _with_constants(law.couple(Product(1.0), lengths), log_constant)
+    leaf = _emissions(emission, members, lengths)
     sizes = np.array([math.comb(int(n) + r - 1, r) for n in n_states.tolist()], dtype=np.int64)
-    log_first = log_weights(safe_log(initial), members)
-    if _underflows(initial, r) or _underflows(transition, r):
-        return LogChainOperand(log_first, transitions(transition, members, logs=True), leaf, sizes, lengths)
-    first, step = namespace(initial).exp(log_first), transitions(transition, members, logs=False)
+    logs = _underflows(initial, r) or _underflows(transition, r)
+    first, step = weights(initial, members, logs=logs), transitions(transition, members, logs=logs)
+    if logs:
+        return LogChainOperand(first, step, leaf, sizes, lengths)
     return chain_operand(first, step, leaf, sizes, 1.0, lengths)
 
 
@@ -58,10 +57,17 @@ def _underflows(probability: Array, r: int) -> bool:
     return r * math.log(smallest) < math.log(np.finfo(values.dtype).smallest_normal)
 
 
-def _with_constants(leaf: Any, log_constant: Array) -> Any:
-    """Multiply coupled emissions by the constants of their states, ``(N, M)``."""
+def _emissions(emission: Any, members: Floats, lengths: Lengths) -> Any:
+    """Couple what multisets of states emit together: the products of their laws, ``(N, M)``."""
+    single, r = emission.couple(Product(1.0), lengths), members.shape[1]
+    symbols = isinstance(single, InnerLeaf) and single.trials == 1
+    if symbols and not single.underflows and not _underflows(single.features, r):
+        # Probabilities are multiplied as they are, so that those that are zero have their gradient.
+        xp, p = namespace(single.features), single.features
+        return InnerLeaf.of_power(math.prod(xp.take(p, beside(p, column), axis=-2) for column in members.T), 1.0)
+    log_constant, law = products(emission, members)
+    leaf = law.couple(Product(1.0), lengths)
     if isinstance(leaf, InnerLeaf):  # of symbols: constants are factors of their features
         logs = (safe_log(leaf.features) if leaf.logs is None else leaf.logs) + log_constant[..., None]
-        scaled = InnerLeaf.of_power(namespace(logs).exp(logs), 1.0)
-        return InnerLeaf(scaled.features, logs=logs if leaf.underflows or scaled.underflows else None)
+        return InnerLeaf(namespace(logs).exp(logs), logs=logs)
     return MixtureOperand(log_constant[..., None], leaf.reshape(*leaf.shape, 1))  # mixtures of one component

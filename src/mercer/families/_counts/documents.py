@@ -1,0 +1,62 @@
+"""What estimators of laws of word counts share: reading rows of counts, and adding them up."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats
+from mercer.families._counts.rows import dense_counts
+from mercer.families._csr import CSRRows
+from mercer.families._estimator import Estimator, segments
+from mercer.families.poisson import check_counts
+
+
+class DocumentEstimator(Estimator):
+    """An estimator of rows of counts, dense or sparse."""
+
+    takes: ClassVar[str] = "counts"
+
+    def accept(self, X: Any, **options: Any) -> Any:
+        """Turn ``X`` into a matrix of nonnegative counts, dense or sparse."""
+        X = super().accept(X, **options)
+        if isinstance(X, CSRRows):
+            bad = np.flatnonzero(~(np.isfinite(X.data) & (X.data >= 0)))
+            if len(bad):
+                row = int(np.searchsorted(X.indptr, int(bad[0]), side="right")) - 1
+                check_counts(X[row : row + 1].dense(), type(self).__name__, first=row)
+            X.check_counts()  # NaN
+        else:
+            x, _ = segments(X)
+            check_counts(x, type(self).__name__, X)
+            self._check_observed(X, x)
+        return X
+
+
+def pooled_counts(x: Any) -> Floats:
+    """Add up all rows, ``(k,)``, or raise where there is not one word."""
+    with np.errstate(over="ignore"):  # what is too large is refused
+        total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
+        everything = float(total.sum())
+    check_finite_sum(everything, "all documents")
+    if everything == 0:
+        raise ValueError("every document is empty: there is nothing to learn from")
+    return np.asarray(total)
+
+
+def check_finite_sum(total: float, whose: str) -> None:
+    """Raise where a sum of counts has overflowed."""
+    if not np.isfinite(total):
+        raise ValueError(f"the counts of {whose} add up to more than the largest number: divide them by a constant")
+
+
+def weighted_counts(x: Any, weights: Floats, offsets: Floats) -> Floats:
+    """Add up the rows of every datum with the weights of every model, ``(T, k)`` and ``(T, n)`` to ``(N, n, k)``."""
+    rows = np.diff(offsets)
+    owner = np.repeat(np.arange(len(rows)), rows)
+    place = (owner, np.arange(len(owner)))
+    matrix = x.to_scipy() if isinstance(x, CSRRows) else x
+    shares = (sparse.csr_array((column, place), shape=(len(rows), len(owner))) for column in weights.T)
+    return np.stack([dense_counts(share @ matrix) for share in shares], axis=1)
