@@ -23,6 +23,7 @@ from mercer.gram._engine import fill
 from mercer.gram._memo import gather
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._data import arrived, check_libraries, hashable, joined, len_of, named, some
+from mercer.kernels._operands import scaled_rows
 
 Floats = np.ndarray[Any, Any]
 
@@ -255,7 +256,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             return kernel._exp(values - a.norm[:, None] / 2 if kernel.normalize else values)  # type: ignore[index]
-        return values / namespace(values).sqrt(a.norm)[:, None] if kernel.normalize else values
+        return scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm)) if kernel.normalize else values
 
     def _features(self, a: Any) -> Array:
         """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
+from scipy import sparse
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log
 from mercer._batch import take_rows
@@ -249,3 +250,12 @@ def finite(logs: Array) -> Array:
     """Return logarithms with 0 for -inf: what they are taken from, or multiplied by, is zero there anyway."""
     xp = namespace(logs)
     return xp.where(logs > -xp.inf, logs, xp.zeros_like(logs))
+
+
+def scaled_rows(values: Any, scale: Array) -> Any:
+    """Multiply every row by a number of its own; a SciPy CSR array stays one."""
+    if not sparse.issparse(values):
+        return values * scale[:, None]
+    # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
+    data = values.data * np.repeat(scale, np.diff(values.indptr))
+    return sparse.csr_array((data, values.indices, values.indptr), shape=values.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from mercer._array import Array, Floats
 from mercer._verdict import Verdict
@@ -13,7 +12,7 @@ from mercer.data import Sequences
 from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
 from mercer.gram._engine import fill
 from mercer.kernels._base import Kernel, Prepared
-from mercer.kernels._operands import Rows
+from mercer.kernels._operands import Rows, scaled_rows
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets, require_windows
 from mercer.kernels._windows.random import random_means, spread, trace_spread
@@ -178,11 +177,7 @@ class EmpiricalMeanMap(Kernel):
         if a.norm is None:
             return values
         scale = np.exp(-a.norm / 2) if kernel.domain == "log" else 1 / np.sqrt(a.norm)
-        if not sparse.issparse(values):
-            return values * scale[:, None]
-        # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
-        data = values.data * np.repeat(scale, np.diff(values.indptr))
-        return sparse.csr_array((data, values.indices, values.indptr), shape=values.shape)
+        return scaled_rows(values, scale)
 
     # -- the error of random features ----------------------------------------------------------------------
 

@@ -104,11 +104,10 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
         ``(N, n k)``, or ``(N, (n k)^2)`` of order 2: a SciPy CSR array where there are more than 4,096 columns.
         """
-        _, a, _ = self.operands(X)
-        if not a.operand.sparse:
-            return super().features(X)
-        rows = a.operand.values.rows
-        return (rows if a.norm is None else rows.scaled(1 / np.sqrt(a.norm))).to_scipy()
+        return super().features(X)
+
+    def _features(self, a: Rows) -> Any:
+        return a.values.rows.to_scipy() if a.sparse else a.values
 
     def get_count_names(self) -> Floats:
         """Name the columns of ``features``: "count[a, 0]" is symbol a in state 0, "count[a, b, 0, 1]" a step."""

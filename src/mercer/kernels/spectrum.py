@@ -182,15 +182,12 @@ class Spectrum(InnerProducts, Kernel):
 
         Columns are the strings in alphabetical order. Rows have length 1 where the kernel is normalised.
         """
-        _, a, _ = self.operands(X)
-        rows = a.operand
-        scale = np.ones(len(rows)) if a.norm is None else 1 / np.sqrt(a.norm)
-        if isinstance(rows, Rows) and not rows.sparse:
-            return rows.values * scale[:, None]
-        matrix = rows.rows if isinstance(rows, FarColumns) else rows.values.rows.to_scipy()
-        # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
-        data = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
-        return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return super().features(X)
+
+    def _features(self, a: Any) -> Any:
+        if isinstance(a, FarColumns):
+            return a.rows
+        return a.values.rows.to_scipy() if a.sparse else a.values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
