@@ -397,3 +397,17 @@ def test_what_never_occurs_has_no_slope():
     found, expected = (k(p, eval_gradient=True) for p in (mixture, mc.Gammas([[2.0]], [[1.0]])))
     for mine, plain in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, plain, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rho"),
+    [
+        (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
+        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], law="geometric"), 0.5),
+    ],
+)
+def test_products_of_one_rho_alone(batch, rho):
+    kernel = mc.ProbabilityProduct(rho=rho)
+    with pytest.raises(ValueError, match=r"no derivative by rho, since rho = .* as_gp\(\{'rho': 'fixed'\}\)"):
+        kernel.as_gp()(batch, eval_gradient=True)
+    assert kernel.as_gp({"rho": "fixed"})(batch, eval_gradient=True)[1].shape == (2, 2, 0)

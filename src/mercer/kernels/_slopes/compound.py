@@ -12,6 +12,7 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.families._coupling import Product, Smoothed
 from mercer.families._family import is_number
+from mercer.families.count_vector import CountVectors
 from mercer.kernels._base import Kernel
 from mercer.kernels._operands import finite
 from mercer.kernels._slopes.data import value_slopes
@@ -232,10 +233,11 @@ def _model_slope(kernel: Any, source: Any) -> Floats | None:
     coupling = kernel._coupling()
     if kernel.domain == "linear" or not isinstance(coupling, Product | Smoothed):
         return None
-    if isinstance(source, KDEs) and isinstance(coupling, Product):
+    only_one_rho = isinstance(source, KDEs) or (isinstance(source, CountVectors) and source.law != "poisson")
+    if only_one_rho and isinstance(coupling, Product):
         raise ValueError(
-            "the probability product of kernel density estimates has no derivative by rho, since rho = 1 alone has a "
-            "closed form: fix it, as_gp({'rho': 'fixed'})"
+            f"the probability product of these {type(source).__name__} has no derivative by rho, since rho = "
+            f"{coupling.rho:g} alone has a closed form: fix it, as_gp({{'rho': 'fixed'}})"
         )
     slope = log_slopes(source, coupling, kernel._lengths())
     if slope is None:
