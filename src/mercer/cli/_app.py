@@ -172,7 +172,7 @@ def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
 def reproduce(
     paper: Annotated[str | None, typer.Argument(help="A source, such as agarwal2011.")] = None,
     part: Annotated[str | None, typer.Argument(help="One of its tables or figures, such as table1.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few tasks and draws, in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few tasks and draws: in half a minute.")] = False,
     draws: Annotated[int | None, typer.Option(min=1, help="Random training sets, where the paper draws such.")] = None,
     variants: Annotated[bool, typer.Option("--variants", help="Also run methods that explain differences.")] = False,
     balanced: Annotated[bool, typer.Option("--balanced", help="Average the test errors of the classes.")] = False,

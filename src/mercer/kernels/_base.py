@@ -261,8 +261,8 @@ class Kernel(TransformerMixin, BaseEstimator):
     def _features(self, a: Any) -> Array:
         """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""
         raise NoFeatures(
-            f"{type(self).__name__} has no finite explicit features: use its Gram matrix, or "
-            f"EmpiricalMap({type(self).__name__}(...))"
+            f"{type(self).__name__} has no finite explicit features: use its Gram matrix, "
+            f"Landmarks({type(self).__name__}(...)) or EmpiricalMap({type(self).__name__}(...))"
         )
 
     def as_gp(self, bounds: Any = None) -> Any:

@@ -11,6 +11,7 @@ from mercer._verdict import Verdict
 from mercer.families._characteristic import random_features
 from mercer.families._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
 from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
+from mercer.kernels._base import NoFeatures
 from mercer.kernels._model import CoupledKernel
 from mercer.kernels._operands import Rows
 from mercer.kernels._windows.random import spread
@@ -150,7 +151,12 @@ class MeanMap(CoupledKernel):
         return super()._self(a) if self.n_components is None else a.squares()
 
     def _features(self, a: Any) -> Array:
-        return super()._features(a) if self.n_components is None else a.dense()
+        if self.n_components is None:
+            raise NoFeatures(
+                "MeanMap has no finite explicit features: give n_components=1000 for random ones, or use its Gram "
+                "matrix or Landmarks(MeanMap(...))"
+            )
+        return a.dense()
 
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.

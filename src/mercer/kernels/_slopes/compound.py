@@ -237,7 +237,8 @@ def _model_slope(kernel: Any, source: Any) -> Floats | None:
     if only_one_rho and isinstance(coupling, Product):
         raise ValueError(
             f"the probability product of these {type(source).__name__} has no derivative by rho, since rho = "
-            f"{coupling.rho:g} alone has a closed form: fix it, as_gp({{'rho': 'fixed'}})"
+            f"{coupling.rho:g} alone has a closed form: fix it, as_gp({{'rho': 'fixed'}}), under the "
+            "name that the whole kernel has for it, such as kernel__rho"
         )
     slope = log_slopes(source, coupling, kernel._lengths())
     if slope is None:
