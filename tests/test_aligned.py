@@ -387,3 +387,6 @@ class TestAlignFitted:
             align([fitted, mc.RBF().fit(self.X[:20])], self.y)
         with pytest.raises(ValueError, match="29"):
             align([fitted], self.y[:29])
+        numbers = np.where(np.arange(30) == 7, np.nan, self.X[:, 0])
+        with pytest.raises(ValueError, match=r"Input y contains NaN. Object 7 has none: leave it out"):
+            align([fitted], numbers)

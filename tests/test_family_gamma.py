@@ -286,3 +286,10 @@ def test_a_kernel_names_the_datum_that_has_no_power():
     data = [np.array([[1.0], [1.1], [0.9]]), np.array([[1e-9], [1.0], [7.0]])]
     with pytest.raises(ValueError, match=r"the law at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
         mc.ProbabilityProduct(Gamma(), rho=2.0)(data)
+
+
+def test_a_parameter_that_is_no_number_is_named():
+    with pytest.raises(TypeError, match="concentration: expected numbers, got an array of dtype"):
+        mc.Gammas([["a"]], [[1.0]])
+    with pytest.raises(TypeError, match=r"MeanMap needs `log_mean_map`.* such as Gaussians"):
+        mc.MeanMap()(mc.Gammas([[1.0]], [[1.0]]))

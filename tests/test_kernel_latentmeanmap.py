@@ -410,7 +410,7 @@ def test_in_a_search():
         ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*use mc.HMM"),
         ({"gamma": -1.0}, ValueError, r"gamma = -1.0"),
         ({"gamma": "scale"}, ValueError, r"gamma = 'scale'"),
-        ({"gamma_states": -1.0}, ValueError, r"gamma_states: gamma = -1.0"),
+        ({"gamma_states": -1.0}, ValueError, r"gamma_states = -1.0: the base kernel"),
         ({"transitions": "yes"}, ValueError, r"transitions = 'yes': give True or False"),
         ({"n_components": 0}, ValueError, r"n_components = 0: give the number of random frequencies"),
         ({"zero": "no"}, ValueError, r"zero = 'no'"),

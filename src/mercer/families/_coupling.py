@@ -67,7 +67,8 @@ class Smoothed(_MeanMap):
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Ask the family for its log mean map."""
-        return _capability(p, "log_mean_map", "MeanMap")(q, gamma=self.gamma)
+        able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
+        return _capability(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)

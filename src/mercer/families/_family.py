@@ -191,7 +191,10 @@ class ExponentialFamily(Family):
 
 def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
     """Return one parameter per coordinate, ``(..., d)``, or say which is not ``good`` and what it ``must`` be."""
-    array = as_float(value)
+    try:
+        array = as_float(value)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
     if len(array.shape) == 0 or array.shape[-1] == 0:
         raise ValueError(f"{name} has shape {tuple(array.shape)}: its last axis must hold the d >= 1 coordinates")
     values = to_numpy(array)
@@ -233,13 +236,13 @@ def check_rho(rho: float) -> None:
         raise ValueError(f"rho = {rho!r}: the power of a probability product kernel must be a positive number")
 
 
-def check_gamma(gamma: float) -> None:
-    """Raise unless ``gamma`` is a nonnegative finite number."""
-    _check_constant("gamma", gamma)
+def check_gamma(gamma: float, name: str = "gamma") -> None:
+    """Raise unless ``gamma``, a parameter of this name, is a nonnegative finite number."""
+    _check_constant(name, gamma)
     if not is_number(gamma) or float(gamma) < 0:
         such = ", a number such as 1 / (number of channels) after mc.PerStep(StandardScaler())"
         raise ValueError(
-            f"gamma = {gamma!r}: the base kernel exp(-gamma |x - y|^2) needs gamma >= 0"
+            f"{name} = {gamma!r}: the base kernel exp(-{name} |x - y|^2) needs {name} >= 0"
             f"{such if isinstance(gamma, str) else ''}"
         )
 

@@ -74,13 +74,13 @@ def centred_target(y: Any, kind: str, n: int) -> Floats:
             "a class or a number for each"
         )
     if kind == "numbers" or (kind == "auto" and (y.dtype.kind == "f" or y.ndim == 2)):
-        values = check_array(y, ensure_2d=False, dtype=float, input_name="y").reshape(n, -1)
+        values = _finite(y).reshape(n, -1)
         values = values / (np.abs(values).max(axis=0) + (values == 0).all(axis=0))
     else:
         if y.ndim == 2:
             raise ValueError(f"classes of shape {y.shape}: give one class for every object, or target='numbers'")
         if y.dtype.kind == "f":
-            check_array(y, ensure_2d=False, dtype=float, input_name="y")
+            _finite(y)
         try:
             classes, member = np.unique(y, return_inverse=True)
         except TypeError as error:
@@ -93,3 +93,14 @@ def centred_target(y: Any, kind: str, n: int) -> Floats:
             "of two classes, or different numbers"
         )
     return np.asarray(centred)
+
+
+def _finite(y: Floats) -> Floats:
+    """Return numbers as floats, or say which object has none; scikit-learn's own sentence comes first."""
+    try:
+        return np.asarray(check_array(y, ensure_2d=False, dtype=float, input_name="y"))
+    except ValueError as error:
+        if y.dtype.kind != "f" or np.isfinite(y).all():
+            raise
+        place = int(np.argwhere(~np.isfinite(y))[0][0])
+        raise ValueError(f"{str(error).splitlines()[0]} Object {place} has none: leave it out") from None

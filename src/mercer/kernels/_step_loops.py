@@ -21,7 +21,7 @@ from mercer._array import Floats
 from mercer._vector import LANES, Emitter, Value, operation
 from mercer.models._forward import steps
 from mercer.models._forward.loops import BLOCK, _close, _gather, _load_models, _open, _place
-from mercer.models._forward.wide_range import _begin, _scaled, _split_all, _step, _sum
+from mercer.models._forward.wide_range import _scaled, _split_all, _sum, forward_all
 
 __all__ = ["pair_cells", "step_passes", "wide_steps", "work_size"]
 
@@ -172,11 +172,7 @@ def wide_steps(
     am, ae = _split_all(transition)
     m, e = np.empty((length, n)), np.empty((length, n))
     out[:] = 0.0
-    _begin(m[0], e[0], initial, lm[0], le[0])
-    for t in range(1, length):
-        if not _step(m[t - 1], e[t - 1], am, ae, lm[t], le[t], m[t], e[t]):
-            return -np.inf
-    total, exponent = _sum(m[length - 1], e[length - 1])
+    total, exponent = forward_all(initial, am, ae, lm, le, m, e)
     if total == 0.0:
         return -np.inf
     beta_m, beta_e, new_m, new_e = np.ones(n), np.zeros(n), np.empty(n), np.empty(n)

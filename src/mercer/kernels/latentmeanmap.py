@@ -109,10 +109,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
             require_hidden(self.model, type(self).__name__)
         check_gamma(self.gamma)
         if self.gamma_states is not None:
-            try:
-                check_gamma(self.gamma_states)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"gamma_states: {error}") from None
+            check_gamma(self.gamma_states, "gamma_states")
         if not isinstance(self.transitions, bool | np.bool_):
             raise ValueError(f"transitions = {self.transitions!r}: give True or False")
         if self.n_components is not None and not is_whole(self.n_components, 1):

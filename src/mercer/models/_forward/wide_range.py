@@ -14,7 +14,7 @@ from numba import njit
 
 from mercer._array import Floats
 
-__all__ = ["from_logs", "wide_expectations", "wide_likelihood"]
+__all__ = ["forward_all", "from_logs", "wide_expectations", "wide_likelihood"]
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -117,6 +117,18 @@ def wide_likelihood(initial: Floats, transition: Floats, lm: Floats, le: Floats)
 
 
 @_compiled
+def forward_all(
+    initial: Floats, am: Floats, ae: Floats, lm: Floats, le: Floats, m: Floats, e: Floats
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    """Write the forward probabilities ``m 2^e``, ``(L, n)``; return their last sum, 0 if the sequence is impossible."""
+    _begin(m[0], e[0], initial, lm[0], le[0])
+    for t in range(1, len(lm)):
+        if not _step(m[t - 1], e[t - 1], am, ae, lm[t], le[t], m[t], e[t]):
+            return 0.0, 0.0
+    return _sum(m[-1], e[-1])
+
+
+@_compiled
 def wide_expectations(
     initial: Floats, transition: Floats, lm: Floats, le: Floats, states: Floats, transitions: Floats
 ) -> float:  # pragma: no cover - compiled
@@ -129,11 +141,7 @@ def wide_expectations(
     m, e = np.empty((length, n)), np.empty((length, n))
     states[:] = 0.0
     transitions[:] = 0.0
-    _begin(m[0], e[0], initial, lm[0], le[0])
-    for t in range(1, length):
-        if not _step(m[t - 1], e[t - 1], am, ae, lm[t], le[t], m[t], e[t]):
-            return -np.inf
-    total, exponent = _sum(m[length - 1], e[length - 1])
+    total, exponent = forward_all(initial, am, ae, lm, le, m, e)
     if total == 0.0:
         return -np.inf
     beta_m, beta_e, new_m, new_e = np.ones(n), np.zeros(n), np.empty(n), np.empty(n)
