@@ -1,8 +1,7 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
-from mercer.families._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, Product, Smoothed
-from mercer.families._estimator import Context, Estimator, FamilyEstimator
-from mercer.families._family import ExponentialFamily, Family
+from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, Product, Smoothed
+from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
@@ -10,6 +9,7 @@ from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
+from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians

@@ -10,13 +10,16 @@ from scipy import sparse
 from scipy.special import xlogy
 
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
+from mercer._checks import check_gamma, check_rho
+from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._probability import checked_probability, drawn, normalised
+from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
-from mercer.families._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator, datum_name, segment_sum
-from mercer.families._family import check_gamma, check_rho, random_generator
+from mercer.data.csr import CSRRows
+from mercer.data.segments import datum_name, segment_sum
 from mercer.families._predictive import check_estimate
-from mercer.families._simplex import Simplex, checked_probability, drawn, normalised
+from mercer.families._simplex import Simplex
+from mercer.families.estimator import Context, Estimator
 
 
 class Categoricals(Simplex):

@@ -9,15 +9,17 @@ from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._checks import check_gamma, check_rho
+from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, Product, Smoothed
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
+from mercer.data.csr import CSRRows
 from mercer.families._characteristic import averages, log_power
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import dense_counts
-from mercer.families._coupling import CountSmoothed, Coupling, Leaf, Operand, Product, Smoothed
-from mercer.families._csr import CSRRows
-from mercer.families._family import Family, check_gamma, check_rho, random_generator
+from mercer.families.base import Family
 from mercer.families.geometric import Geometrics
 from mercer.families.multinomial import Multinomials
 from mercer.families.poisson import Poissons

@@ -8,14 +8,16 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
+from mercer.data.csr import CSRRows
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.rising import log_rising
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
-from mercer.families._csr import CSRRows
-from mercer.families._family import Family, check_gamma, check_rho, checked_parameter, random_generator
+from mercer.families.base import Family
 
 
 class DirichletMultinomials(Family):

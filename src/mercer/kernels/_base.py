@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import _config
 from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
 from mercer._cache import parameter_key
+from mercer._checks import is_number
 from mercer._verdict import Verdict
 from mercer.data._wrapped import is_wrapped
-from mercer.families._estimator import data_digests
-from mercer.families._family import is_number
+from mercer.data.segments import data_digests
 from mercer.gram._engine import fill
 from mercer.gram._memo import gather
 from mercer.kernels._changes import check_unchanged, values_of

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats
+from mercer._checks import check_gamma, is_whole
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
 from mercer.gram._engine import fill
 from mercer.kernels._base import Kernel, Prepared
 from mercer.kernels._operands import Rows, scaled_rows

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_number, is_whole
+from mercer._coupling import or_point
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
-from mercer.families._coupling import or_point
-from mercer.families._csr import CSRRows
-from mercer.families._family import check_seed, is_number, is_whole, seed_of
+from mercer.data.csr import CSRRows
 from mercer.families.multinomial import Multinomials
 from mercer.kernels import _information as information_
 from mercer.kernels._base import Kernel

@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as _SklearnKernel
 
 from mercer._array import Floats, to_numpy
-from mercer.families._family import is_number, seed_of
+from mercer._checks import is_number
+from mercer._random import seed_of
 from mercer.kernels._base import Kernel
 from mercer.kernels._changes import same, values_of
 from mercer.kernels._model import ModelKernel

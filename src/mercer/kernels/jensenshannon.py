@@ -11,11 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, namespace
 from mercer._batch import Batch
+from mercer._checks import is_number
+from mercer._coupling import Divergence, or_point
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
-from mercer.families._coupling import Divergence, or_point
-from mercer.families._estimator import Context, Estimator, FamilyEstimator
-from mercer.families._family import is_number
+from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.kernels._model import ModelKernel
 from mercer.kernels._operands import WithNumbers
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
+from mercer._checks import check_gamma, is_whole
+from mercer._coupling import smoothed_features
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import smoothed_features
-from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
-from mercer.families._segments import point_name, segments
+from mercer.data.segments import point_name, segments
 from mercer.kernels._hidden import expected, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows

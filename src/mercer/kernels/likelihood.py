@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer.families._estimator import Estimator
-from mercer.families._segments import datum_name
+from mercer.data.segments import datum_name
+from mercer.families.estimator import Estimator
 from mercer.kernels._classes import class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import arrived
 

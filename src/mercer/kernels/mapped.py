@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, namespace, safe_log, to_numpy
+from mercer._checks import check_gamma, is_number
 from mercer._verdict import Verdict
-from mercer.families._estimator import data_digests
-from mercer.families._family import check_gamma, is_number
+from mercer.data.segments import data_digests
 from mercer.kernels._base import NoFeatures, Prepared
 from mercer.kernels._operands import InnerProducts, Rows, WithNumbers, finite
 from mercer.kernels.algebra import Together, Wrapper

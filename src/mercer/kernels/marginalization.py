@@ -10,8 +10,7 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, Floats, beside, logsumexp, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
-from mercer.families._estimator import segments
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum, segments
 from mercer.kernels._base import Kernel
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import LogFeatures

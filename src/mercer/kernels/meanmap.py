@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
+from mercer._checks import check_gamma, is_whole
+from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.families._characteristic import random_features
-from mercer.families._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
-from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
 from mercer.kernels._base import NoFeatures
 from mercer.kernels._model import CoupledKernel
 from mercer.kernels._operands import Rows

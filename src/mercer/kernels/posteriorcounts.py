@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Array, Floats
 from mercer._batch import Batch
+from mercer._checks import is_whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_whole
+from mercer.data.csr import CSRRows
 from mercer.kernels._hidden import Chain, SymbolShares, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows

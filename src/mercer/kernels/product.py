@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer._checks import check_rho
+from mercer._coupling import Product
 from mercer._verdict import Verdict
-from mercer.families._coupling import Product
-from mercer.families._family import check_rho
 from mercer.kernels._model import CoupledKernel
 from mercer.models._discount import Discounted
 from mercer.models._powers import require_whole

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, beside, namespace
 from mercer._verdict import Verdict
-from mercer.families._estimator import data_digests
+from mercer.data.segments import data_digests
 from mercer.kernels.algebra import Together
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.mapped import _Trained

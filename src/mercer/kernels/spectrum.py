@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats
+from mercer._checks import is_whole
 from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
-from mercer.data._windows import windows_of
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_whole
+from mercer.data.csr import CSRRows
+from mercer.data.windows import windows_of
 from mercer.kernels._base import Kernel
 from mercer.kernels._operands import InnerProducts, Rows
 

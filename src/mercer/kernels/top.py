@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_number
 from mercer._verdict import Verdict
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Estimator
-from mercer.families._family import is_number
-from mercer.families._segments import datum_name, segment_sum, segments
+from mercer.data.csr import CSRRows
+from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.families.estimator import Estimator
 from mercer.families.multinomial import Multinomials
 from mercer.kernels._base import Kernel
 from mercer.kernels._classes import class_priors, classes_of, learn_models

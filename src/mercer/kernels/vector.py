@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array
+from mercer._checks import check_gamma
 from mercer._verdict import Verdict
-from mercer.families._csr import CSRRows
-from mercer.families._family import check_gamma
-from mercer.families._segments import validated
+from mercer.data.csr import CSRRows
+from mercer.data.segments import validated
 from mercer.kernels._base import Kernel
 from mercer.kernels._operands import InnerProducts, Rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._array import Array, namespace
+from mercer._checks import check_gamma, is_number
 from mercer._verdict import Verdict
-from mercer.families._family import check_gamma, is_number
 from mercer.kernels._operands import WithNumbers, finite
 from mercer.kernels.algebra import Together, Wrapper
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import row_digests
+from mercer._immutable import Immutable
 from mercer.data import Sequences
-from mercer.data._immutable import Immutable
-from mercer.data._ragged import digests, gather
-from mercer.families._estimator import segment_sum
+from mercer.data.ragged import digests, gather
+from mercer.data.segments import segment_sum
 
 __all__ = ["Posterior"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
+from mercer._checks import check_rho
+from mercer._coupling import Coupling, Product
 from mercer._special import gammaln
-from mercer.families._coupling import Coupling, Product
-from mercer.families._family import check_rho
 
 MOST_PRODUCTS = 2048
 """Products of components that a powered mixture may have: a pair of mixtures makes a table of their pairs."""

@@ -9,12 +9,13 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
+from mercer._checks import check_gamma, check_rho, is_whole
+from mercer._coupling import Coupling, Leaf, Operand
 from mercer._parallel import n_threads, thread_map
+from mercer._random import random_generator
 from mercer.data import Sequences
+from mercer.data.segments import point_name
 from mercer.families._characteristic import log_polar
-from mercer.families._coupling import Coupling, Leaf, Operand
-from mercer.families._family import check_gamma, check_rho, is_whole, random_generator
-from mercer.families._segments import point_name
 from mercer.families.gaussian import Gaussians
 from mercer.models._kde.pack import Packed, log_sums, log_sums_at
 from mercer.models._kde.points import Points

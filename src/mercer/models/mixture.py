@@ -10,10 +10,11 @@ import numpy as np
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
+from mercer._checks import is_whole
+from mercer._coupling import Coupling, Operand, Product
+from mercer._probability import checked_probability, drawn
+from mercer._random import random_generator
 from mercer.families._characteristic import log_average
-from mercer.families._coupling import Coupling, Operand, Product
-from mercer.families._family import is_whole, random_generator
-from mercer.families._simplex import checked_probability, drawn
 from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, to_numpy
-from mercer.families._coupling import Product, Smoothed
-from mercer.families._family import is_number
+from mercer._checks import is_number
+from mercer._coupling import Product, Smoothed
 from mercer.families.count_vector import CountVectors
 from mercer.kernels._base import Kernel
 from mercer.kernels._operands import finite

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer.families._coupling import smoothed_features
-from mercer.families._segments import segments
+from mercer._coupling import smoothed_features
+from mercer.data.segments import segments
 from mercer.gram._engine import fill
 from mercer.kernels._hidden import expected
 from mercer.kernels._operands import Rows

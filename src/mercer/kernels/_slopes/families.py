@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._coupling import Coupling, Product, Smoothed
+from mercer._coupling import Coupling, Product, Smoothed
 from mercer.families.bernoulli import Bernoullis
 from mercer.families.beta import Betas
 from mercer.families.categorical import Categoricals

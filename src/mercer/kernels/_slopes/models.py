@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._array import Floats, logsumexp, to_numpy
 from mercer._batch import Batch
-from mercer.families._coupling import Coupling, Product, Smoothed
+from mercer._coupling import Coupling, Product, Smoothed
 from mercer.gram._engine import fill
 from mercer.kernels._operands import finite
 from mercer.kernels._slopes.chains import chain_slopes

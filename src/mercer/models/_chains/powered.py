@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
-from mercer.families._coupling import InnerLeaf, Product
+from mercer._coupling import InnerLeaf, Product
 from mercer.models._chains.operand import ChainOperand, LogChainOperand, chain_operand
 from mercer.models._discount import Lengths
 from mercer.models._powers import MOST_STATES, multisets, products, transitions, weights

@@ -10,13 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "compiled", "plus", "split", "tidy", "times"]
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 RADIX, INVERSE = 2.0**512, 2.0**-512
 HIGH, LOW = 2.0**256, 2.0**-256
