@@ -1,9 +1,8 @@
-"""Vector instructions for compiled loops: eight numbers side by side, whatever the compiler thinks of the loop.
+"""Explicit SIMD instructions, because LLVM's vectorizer gives up on many of these loops.
 
 A compiler often keeps loops over lanes scalar because it cannot know that two buffers do not overlap. So the innermost
-operations are emitted as LLVM vector instructions and become functions that Numba loops call. Files that hold such
-loops import this one; nothing imports it before a loop is needed. (Numba's cache on disk does not look at this file:
-delete the caches after a change here.)
+operations are emitted as LLVM vector instructions and become functions that Numba loops call. The number of lanes is a
+parameter of every operation: with one lane the same code is a scalar loop.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
-from mercer.models._pairs.wide_numbers import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
+from mercer.compiled.ranged import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
 
 __all__ = ["EXPONENTS", "LOG_RADIX", "pair_backward", "pair_forward", "pairs_expected", "single_expected"]
 

@@ -1,7 +1,6 @@
-"""Numba: numbers that cannot leave their range, for recursions that are right for all parameters.
+"""Numbers of unlimited range, for recursions that are right for all parameters.
 
 A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. Digits are those of float64, and the range is endless.
-(Numba's cache on disk does not look at this file: delete the caches after a change here.)
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "compiled", "plus", "split", "tidy", "times"]
+__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "plus", "split", "tidy", "times"]
 
 
 RADIX, INVERSE = 2.0**512, 2.0**-512
