@@ -41,13 +41,13 @@ plt.show()
 # %%
 # The kernel is the probability of both strings, and every string is so much more probable beside itself than beside a
 # relative that the normalised Gram matrix is the identity. What it knows is in the logarithms:
-# :class:`mercer.EmpiricalMap` describes a string by its log kernels with all others, and the families appear.
+# :class:`mercer.EmpiricalKernelMap` describes a string by its log kernels with all others, and the families appear.
 
 kernel = mc.Marginalization(pairs)
 matrices = {
     "Marginalization": kernel.fit_transform(proteins),
     "its logarithm": kernel.fit(proteins).log(proteins),
-    "EmpiricalMap(Marginalization)": mc.EmpiricalMap(kernel).fit_transform(proteins),
+    "EmpiricalKernelMap(Marginalization)": mc.EmpiricalKernelMap(kernel).fit_transform(proteins),
 }
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for axis, (name, K) in zip(axes, matrices.items(), strict=True):

@@ -55,9 +55,9 @@ plt.show()
 
 # %%
 # At 300 letters the off-diagonal has vanished. It has not lost its information, though: 1e-9 and 1e-40 are both nothing
-# beside 1, but they differ. ``EmpiricalMap`` describes every model by the *logarithms* of its kernels with the training
-# models, and compares descriptions. ``Discounted`` is the third way: no length at all, but the sum over all of them,
-# with weights that fall.
+# beside 1, but they differ. ``EmpiricalKernelMap`` describes every model by the *logarithms* of its kernels with the
+# training models, and compares descriptions. ``Discounted`` is the third way: no length at all, but the sum over all
+# of them, with weights that fall.
 
 
 def errors(kernel):
@@ -65,11 +65,11 @@ def errors(kernel):
 
 
 plain = [errors(mc.ProbabilityProduct(rho=1.0, length=length)) for length in lengths]
-mapped = [errors(mc.EmpiricalMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
+mapped = [errors(mc.EmpiricalKernelMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
 free = errors(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))).mean()
 
 ax = mc.plot.error_over_length(lengths, plain, label="ProbabilityProduct")
-mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalMap of it", baselines={"Discounted(0.9)": free})
+mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalKernelMap of it", baselines={"Discounted(0.9)": free})
 plt.show()
 
 # %%

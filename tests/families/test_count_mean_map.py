@@ -246,7 +246,7 @@ def test_through_an_estimator_and_a_generator():
     kernel.set_params(random_state=np.random.default_rng(1)).fit(counts)
     assert_allclose(kernel.transform(counts), kernel(counts), rtol=1e-9)
     exact = mc.MeanMap(mc.Multinomial(trials=5), gamma=0.1, base="counts").fit_transform(counts)
-    assert mc.psd.check(exact)
+    assert mc.gram.psd.check(exact)
 
 
 def test_what_cannot():

@@ -214,7 +214,7 @@ def test_sets_of_points():
     rng = np.random.default_rng(0)
     sets = [rng.normal(i % 2, 1, size=(12, 2)) for i in range(6)]
     K = mc.MeanMap(mc.Gaussian("diagonal"), gamma=0.5, base="laplace").fit_transform(sets)
-    assert mc.psd.check(K)
+    assert mc.gram.psd.check(K)
 
 
 def test_a_gamma_whose_square_overflows():

@@ -79,7 +79,7 @@ class TestCategoricals(MeanMapOfPlural):
 
 
 class TestMultinomials(MeanMapOfPlural):
-    """Aligned tokens (GMMK-10c): the mean over all pairs of token sequences."""
+    """TargetAligned tokens (GMMK-10c): the mean over all pairs of token sequences."""
 
     width = WIDTH[categoricals]
 

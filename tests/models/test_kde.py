@@ -367,7 +367,7 @@ class TestBatch:
     def test_indexing_after_tiles_were_made(self):
         p = estimates()
         expected = p[[4, 1, 5]].log_product(p[2:])
-        p.couple(mc.families.Product(1.0))
+        p.couple(mc.families.PowerProduct(1.0))
         assert_array_equal(p[[4, 1, 5]].log_product(p[2:]), expected)
         assert_array_equal(p[[4, 1, 5]][::-1][:2].log_product(p[2:][1:]), expected[::-1][:2, 1:])
 
@@ -467,7 +467,7 @@ class TestBatch:
         with pytest.raises(ValueError, match="gamma"):
             p.log_mean_map(p, gamma=-1.0)
         with pytest.raises(TypeError, match="no parts of other models"):
-            p.couple(mc.families.Product(1.0)).reshape(2, 3)
+            p.couple(mc.families.PowerProduct(1.0)).reshape(2, 3)
 
     def test_scikit_learn_models_that_are_none(self):
         x = sets(0, (20,))[0]
