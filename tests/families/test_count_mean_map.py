@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import KernelContract, PluralContract, categoricals, poissons, softmax
 from mercer.families import _characteristic
 from mercer.families.count_vector import CountVectors
+from mercer.testing.kernels import KernelContract, PluralContract, categoricals, poissons, softmax
 
 
 def outcomes(total, words=3):

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import Gradients, PluralContract, softmax
-from family_contract import EstimatorContract
 from mercer.families.count_vector import LAWS, CountVectors
 from mercer.families.count_vector_estimator import CountVector
+from mercer.testing.families import EstimatorContract
+from mercer.testing.kernels import Gradients, PluralContract, softmax
 
 COUNTS = np.array(list(itertools.product(range(61), repeat=2)), dtype=float)
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import softmax
-from family_contract import RHOS, EstimatorContract, FamilyContract
+from mercer.testing.families import RHOS, EstimatorContract, FamilyContract
+from mercer.testing.kernels import softmax
 
 
 class TestMultinomials(FamilyContract):

@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, categoricals, hmms
 from mercer.families.estimator import Estimator
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals, hmms
 
 
 class TestSumOfLogs(Matrices):

@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 import mercer as mc
-from contract import KernelContract, by_pairs, normalised
 from mercer.kernels._windows import counts as window_counts
 from mercer.kernels._windows.counts import WindowCounts, way_of
 from mercer.kernels._windows.points import WindowSets
+from mercer.testing.kernels import KernelContract, by_pairs, normalised
 
 
 class TestPointSets(KernelContract):

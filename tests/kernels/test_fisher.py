@@ -15,12 +15,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, normalised, string_weights, strings
 from mercer.kernels._operands import CenteredCounts
 from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import hmm_scores
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
+from mercer.testing.kernels import KernelContract, normalised, string_weights, strings
 
 
 def gaussian_log_density(x, parameters):

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import WIDTH, KernelContract, PluralContract, by_pairs, categoricals
 from mercer.kernels.heat import Heat
+from mercer.testing.kernels import WIDTH, KernelContract, PluralContract, by_pairs, categoricals
 
 
 def slow(p, q, t):

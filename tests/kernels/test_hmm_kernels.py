@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from contract import STEP, density_on_line, normalised
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
+from mercer.testing.kernels import STEP, density_on_line, normalised
 
 RHOS = [0.3, 0.5, 1.0, 2.0]
 

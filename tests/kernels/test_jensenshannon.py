@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mercer as mc
-from contract import (
+from mercer.families.estimator import Estimator
+from mercer.testing.kernels import (
     STEP,
     WIDTH,
     Gradients,
@@ -23,7 +24,6 @@ from contract import (
     mixtures,
     poissons,
 )
-from mercer.families.estimator import Estimator
 
 
 def kl(p, q):

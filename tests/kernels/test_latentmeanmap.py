@@ -13,12 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs, hmms
 from mercer._coupling import smoothed_features
 from mercer.kernels import latentmeanmap
 from mercer.kernels._operands import Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.latentmeanmap import LatentMeanMap
+from mercer.testing.kernels import KernelContract, by_pairs, hmms
 
 
 def paths(initial, transition, likelihood):

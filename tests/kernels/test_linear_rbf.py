@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 import mercer as mc
-from contract import KernelContract, by_pairs
 from mercer.kernels import _operands
+from mercer.testing.kernels import KernelContract, by_pairs
 
 
 class TestLinear(KernelContract):

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs
+from mercer.testing.kernels import KernelContract, by_pairs
 
 LETTERS = "abc"
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from contract import (
+from mercer.testing.kernels import (
     AXIS,
     STEP,
     WIDTH,

@@ -10,9 +10,18 @@ from numpy.testing import assert_allclose
 from scipy import integrate
 
 import mercer as mc
-from contract import WIDTH, Gradients, KernelContract, PluralContract, categoricals, gaussians, mixtures, poissons
 from mercer.families import _characteristic
 from mercer.models import kde
+from mercer.testing.kernels import (
+    WIDTH,
+    Gradients,
+    KernelContract,
+    PluralContract,
+    categoricals,
+    gaussians,
+    mixtures,
+    poissons,
+)
 
 
 def frequencies(base, gamma, count, d, seed=0):

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import mercer as mc
-from contract import KernelContract
 from mercer.kernels import _step_counts
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.models._forward import scaled
+from mercer.testing.kernels import KernelContract
 
 INITIAL, TRANSITION = np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]])
 TABLE = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])

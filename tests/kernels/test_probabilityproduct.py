@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import (
+from mercer.testing.kernels import (
     STEP,
     WIDTH,
     Gradients,

@@ -17,9 +17,9 @@ from sklearn.svm import SVC
 from sklearn.utils.fixes import parse_version
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, gaussians
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.residualized import Residualized
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians
 
 
 def hat(C):

@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs, normalised
 from mercer.datasets import make_dna
 from mercer.kernels import spectrum
 from mercer.kernels.spectrum import Spectrum
+from mercer.testing.kernels import KernelContract, by_pairs, normalised
 
 
 def brute(x, y, k, m, letters):

@@ -16,10 +16,10 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, categoricals
 from mercer.gram import _engine
 from mercer.kernels._alignment import align_matrices, centred_target
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals
 
 
 class Labelled(TargetAligned):

@@ -15,10 +15,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, string_weights, strings
 from mercer.kernels import _tangents
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.top import TOP
+from mercer.testing.kernels import KernelContract, string_weights, strings
 
 
 def log_odds(joint):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
 
 
 class TestNormalized(Matrices):

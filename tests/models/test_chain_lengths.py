@@ -14,17 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import (
-    WIDTH,
-    Gradients,
-    PluralContract,
-    by_pairs,
-    categoricals,
-    gaussian_hmms,
-    hmms,
-    numpy,
-    softmax,
-)
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import adjoint as _adjoint
 from mercer.models._chains import resolvent as _resolvent
@@ -36,6 +25,17 @@ from mercer.models._discount import Discounted, discounted_sum
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.markov import MarkovChains
+from mercer.testing.kernels import (
+    WIDTH,
+    Gradients,
+    PluralContract,
+    by_pairs,
+    categoricals,
+    gaussian_hmms,
+    hmms,
+    numpy,
+    softmax,
+)
 
 
 def free(seed, n, width):

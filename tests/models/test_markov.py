@@ -17,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import Gradients, PluralContract, softmax
 from mercer.datasets import make_dna
 from mercer.families import PowerProduct
 from mercer.families.estimator import fits
@@ -26,6 +25,7 @@ from mercer.models._markov import operand as _markov_operand
 from mercer.models._markov.counts import n_heads
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
+from mercer.testing.kernels import Gradients, PluralContract, softmax
 
 LETTERS = "abcdefgh"
 
