@@ -82,7 +82,8 @@ def test_the_example_of_contributing_passes(results):
     family = next(block for block in blocks if "class Exponentials(" in block)
     battery = next(block for block in blocks if "class TestExponentials(" in block)
     own = battery.replace("mc.Exponential", "Exponential")
-    run = results(f"{family}\nimport pytest\nimport mercer as mc\n{own}")
+    source = f"{family}\nimport pytest\nimport mercer as mc\n{own}"
+    run = results(re.sub(r"Exponential(?!Family)", "Waiting", source))  # files know a class by its name
     outcome = run.parseoutcomes()
     assert outcome.keys() <= {"passed", "skipped", "warnings"}, run.stdout.str()[-3000:]
     assert outcome["passed"] >= 40
