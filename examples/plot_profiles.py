@@ -52,9 +52,7 @@ def machine(kernel, **grid):
 filled = SimpleImputer(keep_empty_features=True)
 wide = np.array([0.3, 1, 3, 10]) / X.shape[1]
 machines = {
-    "linear, imputed": GridSearchCV(
-        make_pipeline(filled, SVC(kernel="linear")), {"svc__C": [0.01, 0.1, 1, 10]}, cv=3
-    ),
+    "linear, imputed": GridSearchCV(make_pipeline(filled, SVC(kernel="linear")), {"svc__C": [0.01, 0.1, 1, 10]}, cv=3),
     "RBF, imputed": GridSearchCV(
         make_pipeline(filled, SVC()),
         {"svc__C": [0.1, 1, 10], "svc__gamma": wide},
