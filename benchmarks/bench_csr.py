@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer.families._csr import TILE_ROWS, CSRRows, outer, prepare, shared_entropy
+from mercer.data.csr import TILE_ROWS, CSRRows, outer, prepare, shared_entropy
 
 Pairing = Callable[[Any, Any], Any]
 

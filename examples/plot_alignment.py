@@ -41,13 +41,13 @@ plt.show()
 # %%
 # The kernel is the joint probability of both strings. The self-kernels are so much larger than the kernel between
 # relatives that the normalized Gram matrix is the identity. The information is in the logarithms:
-# :class:`mercer.EmpiricalMap` describes a string by its log kernels with all training strings, and the families appear.
+# :class:`mercer.EmpiricalKernelMap` describes a string by its log kernels with all training strings, and the families appear.
 
 kernel = mc.Marginalization(pairs)
 matrices = {
     "Marginalization": kernel.fit_transform(proteins),
     "its logarithm": kernel.fit(proteins).log(proteins),
-    "EmpiricalMap(Marginalization)": mc.EmpiricalMap(kernel).fit_transform(proteins),
+    "EmpiricalKernelMap(Marginalization)": mc.EmpiricalKernelMap(kernel).fit_transform(proteins),
 }
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for axis, (name, K) in zip(axes, matrices.items(), strict=True):

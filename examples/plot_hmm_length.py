@@ -55,7 +55,7 @@ plt.show()
 
 # %%
 # At 300 letters the off-diagonal values have vanished. They are still informative, though: 1e-9 and 1e-40 are both
-# negligible compared with 1, but their logarithms differ. ``EmpiricalMap`` describes each model by the *logarithms* of
+# negligible compared with 1, but their logarithms differ. ``EmpiricalKernelMap`` describes each model by the *logarithms* of
 # its kernels with the training models, and compares these descriptions. ``Discounted`` is the third way: instead of one
 # length, it sums over all lengths with decreasing weights.
 
@@ -65,11 +65,11 @@ def errors(kernel):
 
 
 plain = [errors(mc.ProbabilityProduct(rho=1.0, length=length)) for length in lengths]
-mapped = [errors(mc.EmpiricalMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
+mapped = [errors(mc.EmpiricalKernelMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
 free = errors(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))).mean()
 
 ax = mc.plot.error_over_length(lengths, plain, label="ProbabilityProduct")
-mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalMap", baselines={"Discounted(0.9)": free})
+mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalKernelMap", baselines={"Discounted(0.9)": free})
 plt.show()
 
 # %%

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["pytester"]
 
 # A busy machine is no reason to fail: nothing here is timed.
 settings.register_profile("mercer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,3 +33,29 @@ def real_folder() -> Path:
 def real(monkeypatch: pytest.MonkeyPatch, real_folder: Path) -> None:
     """Let loaders find the real sets, or skip."""
     monkeypatch.setenv("MERCER_DATA", str(real_folder))
+
+
+@pytest.fixture
+def torch() -> Any:
+    """Return torch, or skip this test alone: a module must never be skipped as a whole."""
+    return pytest.importorskip("torch", reason="gradients and tensors need torch: pip install torch")
+
+
+@pytest.fixture(params=["array_api_strict", "torch"])
+def library(request: pytest.FixtureRequest) -> Any:
+    """Return an array library other than NumPy; torch is skipped where it is not installed."""
+    return pytest.importorskip(request.param)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail where a whole module is skipped: its tests would be missing unnoticed."""
+    report = yield
+    if isinstance(collector, pytest.Module) and report.outcome == "skipped":
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{collector.nodeid} is skipped as a whole: import an optional library inside the tests that need it"
+        )
+    return report

@@ -19,7 +19,7 @@ from sklearn.base import clone
 import mercer as mc
 from mercer._array import namespace, to_numpy
 from mercer.families import ExponentialFamily
-from mercer.families._estimator import fits
+from mercer.families.estimator import fits
 
 RHOS = (0.3, 0.5, 1.0, 2.0)
 GAMMAS = (0.05, 0.7, 3.0)
@@ -596,7 +596,7 @@ class EstimatorContract:
 
 
 def segment_points(estimator, sets):
-    from mercer.families._estimator import segments
+    from mercer.data.segments import segments
 
     context = getattr(estimator, "context_", None)
     return segments(estimator.accept(sets, context=context))[0]

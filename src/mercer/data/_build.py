@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import _ragged
+from mercer.data import ragged as _ragged
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Problem, flatten
 from mercer.data.alphabet import Alphabet

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import _ragged
-from mercer.data._immutable import Immutable
+from mercer._immutable import Immutable
+from mercer.data import ragged as _ragged
 from mercer.data.alphabet import Alphabet
 
 

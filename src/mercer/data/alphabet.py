@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._immutable import Immutable
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
-from mercer.data._immutable import Immutable
 from mercer.data._symbols import (
     NAMED,
     UNREAD,

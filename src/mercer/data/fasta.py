@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import _ragged
+from mercer.data import ragged as _ragged
 from mercer.data._forms import offsets_of
 from mercer.data._header_labels import Labels, rule_of
 from mercer.data._symbols import NAMED

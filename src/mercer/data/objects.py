@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import frozen
-from mercer.data._immutable import Immutable
+from mercer._immutable import Immutable
 
 
 class Datum(Immutable):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data import _ragged
+from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
 from mercer.data._forms import Problem, as_floats, offsets_of, read_item

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from mercer.families._family import random_generator
+from mercer._random import random_generator
 
 _Labels = np.ndarray[tuple[int], np.dtype[np.int64]]
 

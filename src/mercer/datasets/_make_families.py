@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._random import random_generator
 from mercer.data import Alphabet
 from mercer.datasets._make import _check_integers, _check_range, _is_real, _labels
-from mercer.families._family import random_generator
 
 
 def make_families(

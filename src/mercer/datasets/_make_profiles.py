@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._random import random_generator
 from mercer.datasets._make import _check_integers, _is_real, _labels
-from mercer.families._family import random_generator
 from mercer.models._tree.newick import Tree, parse_newick
 
 Floats = np.ndarray[Any, Any]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._random import random_generator
 from mercer.data.sequences import Sequences
 from mercer.datasets._make import (
     _check_integers,
@@ -16,7 +17,6 @@ from mercer.datasets._make import (
     _Labels,
     _labels,
 )
-from mercer.families._family import random_generator
 
 Floats = np.ndarray[Any, Any]
 

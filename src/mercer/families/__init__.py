@@ -1,8 +1,10 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
-from mercer.families._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, Product, Smoothed
-from mercer.families._estimator import Context, Estimator, FamilyEstimator
-from mercer.families._family import ExponentialFamily, Family
+from typing import Any
+
+from mercer import _renamed
+from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, PowerProduct, Smoothed
+from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
@@ -10,6 +12,7 @@ from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
+from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.families.exponential import Exponential, Exponentials
 from mercer.families.gamma import Gamma, Gammas
 from mercer.families.gaussian import Gaussians
@@ -53,6 +56,11 @@ __all__ = [
     "NegativeBinomials",
     "Poisson",
     "Poissons",
-    "Product",
+    "PowerProduct",
     "Smoothed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Raise for a name that is not here, with the name to use where it was renamed."""
+    _renamed.missing(__name__, name, _renamed.FAMILIES)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
-from mercer.families._coupling import or_point
-from mercer.families._csr import CSRRows
+from mercer._coupling import or_point
+from mercer.data.csr import CSRRows
 
 CHUNK = 1 << 22
 """Numbers of random frequencies, and of characteristic functions at them, that are alive at once."""

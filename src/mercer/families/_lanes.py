@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 LANES = 64
 PIVOTS = 4
@@ -102,7 +102,7 @@ def _in_lanes(x: Floats) -> Floats:
     return np.ascontiguousarray(x[index].reshape(blocks, LANES, -1).transpose(0, 2, 1))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@compiled(contract=True)
 def _combine(
     logs: Floats, quadratic: Floats, weight: float, own: Floats, theirs: Floats, value: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -116,7 +116,7 @@ def _combine(
                 value[i, j] -= 0.5 * logs[k, i, j]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@compiled(contract=True)
 def _diagonal(
     variances: Floats,
     means: Floats,
@@ -157,7 +157,7 @@ def _diagonal(
                 quadratic[i, start + lane] = total[lane]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@compiled(contract=True)
 def _full(
     triangles: Floats,
     means: Floats,

@@ -9,16 +9,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, aligned, operation
 
 __all__ = ["GaussianRows"]
 
 _LOG_2PI = math.log(2 * math.pi)
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 class GaussianRows:
@@ -135,7 +133,7 @@ def _substitute(
     return operation(one, (solved, total, at, x, point, mean, row, lower, line, a, width), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _diagonal(
     x: Floats, owner: Floats, mean: Floats, factor: Floats, terms: Floats, d: int, n: int, width: int, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -167,7 +165,7 @@ def _diagonal(
             out[t, j] = total[j]
 
 
-@njit(**_OPTIONS)
+@compiled
 def _full(
     x: Floats, owner: Floats, mean: Floats, lower: Floats, constant: Floats, d: int, n: int, width: int, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -185,7 +183,7 @@ def _full(
             out[t, j] = total[j]
 
 
-@njit(**_OPTIONS)
+@compiled
 def _factors(covariance: Floats, lower: Floats, log_det: Floats) -> None:  # pragma: no cover - compiled
     """Cholesky factors, row by row, with inverse diagonals; log determinants."""
     models, n, d, _ = covariance.shape

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-import numpy as np
-
-from mercer._array import Array, Floats, as_float, identity, logsumexp, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, identity, logsumexp, namespace, safe_log, xlogx
 from mercer._verdict import Verdict
 from mercer.families._characteristic import averages, log_power
-from mercer.families._family import ExponentialFamily
+from mercer.families.base import ExponentialFamily
 
 
 class Simplex(ExponentialFamily):
@@ -61,7 +59,7 @@ class Simplex(ExponentialFamily):
         if self._draws > 1:
             raise ValueError(
                 f"products of multinomial laws of {self._draws} trials are no multinomial laws: give trials=1, or the "
-                "kernel rho=1 or power='joint'"
+                "kernel rho=1 or marginal=False"
             )
         logs = safe_log(self.probability) + safe_log(other.probability)
         xp, total = namespace(logs), logsumexp(logs, axis=-1)
@@ -113,63 +111,3 @@ class Simplex(ExponentialFamily):
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Jensen-Shannon divergence of probabilities is conditionally negative definite."""
         return Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
-
-
-def checked_probability(values: Any, what: str) -> Array:
-    """Return probabilities whose rows are nonnegative and sum to one, within rounding."""
-    p = as_float(values)
-    if len(p.shape) == 0 or p.shape[-1] == 0:
-        raise ValueError(f"{what} has shape {tuple(p.shape)}: its last axis must hold the k >= 1 probabilities")
-    rows = to_numpy(p)
-    bad = np.argwhere(~(rows >= 0).all(axis=-1))
-    if len(bad):
-        where = tuple(map(int, bad[0]))
-        value = rows[where][~(rows[where] >= 0)][0]
-        raise ValueError(f"{what}{_at(where)} holds {value}: probabilities must be nonnegative numbers")
-    check_sums(rows.sum(axis=-1), rows.dtype, what)
-    return p
-
-
-def check_sums(total: Floats, dtype: Any, what: str) -> None:
-    """Raise where the sum of a row of probabilities is not one, within rounding; the same for dense and sparse rows."""
-    bad = np.argwhere(~(np.abs(total - 1) <= (1e-4 if dtype == np.float32 else 1e-6)))
-    if len(bad):
-        where = tuple(map(int, bad[0]))
-        digits = 6 if dtype == np.float32 else 8  # enough to show the excess: never "sums to 1, not to one"
-        raise ValueError(
-            f"{what}{_at(where)} sums to {float(total[where]):.{digits}g}, not to one: divide counts by their sum first"
-        )
-
-
-def _at(where: tuple[int, ...]) -> str:
-    """Say which of several rows it is; nothing where there is one."""
-    return f" at index {where}" if where else ""
-
-
-def normalised(counts: Floats, fallback: Any) -> Floats:
-    """Divide every row by its sum; a row of zeros becomes ``fallback``."""
-    total = np.einsum("...k->...", counts)[..., None]  # several times the speed of a sum over a short last axis
-    visited = total > 0
-    if visited.all():
-        return np.asarray(counts / total)
-    return np.where(visited, counts / np.where(visited, total, 1.0), fallback)
-
-
-def ratio(numbers: Floats, weights: Floats) -> Floats:
-    """Divide; 0 where the weight is 0."""
-    shape = np.broadcast_shapes(np.shape(numbers), np.shape(weights))
-    return np.divide(numbers, weights, out=np.zeros(shape), where=np.asarray(weights) > 0)
-
-
-def shared_out(counts: Floats, coded: Floats, probability: Floats, sets: Floats) -> Floats:
-    """Share counts of ambiguity codes ``(..., C)`` out to the outcomes that they stand for, ``(..., k)``.
-
-    ``coded`` are the probabilities of the codes, ``(..., C)``, and ``sets (C, k)`` says which outcomes they stand for.
-    """
-    return probability * (ratio(counts, coded) @ sets)
-
-
-def drawn(upper: Floats, uniform: Floats) -> Floats:
-    """Draw outcomes: ``upper`` are cumulated probabilities ``(..., k)``, ``uniform`` numbers from 0 to 1 ``(...)``."""
-    draws = uniform[..., None] * upper[..., -1:]
-    return np.sum(draws >= upper, axis=-1).clip(0, upper.shape[-1] - 1)

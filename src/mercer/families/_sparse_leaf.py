@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families import _csr
-from mercer.families._coupling import mismatch_underflows
+from mercer._coupling import mismatch_underflows
+from mercer.data import csr as _csr
 
 
 class SparseLeaf:

@@ -7,19 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
+from mercer._checks import check_gamma, check_rho, checked_parameter, is_number
+from mercer._coupling import mismatch_underflows, power
+from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import mismatch_underflows, power
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_gamma,
-    check_rho,
-    checked_parameter,
-    is_number,
-    observed_scores,
-    random_generator,
-)
+from mercer.data.segments import point_name, segments
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.poisson import jensen_gap
 
 

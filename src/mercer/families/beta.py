@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_rho, checked_positive, is_number
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import Coupling, Operand, Product
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import ExponentialFamily, check_rho, checked_positive, is_number, observed_scores
+from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration, trigamma
+from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.dirichlet import (
     OPEN,
     concentration_dual,
@@ -25,6 +26,7 @@ from mercer.families.dirichlet import (
     pair_log_product,
     remainder,
 )
+from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import check_nonnegative
 from mercer.families.gamma import check_finite_product, check_smallest
 
@@ -150,7 +152,7 @@ class Betas(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             self._check_finite(coupling.rho)
         return super().couple(coupling, lengths)
 

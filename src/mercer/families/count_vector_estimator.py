@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._probability import normalised
 from mercer.data import Sequences
+from mercer.data.csr import CSRRows
+from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, datum_name, segment_sum, segments
-from mercer.families._simplex import normalised
 from mercer.families.count_vector import CountVectors, check_law
+from mercer.families.estimator import Context
 
 
 class CountVector(DocumentEstimator):

@@ -7,18 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_rho, checked_positive
+from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import Coupling, Operand, Product
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_rho,
-    checked_positive,
-    observed_scores,
-    random_generator,
-)
+from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -29,6 +24,8 @@ from mercer.families._gamma_functions import (
     solve_concentration,
     trigamma,
 )
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import check_nonnegative, check_summable
 from mercer.families.gamma import check_finite_product, check_positive, check_smallest
 
@@ -151,7 +148,7 @@ class Dirichlets(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_finite_product(self.concentration, coupling.rho, type(self).__name__)
         return super().couple(coupling, lengths)
 

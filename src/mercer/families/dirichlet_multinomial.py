@@ -8,14 +8,16 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
+from mercer.data.csr import CSRRows
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.rising import log_rising
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
-from mercer.families._csr import CSRRows
-from mercer.families._family import Family, check_gamma, check_rho, checked_parameter, random_generator
+from mercer.families.base import Family
 
 
 class DirichletMultinomials(Family):
@@ -110,7 +112,7 @@ class DirichletMultinomials(Family):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; of one draw, an inner product of features."""
-        if self.trials == 1 and isinstance(coupling, Product):
+        if self.trials == 1 and isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             return InnerLeaf.of_power(self.mean, coupling.rho)
         if self.trials == 1 and isinstance(coupling, Smoothed | CountSmoothed):  # counts of one draw are one-hot
@@ -123,7 +125,7 @@ class DirichletMultinomials(Family):
         check_rho(rho)
         self._check_pair(other)
         if self.trials == 1:
-            return self.couple(Product(rho)).pair(other.couple(Product(rho)))
+            return self.couple(PowerProduct(rho)).pair(other.couple(PowerProduct(rho)))
         rho = float(rho)
         value = log_sum_over_counts(self._terms(rho), other._terms(rho), self.dimension, self.trials, rho)
         return value + rho * (self._log_scale()[..., :, None] + other._log_scale()[..., None, :])

@@ -7,18 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_gamma, check_rho, checked_positive, is_number
+from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_gamma,
-    check_rho,
-    checked_positive,
-    is_number,
-    observed_scores,
-    random_generator,
-)
+from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import erfcx, excess
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator
 
 LARGEST = 1e300
 """Data beyond this are refused by estimators: sums of a hundred million below it stay finite."""

@@ -8,19 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_rho, checked_positive, is_number
+from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import Coupling, Operand, Product
-from mercer.families._estimator import Context, FamilyEstimator, point_name, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_rho,
-    checked_positive,
-    is_number,
-    observed_scores,
-    random_generator,
-)
+from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -32,6 +26,8 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import SMALLEST, check_nonnegative, check_summable, joined_rates, log_mean_gap
 
 
@@ -161,7 +157,7 @@ class Gammas(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_finite_product(self.concentration, coupling.rho, type(self).__name__)
         return super().couple(coupling, lengths)
 
@@ -355,7 +351,7 @@ def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     raise ValueError(
         f"the law at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
         f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
-        "which takes all (with power='joint', where variables are hidden)"
+        "which takes all (with marginal=False, where variables are hidden)"
     )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, as_float, beside, frozen, identity, namespace, safe_log, to_numpy
+from mercer._checks import check_gamma, check_rho
+from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.families._covariance import (
     Structure,
@@ -21,15 +23,9 @@ from mercer.families._covariance import (
     structure_of,
     upper,
 )
-from mercer.families._family import (
-    ExponentialFamily,
-    check_gamma,
-    check_rho,
-    observed_scores,
-    random_generator,
-)
 from mercer.families._laplace import log_laplace
 from mercer.families._planes import log_det_and_quadratic
+from mercer.families.base import ExponentialFamily, observed_scores
 
 if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats
-from mercer.families._estimator import Context, FamilyEstimator, moments, segment_sum, segments
-from mercer.families._family import is_number
+from mercer._checks import is_number
+from mercer.data.segments import segment_sum, segments
 from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
+from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
 
 

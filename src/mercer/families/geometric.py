@@ -7,16 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
+from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.families._estimator import Context, FamilyEstimator, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_gamma,
-    check_rho,
-    checked_parameter,
-    observed_scores,
-    random_generator,
-)
+from mercer.data.segments import segments
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import check_summable, log_mean_gap
 from mercer.families.poisson import check_counts
 

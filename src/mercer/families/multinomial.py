@@ -10,30 +10,24 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._checks import check_gamma, check_rho
+from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._probability import check_sums, checked_probability, normalised
+from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
-from mercer.families import _csr
+from mercer.data import csr as _csr
+from mercer.data.csr import CSRRows
+from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._coupling import (
-    CountSmoothed,
-    Coupling,
-    Divergence,
-    InnerLeaf,
-    Leaf,
-    Operand,
-    Product,
-    Smoothed,
-)
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, datum_name, segment_sum, segments
-from mercer.families._family import check_gamma, check_rho, random_generator
 from mercer.families._predictive import check_estimate, is_predictive, refuse_weights
-from mercer.families._simplex import Simplex, check_sums, checked_probability, normalised
+from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
+from mercer.families.estimator import Context
 
 
 class Multinomials(Simplex):
@@ -159,7 +153,7 @@ class Multinomials(Simplex):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; inner products of features wherever the formula is one."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             if self.trials == 1 or coupling.rho == 0.5:
                 return self._inner(coupling.rho)

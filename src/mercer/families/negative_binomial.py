@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
+from mercer._checks import check_rho, checked_parameter
+from mercer._random import random_generator
 from mercer.families._counts.nodes import count_nodes
-from mercer.families._family import Family, check_rho, checked_parameter, random_generator
 from mercer.families._gamma_functions import binet
+from mercer.families.base import Family
 from mercer.families.poisson import check_counts
 
 CHUNK = 2048

@@ -8,20 +8,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
+from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.data.segments import point_name, segments
 from mercer.families._characteristic import averages
-from mercer.families._estimator import Context, FamilyEstimator, moments, point_name, segments
-from mercer.families._family import (
-    ExponentialFamily,
-    check_gamma,
-    check_rho,
-    checked_parameter,
-    observed_scores,
-    random_generator,
-)
 from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
+from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.estimator import Context, FamilyEstimator, moments
 
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""

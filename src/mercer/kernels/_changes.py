@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import to_numpy
 from mercer._batch import Batch
-from mercer.families._family import is_number
+from mercer._checks import is_number
 
 
 def values_of(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context
+from mercer.data.csr import CSRRows
+from mercer.families.estimator import Context
 from mercer.kernels._data import len_of
 
 

@@ -10,9 +10,9 @@ from scipy import sparse
 
 from mercer._batch import Batch
 from mercer.data import Sequences
+from mercer.data.csr import CSRRows
 from mercer.data.objects import Datum
-from mercer.families._csr import CSRRows
-from mercer.families._segments import is_column, looks_like_matrix
+from mercer.data.segments import is_column, looks_like_matrix
 
 Floats = np.ndarray[Any, Any]
 

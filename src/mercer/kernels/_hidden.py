@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
-from mercer.families._segments import datum_name, segments
+from mercer.data.segments import datum_name, segments
 from mercer.families.categorical import Categoricals
 from mercer.kernels._score_rows import is_sequential
 from mercer.models._forward.evidence import evidence_of

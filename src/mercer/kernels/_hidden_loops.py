@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-from numba.extending import intrinsic
-
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["ROWS", "weighted_sums"]
 
@@ -20,8 +18,6 @@ ROWS = 4
 """Points that share every load of eight points of the other side."""
 SMALLEST = -690.0
 """Exponents below this are raised to it: what they stand for does not count."""
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @intrinsic(prefer_literal=True)
@@ -65,7 +61,7 @@ def _row_block(
     return operation(rows, (x, x_at, v, v_at, y, y_at, w, w_at, groups, d, m, scale, out), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def weighted_sums(
     x: Floats, v: Floats, row_at: Floats, blocks: Floats, y: Floats, w: Floats, lane_at: Floats, groups: Floats,
     left: Floats, right: Floats, d: int, m: int, scale: float, out: Floats, room: Floats,

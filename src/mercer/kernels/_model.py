@@ -12,10 +12,10 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, beside, namespace
 from mercer._batch import Batch
+from mercer._checks import is_number, is_whole
+from mercer._coupling import Coupling
 from mercer.data import Sequences
-from mercer.families._coupling import Coupling
-from mercer.families._estimator import Estimator
-from mercer.families._family import is_number, is_whole
+from mercer.families.estimator import Estimator
 from mercer.kernels._base import Kernel
 from mercer.kernels._data import hashable
 from mercer.models._discount import Discounted, check_lengths

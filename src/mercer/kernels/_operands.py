@@ -10,8 +10,8 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log
 from mercer._batch import take_rows
-from mercer.families import _csr
-from mercer.families._csr import CSRRows
+from mercer.data import csr as _csr
+from mercer.data.csr import CSRRows
 
 
 class Rows:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.families._estimator import segments
+from mercer.data.segments import segments
 from mercer.families._simplex import Simplex
 from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import family_scores, posterior_scores

@@ -79,7 +79,7 @@ class _Cells:
 
 def _summed(chain: Chain, X: Sequences, cells: _Cells) -> Floats:
     """Mean posteriors of the steps of every cell, ``(cells, n, n)``."""
-    from mercer._vector import LANES, aligned
+    from mercer.compiled.lanes import LANES, aligned
     from mercer.kernels._step_loops import step_passes, wide_steps, work_size
     from mercer.models._forward.loops import FOUND, history_size
     from mercer.models._forward.scaled import _Group, _groups, _sound

@@ -13,19 +13,17 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 from mercer.models._forward import steps
 from mercer.models._forward.loops import BLOCK, _close, _gather, _load_models, _open, _place
 from mercer.models._forward.wide_range import _scaled, _split_all, _sum, forward_all
 
 __all__ = ["pair_cells", "step_passes", "wide_steps", "work_size"]
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _RECORD = LANES * steps.LINES
 _LOG_2 = math.log(2.0)
 
@@ -77,7 +75,7 @@ def step_passes(form: int, n: int) -> Any:
     width, stride = (LANES, LANES) if form > 0 else (1, 1)
     size, line = abs(form) * LANES, -(-n // LANES) * LANES
 
-    @njit(**_OPTIONS)
+    @compiled
     def loop(
         values: Floats, codes: Floats, n_codes: int, initial: Floats, transition: Floats, start: Floats,
         length: Floats, model: Floats, slots: Floats, first: int, last: int, work: Floats, found: Floats,
@@ -160,7 +158,7 @@ def step_passes(form: int, n: int) -> Any:
     return loop
 
 
-@njit(**_OPTIONS)
+@compiled
 def wide_steps(
     initial: Floats, transition: Floats, lm: Floats, le: Floats, cell: Floats, out: Floats
 ) -> float:  # pragma: no cover - compiled
@@ -188,7 +186,7 @@ def wide_steps(
     return float(math.log(total) + exponent * _LOG_2)
 
 
-@njit(**_OPTIONS)
+@compiled
 def pair_cells(
     codes: Floats, offsets: Floats, width: int, cell: Floats, owner: Floats, pair: Floats
 ) -> int:  # pragma: no cover - compiled

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats, logsumexp
-from mercer.families._csr import CSRRows
+from mercer.data.csr import CSRRows
 from mercer.kernels._information import inverse_root
 from mercer.kernels._operands import Rows
 from mercer.kernels._score_rows import DENSE

@@ -76,7 +76,7 @@ class WeightedPoints:
 
     def _sums(self, other: WeightedPoints, left: Floats, right: Floats) -> Floats:
         """Sum over all pairs of points of the data ``left[p], right[p]``."""
-        from mercer._vector import aligned
+        from mercer.compiled.lanes import aligned
         from mercer.kernels._hidden_loops import weighted_sums
 
         out = np.empty(len(left))
@@ -106,7 +106,7 @@ def _rows(values: Floats, offsets: Floats, blocks: Floats) -> Floats:
 
 
 def _lanes(values: Floats, offsets: Floats, groups: Floats) -> Floats:
-    from mercer._vector import aligned
+    from mercer.compiled.lanes import aligned
 
     moved = _moved(values, offsets, groups, LANES)
     out = aligned((len(moved) // LANES, values.shape[1], LANES))

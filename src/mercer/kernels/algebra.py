@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Array, logsumexp, namespace
+from mercer._checks import is_number
 from mercer._verdict import Verdict, weakest
-from mercer.families._estimator import data_digests
-from mercer.families._family import is_number
+from mercer.data.segments import data_digests
 from mercer.kernels._base import Kernel
 from mercer.kernels._data import len_of
 
@@ -197,7 +197,7 @@ class Sum(_Pair):
         return weakest([part.psd for part in self._parts()], "a sum of kernels")
 
 
-class Multiplied(_Pair):
+class Product(_Pair):
     """The product of two kernels, written ``k1 * k2``.
 
     Parameters

@@ -6,10 +6,10 @@ from typing import Any
 
 from mercer._array import Array, namespace
 from mercer._batch import take_rows
+from mercer._checks import is_number
+from mercer._coupling import or_point, power
 from mercer._verdict import Verdict
-from mercer.families._coupling import or_point, power
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_number
+from mercer.data.csr import CSRRows
 from mercer.families._simplex import Simplex
 from mercer.kernels._model import ModelKernel
 from mercer.kernels._operands import Rows

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._cache import ByteCache
+from mercer._checks import is_number, is_whole
 from mercer._config import settings
-from mercer.families._estimator import data_digests
-from mercer.families._family import check_seed, is_number, is_whole, random_generator
+from mercer._random import check_seed, random_generator
+from mercer.data.segments import data_digests
 from mercer.kernels._base import Kernel, NoFeatures
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import Draw, far_apart

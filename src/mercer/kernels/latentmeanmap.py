@@ -8,11 +8,12 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
+from mercer._checks import check_gamma, is_whole
+from mercer._coupling import smoothed_features
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._coupling import smoothed_features
-from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
-from mercer.families._segments import point_name, segments
+from mercer.data.segments import point_name, segments
 from mercer.kernels._hidden import expected, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
@@ -44,7 +45,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -90,7 +91,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         n_components: int | None = None,
         random_state: Any = 0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -99,7 +100,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         self.n_components = n_components
         self.random_state = random_state
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     # -- parameters ---------------------------------------------------------------------------------------
 

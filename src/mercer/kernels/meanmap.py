@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
+from mercer._checks import check_gamma, is_whole
+from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
+from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.families._characteristic import random_features
-from mercer.families._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
-from mercer.families._family import check_gamma, check_seed, is_whole, seed_of
 from mercer.kernels._base import NoFeatures
 from mercer.kernels._model import CoupledKernel
 from mercer.kernels._operands import Rows
@@ -43,7 +44,7 @@ class MeanMap(CoupledKernel):
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -87,7 +88,7 @@ class MeanMap(CoupledKernel):
         n_components: int | None = None,
         random_state: Any = 0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -96,7 +97,7 @@ class MeanMap(CoupledKernel):
         self.n_components = n_components
         self.random_state = random_state
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _coupling(self) -> Coupling:
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))

@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Array, Floats
 from mercer._batch import Batch
+from mercer._checks import is_whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_whole
+from mercer.data.csr import CSRRows
 from mercer.kernels._hidden import Chain, SymbolShares, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
@@ -32,7 +32,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         Count symbols and their states, or pairs of neighbours and their states.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -63,11 +63,11 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     nonnegative = True
     _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
 
-    def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, zero: str = "raise") -> None:
+    def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
         self.model = model
         self.order = order
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]

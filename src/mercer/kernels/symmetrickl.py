@@ -8,11 +8,11 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace
 from mercer._batch import Batch
+from mercer._checks import is_number
+from mercer._coupling import Leaf, or_point
 from mercer._verdict import Verdict
-from mercer.families import _csr
-from mercer.families._coupling import Leaf, or_point
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_number
+from mercer.data import csr as _csr
+from mercer.data.csr import CSRRows
 from mercer.families.multinomial import Multinomials
 from mercer.kernels._model import ModelKernel
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mercer._array import Array, namespace, to_numpy
-from mercer.families._family import is_number
+from mercer._checks import is_number
 
 TAIL = 1e-13
 """What may be left out of a discounted sum, relative to it."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import row_digests
+from mercer._immutable import Immutable
 from mercer.data import Sequences
-from mercer.data._immutable import Immutable
-from mercer.data._ragged import digests, gather
-from mercer.families._estimator import segment_sum
+from mercer.data.ragged import digests, gather
+from mercer.data.segments import segment_sum
 
 __all__ = ["Posterior"]
 
@@ -53,7 +53,7 @@ class Posterior(Immutable):
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> p = mc.Posterior([[0.0, 1.0], [2.0]], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))
+    >>> p = mc.models.Posterior([[0.0, 1.0], [2.0]], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))
     >>> p
     Posterior(2 sequences, 2 states)
     >>> p[0]

@@ -8,8 +8,8 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
+from mercer._probability import checked_probability
 from mercer.data import Alphabet, Sequences
-from mercer.families._simplex import checked_probability
 from mercer.models._inference import read
 from mercer.models._pairs.joint import checked_joint
 

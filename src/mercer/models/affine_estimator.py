@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
-from mercer.families._estimator import Context
-from mercer.families._family import is_number
+from mercer.families.estimator import Context
 from mercer.models._pairs.affine_em import LEARNED, Climb, climb_pairs
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.drawn import drawn_pairs

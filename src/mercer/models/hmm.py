@@ -9,9 +9,10 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer.families._coupling import Coupling, Operand
-from mercer.families._family import is_whole, random_generator
-from mercer.families._simplex import checked_probability, drawn
+from mercer._checks import is_whole
+from mercer._coupling import Coupling, Operand
+from mercer._probability import checked_probability, drawn
+from mercer._random import random_generator
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
 from mercer.models._discount import check_lengths
@@ -48,7 +49,7 @@ class HMMs(Batch):
               \Phi_{t+1} = ({A^\rho}^\top \Phi_t {A'}^\rho) \circ \psi,\quad \tilde k = \sum \Phi_L
 
     with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the observed law
-    (``power="marginal"``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
+    (``marginal=True``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer.data import Sequences
-from mercer.families._estimator import Context, Estimator
 from mercer.families.categorical import Categorical
+from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (

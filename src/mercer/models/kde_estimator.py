@@ -9,9 +9,10 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
+from mercer._checks import is_number
 from mercer.data import Sequences
-from mercer.families._estimator import Context, Estimator, datum_name, segments
-from mercer.families._family import is_number
+from mercer.data.segments import datum_name, segments
+from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._kde.bandwidths import cross_validated, pooled_scale, scale_factor, shrunk, silverman
 from mercer.models._kde.points import Points

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
+from mercer._checks import is_number
+from mercer._probability import normalised
 from mercer.data import Sequences
-from mercer.data._windows import windows_of
-from mercer.families._estimator import Context, Estimator
-from mercer.families._family import is_number
-from mercer.families._simplex import normalised
+from mercer.data.windows import windows_of
+from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
 from mercer.models._markov.counts import n_heads, transitions_of
 from mercer.models._markov.sparse import SparseLaws, SparseRows

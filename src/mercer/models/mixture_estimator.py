@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer._probability import normalised
 from mercer.data import Sequences
-from mercer.families._estimator import Context, Estimator, segment_sum, segments
-from mercer.families._simplex import normalised
+from mercer.data.segments import segment_sum, segments
+from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb

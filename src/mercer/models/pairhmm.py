@@ -8,9 +8,10 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, namespace, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_whole
+from mercer._probability import check_sums
+from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
-from mercer.families._family import is_whole, random_generator
-from mercer.families._simplex import check_sums
 from mercer.families.categorical import Categoricals
 from mercer.models._inference import read
 from mercer.models._pairs.elimination import check_trajectories

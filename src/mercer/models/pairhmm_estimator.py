@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_number
 from mercer.data import Sequences
-from mercer.families._estimator import Context
-from mercer.families._family import is_number
+from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
 from mercer.models._fitting.iterative import check_whole

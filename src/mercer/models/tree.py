@@ -9,10 +9,12 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_whole
+from mercer._coupling import Operand
+from mercer._probability import checked_probability, drawn
+from mercer._random import random_generator
 from mercer.data import Alphabet
-from mercer.families._coupling import Operand
-from mercer.families._family import Family, is_whole, random_generator
-from mercer.families._simplex import checked_probability, drawn
+from mercer.families.base import Family
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models._tree.checks import check_codes, check_leaves, check_nodes, check_pruning, check_shapes
 from mercer.models._tree.layout import newick_of

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._checks import is_number, is_whole
 from mercer.data import Alphabet
-from mercer.families._estimator import Context, Estimator
-from mercer.families._family import is_number, is_whole
+from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.iterative import check_whole
 from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 LANES = (4, 64)
 """Pairs that are worked on side by side: where there are few, and where there are many."""
@@ -48,7 +48,7 @@ def advance(state: Floats, left: Floats, right: Floats) -> None:
 def _compiled_for(lanes: int) -> Any:
     """Compile for a number of lanes that is known, so that loops over them become vectors."""
 
-    @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+    @compiled(contract=True)
     def advance(state: Floats, left: Floats, right: Floats) -> None:  # pragma: no cover - compiled
         n, width, size = left.shape
         term = np.empty((size, lanes))
@@ -76,7 +76,7 @@ def _compiled_for(lanes: int) -> Any:
 _ADVANCE = {lanes: _compiled_for(lanes) for lanes in LANES}
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def advance_logs(
     logs: Floats, left: Floats, right: Floats, rows: Floats, columns: Floats
 ) -> None:  # pragma: no cover - compiled

@@ -8,9 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Floats
+from mercer.data.csr import CSRRows
+from mercer.data.segments import segments
 from mercer.families._counts.rows import dense_counts
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Estimator, segments
+from mercer.families.estimator import Estimator
 from mercer.families.poisson import check_counts
 
 

@@ -9,8 +9,8 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, namespace
 from mercer._batch import take_rows
-from mercer.families._coupling import InnerLeaf, power
-from mercer.families._csr import CSRRows
+from mercer._coupling import InnerLeaf, power
+from mercer.data.csr import CSRRows
 from mercer.families._sparse_leaf import SparseLeaf
 
 NEAR = 1e-5

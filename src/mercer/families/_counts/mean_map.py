@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, to_numpy
 from mercer._special import gammaln
-from mercer.families._csr import CSRRows
+from mercer.data.csr import CSRRows
 
 MOST_STEPS = 4e9
 """Multiplications of one pair, a few seconds, beyond which an exact mean map is refused."""

@@ -12,11 +12,11 @@ import math
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from mercer.compiled.code import compiled
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 NEGLIGIBLE, LARGE = 1e-40, 1e-18
 """Of values above the second, factors below the first are no digit: tables hold numbers up to 1."""
@@ -24,13 +24,13 @@ SURE = 1e-250
 """Values above this have lost no term that counts to underflow."""
 
 
-@_compiled
+@compiled
 def _log_poisson(n: int, rate: float) -> float:
     """Log probability of the count n for a positive rate."""
     return n * math.log(rate) - rate - math.lgamma(n + 1.0)
 
 
-@_compiled
+@compiled
 def _grow_line(line: Vector, factor: Vector, total: int, rate: float, gamma: float, log: bool) -> None:
     """Add a word that the other side lacks to a table of one total, in place: the other side counts zero of it."""
     for k in range(total + 1):
@@ -50,7 +50,7 @@ def _grow_line(line: Vector, factor: Vector, total: int, rate: float, gamma: flo
             line[n] = value
 
 
-@_compiled
+@compiled
 def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, least: float) -> None:
     """Multiply a table of two totals by that of a word, in place: row n is read by rows above n alone."""
     for n in range(s, -1, -1):
@@ -65,7 +65,7 @@ def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, leas
         table[n, : t + 1] = row[: t + 1]
 
 
-@_compiled
+@compiled
 def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) -> None:
     """Do the same in logarithms."""
     for n in range(s, -1, -1):
@@ -83,7 +83,7 @@ def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) 
         table[n, : t + 1] = row[: t + 1]
 
 
-@_compiled
+@compiled
 def _one_pair(
     a: Vector, words: Vector, s: int, b: Vector, others: Vector, t: int, gamma: float, log: bool, least: float,
     left: Vector, right: Vector, table: Vector, factor: Vector, row: Vector,
@@ -134,7 +134,7 @@ def _one_pair(
     return float(table[s, t])
 
 
-@_compiled
+@compiled
 def log_mean_maps(
     a: Vector, words: Vector, begins: Vector, s: Vector, b: Vector, others: Vector, other_begins: Vector, t: Vector,
     gamma: float, first: Vector, second: Vector, out: Vector,

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, as_float, namespace
+from mercer._checks import is_whole
 from mercer.data import Alphabet
-from mercer.families._csr import CSRRows
-from mercer.families._family import is_whole
+from mercer.data.csr import CSRRows
 from mercer.families.poisson import check_counts
 
 

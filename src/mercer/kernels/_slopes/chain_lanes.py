@@ -10,16 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, aligned, operation
 from mercer.models._chains.lanes import _factors, _lanes, _owned, _scale, _start, _total
 
 __all__ = ["swept"]
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @intrinsic(prefer_literal=True)
@@ -65,7 +62,7 @@ def _turned_step(
 def _kernel(n: int) -> Any:
     """Compile the sweep for ``n`` states on the left side."""
 
-    @njit(**_OPTIONS)
+    @compiled
     def sweep(
         initial_a: Floats, first_a: Floats, transition_a: Floats, bent: Floats,
         initial_b: Floats, first_b: Floats, transition_b: Floats, bowed: Floats,

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer.families._coupling import smoothed_features
-from mercer.families._segments import segments
+from mercer._coupling import smoothed_features
+from mercer.data.segments import segments
 from mercer.gram._engine import fill
 from mercer.kernels._hidden import expected
 from mercer.kernels._operands import Rows
 from mercer.kernels._slopes.counts import symbol_mean_map
 from mercer.kernels._slopes.points import mean_squares
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.kernels.empirical import EmpiricalMeanMap
+from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.models._kde.pack import Packed
 
 FAR = 1000.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer.families._csr import CSRRows
+from mercer.data.csr import CSRRows
 from mercer.kernels._operands import finite
 
 SURE = 1e-250

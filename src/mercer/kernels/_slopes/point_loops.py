@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-from numba.extending import intrinsic
-
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["ROWS", "weighted_squares"]
 
@@ -18,8 +16,6 @@ ROWS = 4
 """Points that share every load of eight points of the other side."""
 SMALLEST = -690.0
 """Exponents below this stand for nothing: the largest is about 0."""
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @intrinsic(prefer_literal=True)
@@ -59,7 +55,7 @@ def _row_block(
     return operation(rows, (x, row, y, first, groups, d, scale, shift, out), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def weighted_squares(rows, row_at, blocks, lanes, lane_at, groups, left, right, d, scale, shift, out, found):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the sums of every pair ``left[p], right[p]`` of sets into ``out (P,)``; ``found`` is room for four vectors.
 

@@ -24,7 +24,7 @@ def mean_squares(x: Packed, y: Packed, sizes: tuple[Floats, Floats], factor: Any
     log_means : array of shape (I, J)
         Logarithms of the mean weights, by which weights are divided before they can underflow.
     """
-    from mercer._vector import LANES, aligned
+    from mercer.compiled.lanes import LANES, aligned
     from mercer.kernels._slopes.point_loops import ROWS, weighted_squares
 
     left, right = np.nonzero(log_means > -np.inf)

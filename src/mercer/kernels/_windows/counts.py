@@ -26,8 +26,8 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, logsumexp, safe_log
 from mercer.data import Sequences
-from mercer.data._windows import windows_of
-from mercer.families._csr import CSRRows
+from mercer.data.csr import CSRRows
+from mercer.data.windows import windows_of
 from mercer.kernels._base import NoFeatures
 from mercer.kernels._operands import Rows
 from mercer.kernels.spectrum import INDEXED_COLUMNS, FarColumns

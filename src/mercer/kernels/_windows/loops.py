@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["NEAREST", "PADDING", "ROWS", "SUM", "difference_counts", "window_sums"]
 
@@ -25,10 +24,8 @@ PADDING = LANES
 BLOCK_ROWS, BLOCK_COLUMNS = 64, 256
 """Windows of a block at least, so that its distances stay in the cache."""
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 
-
-@njit(**_OPTIONS)
+@compiled(contract=True)
 def difference_counts(
     x: Floats, y: Floats, x_offsets: Floats, y_offsets: Floats, left: Floats, right: Floats, width: int, out: Floats
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
@@ -125,13 +122,13 @@ def _four_lines(
     return operation(rows, (x, x_at, y, y_at, length, d, groups, table, at, stride), emit)
 
 
-@njit(**_OPTIONS)
+@compiled(contract=True)
 def _whole(number: int, unit: int) -> int:  # pragma: no cover - compiled
     """Round up to whole units."""
     return (number + unit - 1) // unit * unit
 
 
-@njit(**_OPTIONS)
+@compiled(contract=True)
 def window_sums(
     what: int, x: Floats, y: Floats, x_offsets: Floats, y_offsets: Floats, left: Floats, right: Floats, width: int,
     scale: float, shift: Floats, out: Floats, found: Floats,

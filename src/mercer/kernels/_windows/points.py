@@ -108,7 +108,7 @@ class WindowSets:
         return np.asarray(np.log(sums) - shift - np.log(windows[left]) - np.log(windows_of_other[right]))
 
     def _ask(self, what: int, other: WindowSets, left: Floats, right: Floats, shift: Floats) -> Floats:
-        from mercer._vector import LANES, aligned
+        from mercer.compiled.lanes import LANES, aligned
         from mercer.kernels._windows.loops import ROWS, window_sums
 
         out = np.empty(len(left))

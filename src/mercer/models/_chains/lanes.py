@@ -16,10 +16,9 @@ import math
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
-from numba.extending import intrinsic
 
-from mercer._vector import LANES, Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, aligned, operation
 
 __all__ = ["small_categorical_chains", "small_chains"]
 
@@ -27,7 +26,6 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 _SMALLEST = math.sqrt(np.finfo(np.float64).tiny)
 _LARGEST = 1e300
 _CALM = 1e50  # sums between 1 / _CALM and _CALM are left as they are
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 # In what follows n, the number of states on the left, is a literal, and tables of pairs lie as [b][a][lane].
@@ -120,7 +118,7 @@ def _scale(typing: Any, n: Any, phi: Any, factors: Any, b: Any) -> Any:
     return operation(n, (phi, factors, b), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
     """Choose a power of two per lane that brings its sum near 1; NaN marks what has underflowed."""
     if sums.min() > 1 / _CALM and sums.max() < _CALM:
@@ -138,7 +136,7 @@ def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
 def _kernel(n: int, square: bool) -> Any:
     """Compile the sweep for ``n`` states on the left side and, if ``square``, as many on the right."""
 
-    @njit(**_OPTIONS)
+    @compiled
     def sweep(
         initial_a: Floats, transition_a: Floats, weights_a: Floats,
         initial_b: Floats, transition_b: Floats, weights_b: Floats,

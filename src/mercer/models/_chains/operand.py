@@ -10,7 +10,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._batch import take_rows
-from mercer.families._coupling import InnerLeaf, power
+from mercer._coupling import InnerLeaf, power
 from mercer.models._chains.coupled import (
     chain_tile,
     coupled_chains,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mercer._array import Floats, to_numpy
-from mercer.families._segments import segment_sum
-from mercer.families._simplex import normalised
+from mercer._probability import normalised
+from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import EmissionStep, expected_log
 from mercer.models._forward.interface import Densities, Expectations, expectations

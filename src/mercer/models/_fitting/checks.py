@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.families._csr import CSRRows
-from mercer.families._estimator import Context, Estimator
-from mercer.families._segments import datum_name, point_name, segment_sum, segments
+from mercer.data.csr import CSRRows
+from mercer.data.segments import datum_name, point_name, segment_sum, segments
+from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats
 from mercer._parallel import progress_bar
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Expectations
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
 
 __all__ = ["Data"]

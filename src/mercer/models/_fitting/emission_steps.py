@@ -12,10 +12,11 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
-from mercer.families._estimator import Context, Estimator, segment_sum
-from mercer.families._family import ExponentialFamily
-from mercer.families._simplex import normalised
+from mercer._probability import normalised
+from mercer.data.segments import segment_sum
+from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian import Gaussians
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.data import Data

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mercer.families._estimator import Context, Estimator
-from mercer.families._family import check_seed, is_number, is_whole, seed_of
-from mercer.families._segments import datum_name
+from mercer._checks import is_number, is_whole
+from mercer._random import check_seed, seed_of
+from mercer.data.segments import datum_name
+from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
 
 __all__ = ["IterativeEstimator", "check_whole"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep
 from mercer.models._forward.interface import Densities, Expectations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._estimator import Context
+from mercer.families.estimator import Context
 
 
 def side_by_side(columns: list[Any]) -> Any:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["first_moments", "full_second_moments", "second_moments"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def first_moments(
     x: Floats, weights: Floats, offsets: Floats, center: Floats, mass: Floats, total: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -32,7 +30,7 @@ def first_moments(
                     total[i, j, c] += w * (x[t, c] - center[i, j, c]) if seen else 0.0
 
 
-@_compiled
+@compiled
 def second_moments(
     x: Floats, weights: Floats, offsets: Floats, center: Floats, total: Floats
 ) -> None:  # pragma: no cover
@@ -48,7 +46,7 @@ def second_moments(
                         total[i, j, c] += w * difference * difference
 
 
-@_compiled
+@compiled
 def full_second_moments(
     x: Floats, weights: Floats, offsets: Floats, center: Floats, total: Floats
 ) -> None:  # pragma: no cover - compiled

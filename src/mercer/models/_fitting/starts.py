@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._estimator import Context, segment_sum
-from mercer.families._simplex import normalised
+from mercer._probability import normalised
+from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.estimator import Context
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares

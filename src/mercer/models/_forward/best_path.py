@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["log_path"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def log_path(log_initial: Floats, log_transition: Floats, table: Floats, path: Floats) -> float:  # pragma: no cover
     """Write the most probable states ``(L,)``; return the log probability of sequence and path together."""
     length, n = table.shape

@@ -17,10 +17,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
-from mercer._vector import LANES
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import LANES
 from mercer.models._forward import steps
 
 __all__ = ["FOUND", "TRUSTED", "both_passes", "forward_pass", "history_size", "work_size"]
@@ -30,13 +30,12 @@ FOUND = 4
 """Numbers that are found of every run: log probability, least sum, lowest weight, largest backward weight."""
 BLOCK = 32
 """Observations whose products with their successors are added together, while they are in the cache."""
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _PRODUCT, _EXPONENT, _SHIFT, _ERROR, _LEAST, _LOW, _TOP, _LENGTH = (LANES * line for line in range(steps.LINES))
 _LAST, _SCRATCH = LANES * steps.LINES, LANES * (steps.LINES + 1)
 _LOG_2 = math.log(2.0)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _open(record: Floats, slots: Floats, length: Floats, group: int, width: int) -> int:  # pragma: no cover - compiled
     """Start the record of a group; return the largest length."""
     longest = 0
@@ -52,7 +51,7 @@ def _open(record: Floats, slots: Floats, length: Floats, group: int, width: int)
     return longest
 
 
-@njit(**_OPTIONS)
+@compiled
 def _load_models(
     initial: Floats, transition: Floats, slots: Floats, model: Floats, group: int, width: int, stride: int, size: int,
     n: int, known: Floats, pi: Floats, forth: Floats, back: Floats,
@@ -72,7 +71,7 @@ def _load_models(
                 back[j * size + i * stride + lane] = value
 
 
-@njit(**_OPTIONS)
+@compiled
 def _place(
     slots: Floats, start: Floats, length: Floats, model: Floats, group: int, width: int, n_codes: int, places: Floats
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
@@ -84,7 +83,7 @@ def _place(
         places[2, lane] = model[run] * n_codes if run >= 0 else 0
 
 
-@njit(**_OPTIONS)
+@compiled
 def _gather(
     values: Floats, codes: Floats, n_codes: int, places: Floats, time: int, width: int, stride: int, size: int, n: int,
     target: Floats, at: int, nothing: float,
@@ -106,7 +105,7 @@ def _gather(
         target[at + k] = nothing
 
 
-@njit(**_OPTIONS)
+@compiled
 def _close(record: Floats, slots: Floats, group: int, width: int, found: Floats) -> None:  # pragma: no cover - compiled
     """Write what was found of the runs of a group."""
     for lane in range(width):
@@ -140,7 +139,7 @@ def forward_pass(form: int) -> Any:
     width, stride = (LANES, LANES) if form > 0 else (1, 1)
     size = abs(form) * LANES
 
-    @njit(**_OPTIONS)
+    @compiled
     def loop(
         values: Floats, codes: Floats, n_codes: int, initial: Floats, transition: Floats,
         start: Floats, length: Floats, model: Floats, slots: Floats, first: int, last: int, states: int,
@@ -182,7 +181,7 @@ def both_passes(form: int) -> Any:
     width, stride = (LANES, LANES) if form > 0 else (1, 1)
     size = abs(form) * LANES
 
-    @njit(**_OPTIONS)
+    @compiled
     def loop(
         values: Floats, codes: Floats, n_codes: int, initial: Floats, transition: Floats,
         start: Floats, length: Floats, model: Floats, slots: Floats, first: int, last: int, states: int,

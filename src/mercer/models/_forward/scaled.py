@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
-from mercer._vector import LANES, aligned
+from mercer.compiled.lanes import LANES, aligned
 from mercer.models._forward.loops import FOUND, TRUSTED, both_passes, forward_pass, history_size, work_size
 from mercer.models._forward.steps import FLOOR
 from mercer.models._forward.work import CHUNK_SECONDS, share

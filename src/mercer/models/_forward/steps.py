@@ -18,7 +18,7 @@ from typing import Any
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["FLOOR", "backward", "begin", "forward", "outer", "settle", "weigh"]
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["forward_all", "from_logs", "wide_expectations", "wide_likelihood"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 _LOG_2 = math.log(2.0)
 # log 2 in two parts, the first of so few bits that its products with whole numbers are exact
@@ -25,7 +24,7 @@ _NEVER = -1e300
 """Exponent of zero: below all others, and sums of two of them are no infinities."""
 
 
-@_compiled
+@compiled
 def from_logs(logs: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Mantissas and exponents of numbers that are given by their logarithms, two axes."""
     mantissa, exponent = np.zeros(logs.shape), np.full(logs.shape, _NEVER)
@@ -38,7 +37,7 @@ def from_logs(logs: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - comp
     return mantissa, exponent
 
 
-@_compiled
+@compiled
 def _split(value: float) -> tuple[float, float]:  # pragma: no cover - compiled
     if value == 0.0:
         return 0.0, _NEVER
@@ -46,7 +45,7 @@ def _split(value: float) -> tuple[float, float]:  # pragma: no cover - compiled
     return mantissa, float(exponent)
 
 
-@_compiled
+@compiled
 def _split_all(values: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     mantissa, exponent = np.empty(values.size), np.empty(values.size)
     flat = values.ravel()
@@ -55,7 +54,7 @@ def _split_all(values: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - c
     return mantissa.reshape(values.shape), exponent.reshape(values.shape)
 
 
-@_compiled
+@compiled
 def _scaled(mantissa: float, exponent: float) -> float:  # pragma: no cover - compiled
     """Return m 2^e as a plain number, zero where it is too small for one."""
     if mantissa == 0.0 or exponent < -1100.0:
@@ -63,7 +62,7 @@ def _scaled(mantissa: float, exponent: float) -> float:  # pragma: no cover - co
     return math.ldexp(mantissa, int(exponent))
 
 
-@_compiled
+@compiled
 def _sum(mantissa: Floats, exponent: Floats) -> tuple[float, float]:  # pragma: no cover - compiled
     top = _NEVER
     for k in range(mantissa.size):
@@ -76,14 +75,14 @@ def _sum(mantissa: Floats, exponent: Floats) -> tuple[float, float]:  # pragma: 
     return m, e + top if total > 0.0 else _NEVER
 
 
-@_compiled
+@compiled
 def _begin(m: Floats, e: Floats, initial: Floats, lm: Floats, le: Floats) -> None:  # pragma: no cover - compiled
     for j in range(m.size):
         a, b = _split(initial[j])
         m[j], e[j] = a * lm[j], b + le[j]
 
 
-@_compiled
+@compiled
 def _step(
     m: Floats, e: Floats, am: Floats, ae: Floats, lm: Floats, le: Floats, new_m: Floats, new_e: Floats
 ) -> bool:  # pragma: no cover - compiled
@@ -101,7 +100,7 @@ def _step(
     return possible
 
 
-@_compiled
+@compiled
 def wide_likelihood(initial: Floats, transition: Floats, lm: Floats, le: Floats) -> float:  # pragma: no cover
     """Log probability of one sequence whose likelihoods are ``lm 2^le``, ``(L, n)``, L >= 1."""
     length, n = lm.shape
@@ -116,7 +115,7 @@ def wide_likelihood(initial: Floats, transition: Floats, lm: Floats, le: Floats)
     return math.log(total) + exponent * _LOG_2 if total > 0.0 else -np.inf
 
 
-@_compiled
+@compiled
 def forward_all(
     initial: Floats, am: Floats, ae: Floats, lm: Floats, le: Floats, m: Floats, e: Floats
 ) -> tuple[float, float]:  # pragma: no cover - compiled
@@ -128,7 +127,7 @@ def forward_all(
     return _sum(m[-1], e[-1])
 
 
-@_compiled
+@compiled
 def wide_expectations(
     initial: Floats, transition: Floats, lm: Floats, le: Floats, states: Floats, transitions: Floats
 ) -> float:  # pragma: no cover - compiled

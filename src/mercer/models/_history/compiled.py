@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._vector import LANES
+from mercer.compiled.lanes import LANES
 from mercer.models._history.loops import log_pairs
 from mercer.models._history.planes import History, check_alike
 from mercer.models._history.sweeps import Model, lane_sums, log_lane_sums, packed, raised

@@ -8,8 +8,8 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, as_float, beside, namespace, safe_log, to_numpy
+from mercer._coupling import Operand
 from mercer.data import Sequences
-from mercer.families._coupling import Operand
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._history.operand import MixedOperand, history_operand

@@ -14,12 +14,11 @@ import functools
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["FOUND", "SMALLEST", "block_sweep", "tile_sweep"]
 
@@ -39,7 +38,7 @@ def tile_sweep(states: int, side: int, watched: bool) -> Any:
     """Compile the loops over the groups and rows of a tile for a number of states, ``side`` rows at once."""
     form = states + 100 * side + _WATCHED * watched
 
-    @njit(nogil=True, cache=True, error_model="numpy")
+    @compiled
     def sweep(
         children: Floats, roots: Floats, waits: Floats, left: Floats, right: Floats, step: Floats, stride: int,
         root: Floats, floor: float, own: bool, data: int, stack: Floats, bases: Floats, found: Floats, record: Floats,
@@ -70,7 +69,7 @@ def block_sweep(states: int, watched: bool) -> Any:
     """Compile the loop over some rows, each with a group, whose evidence comes as logarithms."""
     form = states + 100 + _WATCHED * watched + _LOGARITHMS
 
-    @njit(nogil=True, cache=True, error_model="numpy")
+    @compiled
     def sweep(
         children: Floats, roots: Floats, waits: Floats, left: Floats, right: Floats, step: Floats, stride: int,
         root: Floats, floor: float, rows: Floats, groups: Floats, stack: Floats, bases: Floats, found: Floats,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["log_pairs"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def log_pairs(
     children: Floats, roots: Floats, depth: int, step: Floats, root: Floats, left: Floats, right: Floats,
     rows: Floats, columns: Floats, out: Floats,
@@ -46,7 +44,7 @@ def log_pairs(
             out[k] = -np.inf
 
 
-@_compiled
+@compiled
 def _possible(
     children: Floats, roots: Floats, step: Floats, root: Floats, x: Floats, y: Floats, stack: Floats
 ) -> bool:  # pragma: no cover - compiled
@@ -78,7 +76,7 @@ def _possible(
     return True
 
 
-@_compiled
+@compiled
 def _log_sum(
     children: Floats, roots: Floats, step: Floats, root: Floats, x: Floats, y: Floats, stack: Floats, message: Floats,
 ) -> float:  # pragma: no cover - compiled  # fmt: skip
@@ -103,7 +101,7 @@ def _log_sum(
     return float(total)
 
 
-@_compiled
+@compiled
 def _log_sum_exp(weights: Floats, message: Floats) -> float:  # pragma: no cover - compiled
     top = -np.inf
     for b in range(weights.size):

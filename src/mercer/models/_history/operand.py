@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import device, is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace
-from mercer.families._coupling import Operand
+from mercer._coupling import Operand
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 from mercer.models._history.planes import Evidence, History, aligned, check_alike, crossed, plane_sums

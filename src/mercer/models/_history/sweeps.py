@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._vector import LANES, aligned
+from mercer.compiled.lanes import LANES, aligned
 from mercer.models._history.forest import Range
 from mercer.models._history.lanes import FOUND, SMALLEST, block_sweep, tile_sweep
 from mercer.models._history.planes import History

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum
 from mercer.models._kde.pack import Packed, two_sums
 
 __all__ = ["criterion", "cross_validated", "pooled_scale", "scale_factor", "shrunk", "silverman"]

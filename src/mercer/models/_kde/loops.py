@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["NEAREST", "ROWS", "SMALLEST", "SUM", "TWO_SUMS", "over_pairs", "over_rows"]
 
@@ -27,8 +26,6 @@ SMALLEST = {SUM: -1020.0, TWO_SUMS: -500.0}
 """Exponents below this are raised to it: what they stand for does not count."""
 TERMS = 13
 """Of Taylor's polynomial of 2^f, |f| <= 1/2: the next one is below 2e-16."""
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 def _power_of_two(e: Emitter, t: Value) -> Value:
@@ -101,22 +98,22 @@ def _largest(e: Emitter, count: int, trips: Value, terms: Callable[[Value], list
     return [e.builder.load(cell) for cell in cells]
 
 
-@njit(**_OPTIONS)
+@compiled
 def _sum_block(x, row, y, first, groups, d, scale, shift, at, out):  # type: ignore[no-untyped-def]
     _row_block(1, x, row, y, first, groups, d, scale, shift, at, out)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _nearest_block(x, row, y, first, groups, d, scale, shift, at, out):  # type: ignore[no-untyped-def]
     _row_block(2, x, row, y, first, groups, d, scale, shift, at, out)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _two_block(x, row, y, first, groups, d, scale, shift, at, out):  # type: ignore[no-untyped-def]
     _row_block(3, x, row, y, first, groups, d, scale, shift, at, out)
 
 
-@njit(**_OPTIONS)
+@compiled
 def over_pairs(what, rows, row_at, blocks, lanes, lane_at, groups, left, right, d, scale, shift, out, found):  # type: ignore[no-untyped-def]
     """Write into ``out (P, 2)`` what is asked of every pair ``left[p], right[p]`` of sets.
 
@@ -149,7 +146,7 @@ def over_pairs(what, rows, row_at, blocks, lanes, lane_at, groups, left, right, 
         out[p, 1] = second
 
 
-@njit(**_OPTIONS)
+@compiled
 def over_rows(what, rows, blocks, lanes, lane_at, groups, d, scale, shift, out, found):  # type: ignore[no-untyped-def]
     """Write into ``out`` what is asked of every single point of ``rows`` and one set."""
     for block in range(blocks):

@@ -44,7 +44,7 @@ class Packed:
     @classmethod
     def of(cls, data: Floats, indptr: Floats) -> Self:
         """Lay out points ``(T, d)``, set i at ``indptr[i]:indptr[i + 1]``."""
-        from mercer._vector import aligned
+        from mercer.compiled.lanes import aligned
 
         d, sizes = data.shape[1], np.diff(indptr)
         rows, row_at, blocks = _filled(data, indptr, sizes, ROWS, -np.inf)
@@ -75,7 +75,7 @@ def _filled(data: Floats, indptr: Floats, sizes: Floats, width: int, filler: flo
 
 def _ask(what: int, a: Packed, b: Packed, left: Floats, right: Floats, scale: Floats, shift: Floats) -> Floats:
     """Run the loop over pairs ``left[p], right[p]``, ``(P, 2)``."""
-    from mercer._vector import aligned
+    from mercer.compiled.lanes import aligned
     from mercer.models._kde.loops import over_pairs
 
     out = np.empty((len(left), 2))
@@ -124,7 +124,7 @@ def two_sums(a: Packed, factor: Floats) -> Floats:
 
 def log_sums_at(x: Packed, count: int, sets: Packed, which: int, factor: float) -> Floats:
     """Compute log sum_j exp(-factor |x_t - y_j|^2) for ``count`` points x, one packed set, and one set y."""
-    from mercer._vector import aligned
+    from mercer.compiled.lanes import aligned
     from mercer.models._kde.loops import NEAREST, SUM, over_rows
 
     scale, blocks = -LOG2_E * factor, int(x.blocks[0])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer.data import _ragged
+from mercer.data import ragged as _ragged
 from mercer.data._forms import offsets_of
 from mercer.models._kde.pack import Packed
 

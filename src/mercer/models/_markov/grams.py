@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, beside, namespace
-from mercer.families._coupling import Coupling, Operand
+from mercer._coupling import Coupling, Operand
 from mercer.families.categorical import Categoricals
 from mercer.models._chains.operand import chain_operand
 

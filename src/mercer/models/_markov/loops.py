@@ -10,11 +10,11 @@ import math
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from mercer.compiled.code import compiled
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 LANES = 16
 """Pairs that are worked on side by side."""
@@ -24,7 +24,7 @@ SMALL = 1e-290
 """Numbers below this are about to be lost."""
 
 
-@_compiled
+@compiled
 def _couple(first: Vector, step: Vector, stop: Vector, k: int, wanted: Vector, scratch: Vector, out: Vector) -> None:
     """Log of v M^(L - order) stop for one pair (PPK-4.2a), for ascending numbers of steps; NaN where digits were lost.
 
@@ -77,7 +77,7 @@ def _couple(first: Vector, step: Vector, stop: Vector, k: int, wanted: Vector, s
         out[h] = (math.log(total) if total > 0.0 else -math.inf) + log_scale
 
 
-@_compiled
+@compiled
 def couple_pairs(
     first: Vector,
     step: Vector,
@@ -155,7 +155,7 @@ def couple_pairs(
                     out[h, i, j + a] = (math.log(total[a]) if total[a] > 0.0 else -math.inf) + log_scale[a]
 
 
-@_compiled
+@compiled
 def couple_aligned(first: Vector, step: Vector, stop: Vector, wanted: Vector, out: Vector) -> None:
     """Fill ``out (H, P)`` with the log kernels of P pairs whose powered probabilities are multiplied already."""
     scratch = np.empty((2, step.shape[1]))
@@ -165,7 +165,7 @@ def couple_aligned(first: Vector, step: Vector, stop: Vector, wanted: Vector, ou
         out[:, p] = value
 
 
-@_compiled
+@compiled
 def _prefixes(codes: Vector, members: Vector, k: int, found: Vector, spare: Vector) -> int:
     """List all readings of a few codes as numbers, in ``found``; returns how many."""
     found[0] = 0
@@ -183,7 +183,7 @@ def _prefixes(codes: Vector, members: Vector, k: int, found: Vector, spare: Vect
     return count
 
 
-@_compiled
+@compiled
 def _short(initial: Vector, readings: Vector, length: int, order: int, k: int, end: bool) -> float:
     """Sum the probability of all readings of a sequence shorter than the order."""
     total = 0.0
@@ -201,7 +201,7 @@ def _short(initial: Vector, readings: Vector, length: int, order: int, k: int, e
     return total
 
 
-@_compiled
+@compiled
 def forward(
     initial: Vector,
     slots: Vector,
@@ -269,14 +269,14 @@ def forward(
         out[m] = value + math.log(total) if total > 0.0 else -math.inf
 
 
-@_compiled
+@compiled
 def _grown(x: Vector, size: int) -> Vector:
     larger = np.empty(max(size, 2 * x.size), x.dtype)
     larger[: x.size] = x
     return larger
 
 
-@_compiled
+@compiled
 def expected_windows(
     initial: Vector,
     slots: Vector,

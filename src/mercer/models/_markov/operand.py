@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
-from mercer.families._coupling import power
+from mercer._coupling import power
 
 PAIR_CELLS = 1 << 22
 """Numbers of the pairs that the recursion in logarithms holds at once."""

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_whole
+from mercer._random import random_generator
 from mercer.data import Sequences
-from mercer.families._family import is_whole, random_generator
 from mercer.models._pairs.affine_expectations import Laws
 
 __all__ = ["drawn"]

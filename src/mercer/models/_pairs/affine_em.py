@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
+from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
-from mercer.families._simplex import ratio, shared_out
 from mercer.models._fitting.climb import ascend
 from mercer.models._forward.work import share
 from mercer.models._pairs.affine_expectations import Laws

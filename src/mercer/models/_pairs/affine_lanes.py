@@ -17,17 +17,16 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import Emitter, Value, aligned
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import Emitter, Value, aligned
 from mercer.models._pairs.affine_range import STRIP, Scaling
 
 __all__ = ["lane_kernels"]
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 # Vectors of a strip's state: z and x of its columns, z left above it, the exponent.
 CORNER, EXPONENT, STATE = 2 * STRIP, 2 * STRIP + 1, 2 * STRIP + 2
@@ -153,7 +152,7 @@ def _group(
     return _operation(types.void(*kinds), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _profile(
     table: Floats, codes: Any, offsets: Any, members: Any, lanes: int, profile: Floats
 ) -> int:  # pragma: no cover - compiled
@@ -178,7 +177,7 @@ def _profile(
     return strips
 
 
-@njit(**_OPTIONS)
+@compiled
 def _sweep(
     table: Floats, left: Any, left_offsets: Any, right: Any, right_offsets: Any, order: Any,
     lanes: int, gap: Any, start: Any, target: int, group_rows: int,

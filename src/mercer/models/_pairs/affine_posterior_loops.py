@@ -7,20 +7,18 @@ match. So every value, and every probability, has an exponent of its own (`wide_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
-from mercer.models._pairs.wide_numbers import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
+from mercer.compiled.code import compiled
+from mercer.compiled.ranged import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
 
 __all__ = ["EXPONENTS", "LOG_RADIX", "pair_backward", "pair_forward", "pairs_expected", "single_expected"]
 
 EXPONENTS = np.int32
 """Type of the exponents that are kept: thousands of tiny factors leave 16 bits."""
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
-
-@_compiled
+@compiled(contract=True)
 def _share(a: float, ka: int, b: float, kb: int, inverse: float, k: int) -> float:  # pragma: no cover - compiled
     """Return a b / kappa, given 1 / kappa: a probability or not much more, so that the exponent left is 1 at most."""
     left = ka + kb - k
@@ -32,7 +30,7 @@ def _share(a: float, ka: int, b: float, kb: int, inverse: float, k: int) -> floa
     return value * RADIX if left == 1 else value
 
 
-@_compiled
+@compiled(contract=True)
 def _match_table(joint: Floats, c: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Return c J as numbers and exponents: their product may be below all floats."""
     v, k = split(joint)
@@ -43,7 +41,7 @@ def _match_table(joint: Floats, c: float) -> tuple[Floats, Floats]:  # pragma: n
     return v, k
 
 
-@_compiled
+@compiled(contract=True)
 def _before_match(
     v: Floats, k: Floats, i: int, j: int, stay: float, leave: float
 ) -> tuple[float, int]:  # pragma: no cover - compiled
@@ -52,7 +50,7 @@ def _before_match(
     return plus(a, ka, leave * v[2, i, j], k[2, i, j])
 
 
-@_compiled
+@compiled(contract=True)
 def pair_forward(
     s: Floats, t: Floats, joint: Floats, insertion: Floats, o: float, e: float, c: float, v: Floats, k: Floats
 ) -> tuple[float, int]:  # pragma: no cover - compiled
@@ -90,7 +88,7 @@ def pair_forward(
     return tidy((1.0 - c) * a, ka)
 
 
-@_compiled
+@compiled(contract=True)
 def pair_backward(
     s: Floats,
     t: Floats,
@@ -160,7 +158,7 @@ def pair_backward(
             runs[1] += _share(v[2, i, j], k[2, i, j], more_t, k_more_t, inverse, exponent)
 
 
-@_compiled
+@compiled(contract=True)
 def pairs_expected(
     values: Floats,
     offsets: Floats,
@@ -191,7 +189,7 @@ def pairs_expected(
             )
 
 
-@_compiled
+@compiled(contract=True)
 def single_expected(
     values: Floats,
     offsets: Floats,

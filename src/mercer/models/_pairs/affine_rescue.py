@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
+from mercer.compiled.ranged import LOG_RADIX, NEVER, plus, split, tidy, times
 from mercer.models._pairs.affine_odds import Factors
-from mercer.models._pairs.wide_numbers import LOG_RADIX, NEVER, compiled, plus, split, tidy, times
 
 __all__ = ["wide_kernels"]
 

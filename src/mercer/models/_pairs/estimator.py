@@ -7,9 +7,10 @@ from typing import Any, ClassVar, NoReturn
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
+from mercer._checks import is_number, is_whole
+from mercer._random import check_seed, seed_of
 from mercer.data import Sequences
-from mercer.families._estimator import Context, Estimator
-from mercer.families._family import check_seed, is_number, is_whole, seed_of
+from mercer.families.estimator import Context, Estimator
 
 __all__ = ["PairEstimator"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, to_numpy
-from mercer.families._simplex import check_sums
+from mercer._probability import check_sums
 
 __all__ = ["checked_joint", "is_psd", "lowest_eigenvalue"]
 

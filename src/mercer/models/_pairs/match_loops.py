@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def most_accurate(probability: Floats, least: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Return rows and columns of the increasing chain of cells with the largest sum of probabilities.
 

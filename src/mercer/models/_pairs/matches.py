@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
-from mercer.families._family import is_number
 from mercer.models._inference import read_before
 
 __all__ = ["Matches", "affine_matches", "read_pair"]

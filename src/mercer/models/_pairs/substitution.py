@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer._checks import is_number
 from mercer.data import Alphabet
-from mercer.families._family import is_number
 from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
 

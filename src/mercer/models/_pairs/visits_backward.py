@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["pair_sweep"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 _LOG_2 = math.log(2.0)
 _NEVER = -1e300
 
 
-@_compiled
+@compiled
 def _scaled(values: Floats, top: float) -> float:  # pragma: no cover - compiled
     """Scale a cell to its largest number; return its exponent."""
     largest = values.max()
@@ -32,12 +31,12 @@ def _scaled(values: Floats, top: float) -> float:  # pragma: no cover - compiled
     return top + exponent
 
 
-@_compiled
+@compiled
 def _power(exponent: float) -> float:  # pragma: no cover - compiled
     return 0.0 if exponent < -1000.0 else 2.0**exponent
 
 
-@_compiled
+@compiled
 def _forward_row(
     i: int, s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats, old: Floats,
     old_e: Floats, new: Floats, new_e: Floats, been: Floats, been_e: Floats,
@@ -76,7 +75,7 @@ def _forward_row(
         new_e[j] = _scaled(new[j], top)
 
 
-@_compiled
+@compiled
 def _forward_block(
     begin: int, end: int, s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats,
     rows: Floats, rows_e: Floats, been: Floats, been_e: Floats,
@@ -89,7 +88,7 @@ def _forward_block(
         )  # fmt: skip
 
 
-@_compiled
+@compiled
 def _backward_row(
     i: int, s: Floats, t: Floats, table: Floats, silent: Floats, step: Floats, stop: Floats, after: Floats,
     after_e: Floats, here: Floats, here_e: Floats, entered: Floats, entered_e: Floats, been: Floats, been_e: Floats,
@@ -140,7 +139,7 @@ def _backward_row(
         here_e[j] = _scaled(here[j], top)
 
 
-@_compiled
+@compiled
 def pair_sweep(
     s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats,
     gain: Floats, moves: Floats, symbols: Floats, once: Floats, matched: Floats,

@@ -11,16 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import literally, njit
-from numba.extending import intrinsic
+from numba import literally
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 from mercer.models._pairs.visits_loops import NEVER, power, profile
 
 __all__ = ["lane_counts"]
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _LOG_2 = math.log(2.0)
 
 
@@ -154,7 +153,7 @@ def _return(
     return operation(n, kinds, emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _blank(size: int, n: int) -> Floats:  # pragma: no cover - compiled
     """Return so many numbers of cells that are unreachable."""
     cells = np.zeros(size)
@@ -163,7 +162,7 @@ def _blank(size: int, n: int) -> Floats:  # pragma: no cover - compiled
     return cells
 
 
-@njit(**_OPTIONS)
+@compiled
 def _who(slots: Floats, first: Floats, second: Floats, offsets: Floats) -> tuple[Floats, Floats]:  # pragma: no cover
     """Return where the strings of both sides begin, ``(2, 8)``, and their lengths, -1 where there is no pair."""
     begin, length = np.zeros((2, LANES), np.int64), np.full((2, LANES), -1)
@@ -174,7 +173,7 @@ def _who(slots: Floats, first: Floats, second: Floats, offsets: Floats) -> tuple
     return begin, length
 
 
-@njit(**_OPTIONS)
+@compiled
 def _forward_row(
     n: int, i: int, base: int, line: int, wide: int, rows: Floats, been: Floats, left: Floats, right: Floats,
     silent: Floats, start: Floats, step: Floats,
@@ -192,7 +191,7 @@ def _forward_row(
             rows[at + n * LANES + lane], been[at + n * LANES + lane] = 0.0, NEVER
 
 
-@njit(**_OPTIONS)
+@compiled
 def _close(
     n: int, lane: int, at: int, pair: int, been: Floats, stop: Floats, ends: Floats, moves: Floats, value: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -207,7 +206,7 @@ def _close(
         moves[pair, a, n] = been[at + a * LANES] * ends[lane]
 
 
-@njit(**_OPTIONS)
+@compiled
 def _backward_row(
     n: int, i: int, base: int, length: Floats, wide: int, after: Floats, here: Floats, left: Floats, right: Floats,
     silent: Floats, step: Floats, stop: Floats, rows: Floats, been: Floats, ends: Floats, sums: Floats, column: Floats,
@@ -231,7 +230,7 @@ def _backward_row(
                 here[j * width + n * LANES + lane] = 0.0
 
 
-@njit(**_OPTIONS)
+@compiled
 def _collect(
     n: int, lane: int, pair: int, t: Floats, ends: Floats, sums: Floats, column: Floats, entry: Floats, gain: Floats,
     moves: Floats, symbols: Floats, once: Floats,
@@ -257,7 +256,7 @@ def lane_counts(n: int) -> Any:
     pair has two empty strings.
     """
 
-    @njit(**_OPTIONS)
+    @compiled
     def loop(
         slots: Floats, first: Floats, second: Floats, codes: Floats, offsets: Floats, table: Floats, silent: Floats,
         start: Floats, step: Floats, stop: Floats, gain: Floats, moves: Floats, symbols: Floats, once: Floats,

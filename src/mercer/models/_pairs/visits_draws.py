@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer._probability import drawn
+from mercer.compiled.code import compiled
 from mercer.data import Alphabet, Sequences
-from mercer.families._simplex import drawn
 from mercer.models._pairs.elimination import expected_visits
 from mercer.models._pairs.visits_single import Parameters
 
@@ -15,8 +15,6 @@ __all__ = ["draw_strings"]
 
 MOST_VISITS = 2e8
 """More visits than this are expected by mistake: they may write a gigabyte of symbols."""
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 def draw_strings(
@@ -40,7 +38,7 @@ def draw_strings(
     )
 
 
-@_compiled
+@compiled
 def _walk(
     rng: np.random.Generator, state: Floats, step: Floats, silent: Floats, letters: Floats, copies: int
 ) -> tuple[Floats, Floats, Floats]:  # pragma: no cover - compiled
@@ -66,7 +64,7 @@ def _walk(
     return owner, symbol, used
 
 
-@_compiled
+@compiled
 def _outcome(upper: Floats, uniform: float) -> int:  # pragma: no cover - compiled
     """Draw from cumulated probabilities, as `mercer.families._simplex.drawn` does."""
     draw, k = uniform * upper[-1], 0

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._probability import normalised, shared_out
 from mercer.data import Alphabet, Sequences
-from mercer.families._simplex import normalised, shared_out
 from mercer.families.categorical import Categoricals
 from mercer.models._fitting.mixture_steps import generator
 from mercer.models._pairs.visits_expectations import pair_counts

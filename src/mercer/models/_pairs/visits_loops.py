@@ -17,15 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numba.extending import intrinsic
 
 from mercer._array import Floats
-from mercer._vector import LANES, Emitter, Value, operation
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import LANES, Emitter, Value, operation
 
 __all__ = ["FAR", "NEVER", "lane_sweep", "plain_sweep", "power", "profile"]
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _LOG_2 = math.log(2.0)
 NEVER = -1e300
 """Exponent of a cell that cannot be reached."""
@@ -97,7 +95,7 @@ def _cell(
     return operation(n, (new, before, earlier, i, left, right, j, silent, step, record), emit)
 
 
-@njit(**_OPTIONS)
+@compiled
 def profile(codes: Floats, begin: Floats, length: Floats, longest: int, table: Floats) -> Floats:  # pragma: no cover
     """Lay the emissions of eight strings out as [place][state][lane]; place 0 and what is beyond the end are zero."""
     n = table.shape[1]
@@ -110,7 +108,7 @@ def profile(codes: Floats, begin: Floats, length: Floats, longest: int, table: F
     return out
 
 
-@njit(**_OPTIONS)
+@compiled
 def _closing(
     before: Floats, earlier: Floats, i: int, s: Floats, t: Floats, lane: int, silent: Floats, stop: Floats
 ) -> float:  # pragma: no cover - compiled
@@ -141,7 +139,7 @@ def lane_sweep(n: int) -> Any:
     logarithms and the smallest weight that was met, ``(P,)``; the latter is negative where a result is doubtful.
     """
 
-    @njit(**_OPTIONS)
+    @compiled
     def sweep(
         slots: Floats, first: Floats, second: Floats, codes: Floats, offsets: Floats, other: Floats, ends: Floats,
         table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float,
@@ -189,7 +187,7 @@ def lane_sweep(n: int) -> Any:
     return sweep
 
 
-@njit(**_OPTIONS)
+@compiled
 def plain_sweep(
     first: Floats, second: Floats, codes: Floats, offsets: Floats, other: Floats, ends: Floats,
     table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float,
@@ -202,7 +200,7 @@ def plain_sweep(
         value[pair], lowest[pair] = _one_pair(s, t, table, silent, start, step, stop, empty)
 
 
-@njit(**_OPTIONS)
+@compiled
 def _one_pair(
     s: Floats, t: Floats, table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
@@ -241,7 +239,7 @@ def _one_pair(
     return value, low
 
 
-@njit(**_OPTIONS)
+@compiled
 def _smallest(weights: Floats, low: float) -> float:  # pragma: no cover - compiled
     """Return the smallest of ``low`` and the weights that are possible."""
     for weight in weights:
@@ -250,7 +248,7 @@ def _smallest(weights: Floats, low: float) -> float:  # pragma: no cover - compi
     return low
 
 
-@njit(**_OPTIONS)
+@compiled
 def _onward(g: Floats, step: Floats, top: float, sums: Floats, out: Floats) -> float:  # pragma: no cover - compiled
     """Write S = G W relative to its largest weight; return its exponent."""
     n = len(g)
@@ -270,7 +268,7 @@ def _onward(g: Floats, step: Floats, top: float, sums: Floats, out: Floats) -> f
     return top + exponent
 
 
-@njit(**_OPTIONS)
+@compiled
 def _logarithm(g: Floats, stop: Floats, top: float) -> float:  # pragma: no cover - compiled
     """Return the logarithm of what ends here."""
     total = 0.0

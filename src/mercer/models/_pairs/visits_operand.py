@@ -14,7 +14,7 @@ from mercer.models._pairs.elimination import Eliminated
 __all__ = ["LANES", "LANE_STATES", "Tables", "VisitsOperand", "groups", "log_kernels", "side"]
 
 LANES = 8
-"""Pairs side by side, as in `mercer._vector`, which is imported with the loops only."""
+"""Pairs side by side, as in `mercer.compiled.lanes`, which is imported with the loops only."""
 LANE_STATES = 32
 """Models of more states have vectors of their own: their pairs go one by one."""
 TILE_CELLS = 1 << 21
@@ -53,7 +53,7 @@ def _smallest(values: Floats) -> float:
 
 
 class VisitsOperand:
-    """Strings that share a pair HMM of shape (1,); see `mercer.families._coupling.Operand`.
+    """Strings that share a pair HMM of shape (1,); see `mercer._coupling.Operand`.
 
     Parameters
     ----------

@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
 __all__ = ["wide_sweep"]
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 _LOG_2 = math.log(2.0)
 _NEVER = -1e300
 
 
-@_compiled
+@compiled
 def _split(values: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Mantissas and exponents, two axes."""
     mantissa, exponent = np.zeros(values.shape), np.full(values.shape, _NEVER)
@@ -32,7 +31,7 @@ def _split(values: Floats) -> tuple[Floats, Floats]:  # pragma: no cover - compi
     return mantissa, exponent
 
 
-@_compiled
+@compiled
 def _sum(mantissa: Floats, exponent: Floats, count: int) -> tuple[float, float]:  # pragma: no cover - compiled
     """Add the first numbers m 2^e, relative to the largest exponent."""
     top = _NEVER
@@ -49,7 +48,7 @@ def _sum(mantissa: Floats, exponent: Floats, count: int) -> tuple[float, float]:
     return m, e + top
 
 
-@_compiled
+@compiled
 def wide_sweep(
     first: Floats, second: Floats, codes: Floats, offsets: Floats, other: Floats, ends: Floats,
     table: Floats, silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float, value: Floats,

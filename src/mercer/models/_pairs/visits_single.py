@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, to_numpy
+from mercer._probability import ratio
 from mercer.data import Sequences
-from mercer.families._simplex import ratio
 from mercer.models._forward.evidence import code_probabilities
 from mercer.models._forward.interface import Runs, Symbols, expectations, log_likelihoods
 from mercer.models._pairs.elimination import Counts, Eliminated, eliminate

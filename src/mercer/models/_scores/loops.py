@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mercer._array import Floats
+from mercer.compiled.code import compiled
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
-
-@_compiled
+@compiled(contract=True)
 def diagonal_sums(
     x: Floats, offsets: Floats, weights: Floats, mean: Floats, precision: Floats, location: Floats, spread: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -40,7 +38,7 @@ def diagonal_sums(
                 spread[s, i, k] = second[k, i]
 
 
-@_compiled
+@compiled(contract=True)
 def full_sums(
     x: Floats, offsets: Floats, weights: Floats, mean: Floats, first: Floats, second: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -65,7 +63,7 @@ def full_sums(
                     place += 1
 
 
-@_compiled
+@compiled(contract=True)
 def posterior_ratios(
     initial: Floats,
     transition: Floats,

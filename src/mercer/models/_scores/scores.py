@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer.data import Sequences
-from mercer.families._segments import segment_sum
+from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
+from mercer.data.segments import segment_sum
 from mercer.families._covariance import upper
-from mercer.families._segments import segment_sum
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.families.multinomial import Multinomials

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer.families._simplex import normalised, ratio, shared_out
+from mercer._probability import normalised, ratio, shared_out
 from mercer.models._fitting.climb import ascend
 from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log, to_numpy
+from mercer._probability import ratio
 from mercer.data import Alphabet
-from mercer.families._simplex import ratio
 
 __all__ = [
     "Edges",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._family import is_number
-from mercer.families._simplex import checked_probability
+from mercer._checks import is_number
+from mercer._probability import checked_probability
 from mercer.models._tree.checks import as_numbers, described
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.families._simplex import ratio
+from mercer._probability import ratio
 from mercer.models._stationary import long_run
 from mercer.models._tree.checks import as_numbers
 

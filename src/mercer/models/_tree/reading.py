@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
-from mercer.families._family import is_number
-from mercer.families._segments import validated
+from mercer.data.segments import validated
 from mercer.models._tree.checks import check_codes, described
 
 __all__ = ["read_profiles", "table_of"]

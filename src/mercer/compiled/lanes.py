@@ -1,0 +1,212 @@
+"""Explicit SIMD instructions, because LLVM's vectorizer gives up on many of these loops.
+
+A compiler often keeps loops over lanes scalar because it cannot know that two buffers do not overlap. So the innermost
+operations are emitted as LLVM vector instructions and become functions that Numba loops call. The number of lanes is a
+parameter of every operation: with one lane the same code is a scalar loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from mercer._array import Floats
+
+__all__ = ["LANES", "Emitter", "Value", "aligned", "operation"]
+
+Value: TypeAlias = Any
+"""An LLVM value."""
+
+LANES = 8
+
+
+class Emitter:
+    """Vector instructions on flat float64 arrays.
+
+    Offsets count numbers. The flag "contract" allows a fused multiply-add and nothing else: infinities and
+    NaN keep their meaning.
+    """
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int = LANES) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.integer = ir.IntType(64)
+        self.vector = ir.VectorType(ir.DoubleType(), lanes)
+        self.args = [
+            context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, args, strict=True)
+        ]
+
+    def offset(self, base: Value, step: Value, width: int, constant: int = 0) -> Value:
+        """Compute base + step * width + constant."""
+        b, integer = self.builder, self.integer
+        moved = b.add(base, b.mul(step, ir.Constant(integer, width)))
+        return b.add(moved, ir.Constant(integer, constant))
+
+    def cell(self, b: Value, n: int, a: int) -> Value:
+        """Locate [b][a] in a table of pairs."""
+        return self.offset(self.constant(a * self.lanes), b, n * self.lanes)
+
+    def constant(self, value: int) -> Value:
+        """Give an integer constant."""
+        return ir.Constant(self.integer, value)
+
+    def _pointer(self, array: Value, offset: Value) -> Value:
+        return self.builder.bitcast(self.builder.gep(array, [offset]), self.vector.as_pointer())
+
+    def load(self, array: Value, offset: Value) -> Value:
+        """Load eight neighbours."""
+        return self.builder.load(self._pointer(array, offset), align=8)
+
+    def store(self, value: Value, array: Value, offset: Value) -> None:
+        """Store eight neighbours."""
+        self.builder.store(value, self._pointer(array, offset), align=8)
+
+    def spread(self, array: Value, offset: Value) -> Value:
+        """Copy one number of an array into all lanes."""
+        return self.filled(self.builder.load(self.builder.gep(array, [offset])))
+
+    def filled(self, number: Value) -> Value:
+        """Copy one number into all lanes."""
+        b, word = self.builder, ir.IntType(32)
+        nothing = ir.Constant(self.vector, ir.Undefined)
+        one = b.insert_element(nothing, number, ir.Constant(word, 0))
+        return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
+
+    def multiply(self, x: Value, y: Value) -> Value:
+        """Multiply lane by lane."""
+        return self.builder.fmul(x, y, flags=("contract",))
+
+    def add(self, x: Value, y: Value) -> Value:
+        """Add lane by lane."""
+        return self.builder.fadd(x, y, flags=("contract",))
+
+    def products(self, column: list[Value], matrix: Value, base: Value) -> list[Value]:
+        """Multiply the transposed square ``matrix`` by a column; all sums grow at once, in registers."""
+        n = len(column)
+        values: list[Value] = [None] * n
+        for c, factor in enumerate(column):
+            for a in range(n):
+                entry = self.spread(matrix, self.builder.add(base, self.constant(c * n + a)))
+                term = self.multiply(factor, entry)
+                values[a] = term if c == 0 else self.add(values[a], term)
+        return values
+
+    def loop_sums(self, count: int, trips: Value, terms: Callable[[Value], list[Value]]) -> list[Value]:
+        """Add up ``count`` vectors over a loop whose body gives one term for each."""
+        zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        cells = [cgutils.alloca_once(self.builder, self.vector) for _ in range(count)]
+        for cell in cells:
+            self.builder.store(zero, cell)
+        with cgutils.for_range(self.builder, trips) as loop:
+            for cell, term in zip(cells, terms(loop.index), strict=True):
+                self.builder.store(self.add(self.builder.load(cell), term), cell)
+        return [self.builder.load(cell) for cell in cells]
+
+    # -- comparisons, exponentials and sums across lanes --------------------------------------------------
+
+    def number(self, value: float) -> Value:
+        """Give a constant in all lanes."""
+        return ir.Constant(self.vector, [value] * self.lanes)
+
+    def where(self, left: Value, sign: str, right: Value, yes: Value, no: Value, unordered: bool = False) -> Value:
+        """Choose lane by lane by a comparison; with NaN on a side it holds if ``unordered``."""
+        compare = self.builder.fcmp_unordered if unordered else self.builder.fcmp_ordered
+        return self.builder.select(compare(sign, left, right), yes, no)
+
+    def at_least(self, x: Value, bound: float) -> Value:
+        """Raise what is smaller to ``bound``; NaN stays."""
+        return self.where(x, "<", self.number(bound), self.number(bound), x)
+
+    def larger(self, x: Value, y: Value) -> Value:
+        """Choose the larger, or y where one is NaN."""
+        return self.where(x, ">", y, x, y)
+
+    def exponential(self, x: Value) -> Value:
+        """Compute exp for -700 < x < 700: a power of two, times Taylor's polynomial where |x| <= log(2) / 2."""
+        b = self.builder
+        integers = ir.VectorType(self.integer, self.lanes)
+        magic = self.number(1.5 * 2.0**52)  # adding it rounds to a whole number, which then lies in the lowest bits
+        moved = self.add(self.multiply(x, self.number(1 / math.log(2))), magic)
+        whole = b.fsub(moved, magic)
+        # log 2 in two parts, the first of so few bits that its products with whole numbers are exact
+        rest = self.add(x, self.multiply(whole, self.number(-0.6931471803691238)))
+        rest = self.add(rest, self.multiply(whole, self.number(-1.9082149292705877e-10)))
+        power, terms = rest, [self.number(1 / math.factorial(k)) for k in range(14)]
+        while len(terms) > 1:  # Estrin's scheme: shorter chains of dependent operations than Horner's
+            pairs = [
+                self.add(low, self.multiply(power, high)) for low, high in zip(terms[::2], terms[1::2], strict=False)
+            ]
+            terms = [*pairs, terms[-1]] if len(terms) % 2 else pairs
+            power = self.multiply(power, power)
+        bits = b.add(b.bitcast(moved, integers), ir.Constant(integers, [1023] * self.lanes))
+        scale = b.bitcast(b.shl(bits, ir.Constant(integers, [52] * self.lanes)), self.vector)
+        return self.multiply(terms[0], scale)
+
+    def split(self, x: Value) -> tuple[Value, Value]:
+        """Split positive normal numbers into mantissas in [1, 2) and exponents."""
+        b = self.builder
+        integers = ir.VectorType(self.integer, self.lanes)
+        bits = b.bitcast(x, integers)
+        exponent = b.sub(
+            b.lshr(bits, ir.Constant(integers, [52] * self.lanes)), ir.Constant(integers, [1023] * self.lanes)
+        )
+        bits = b.and_(bits, ir.Constant(integers, [2**52 - 1] * self.lanes))
+        bits = b.or_(bits, ir.Constant(integers, [1023 << 52] * self.lanes))
+        return b.bitcast(bits, self.vector), b.sitofp(exponent, self.vector)
+
+    def across(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """Combine the lanes of one vector; every lane gets the result."""
+        mask = ir.VectorType(ir.IntType(32), self.lanes)
+        for distance in self._halves():
+            order = ir.Constant(mask, [lane ^ distance for lane in range(self.lanes)])
+            x = combine(x, self.builder.shuffle_vector(x, x, order))
+        return x
+
+    def _halves(self) -> list[int]:
+        """Return the distances of a butterfly over the lanes: 4, 2, 1 for eight."""
+        return [1 << k for k in reversed(range(self.lanes.bit_length() - 1))]
+
+    def beside(self, values: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
+        """Combine vectors lane by lane, in the order in which `across` combines the numbers of one vector."""
+        values = list(values)
+        width = self.lanes
+        while len(values) > 1:
+            if len(values) <= width // 2:
+                width //= 2
+                continue
+            for k in range(width, len(values)):
+                values[k % width] = combine(values[k % width], values[k])
+            values = values[:width]
+            width //= 2
+            for k in range(width, len(values)):
+                values[k - width] = combine(values[k - width], values[k])
+            values = values[:width]
+        return values[0]
+
+
+def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: int = LANES) -> Any:
+    """Turn ``emit(emitter, states, *arguments)`` into what `numba.extending.intrinsic` expects."""
+    if not isinstance(n, types.IntegerLiteral):
+        return None  # Numba asks again with the literal
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emitter = Emitter(context, builder, signature, args, lanes)
+        emit(emitter, n.literal_value, *emitter.args[1:])
+        return context.get_dummy_value()
+
+    return types.void(n, *kinds), code
+
+
+def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:
+    """Allocate at a cache line's start, so that no vector lies on two lines."""
+    size, width = math.prod(shape), np.dtype(real).itemsize
+    raw = np.empty(size + 64 // width, real)
+    skip = (-raw.ctypes.data % 64) // width
+    return raw[skip : skip + size].reshape(shape)

@@ -1,0 +1,67 @@
+"""Numbers of unlimited range, for recursions that are right for all parameters.
+
+A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. Digits are those of float64, and the range is endless.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled.code import compiled
+
+__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "plus", "split", "tidy", "times"]
+
+
+RADIX, INVERSE = 2.0**512, 2.0**-512
+HIGH, LOW = 2.0**256, 2.0**-256
+NEVER = -(1 << 30)
+"""Exponent of zero, below all others; it fits into 32 bits."""
+LOG_RADIX = 512 * math.log(2.0)
+
+
+@compiled
+def tidy(v: float, k: int) -> tuple[float, int]:  # pragma: no cover - compiled
+    """Bring a finite v back into its range."""
+    if v >= HIGH:
+        while v >= HIGH:
+            v *= INVERSE
+            k += 1
+    elif v < LOW:
+        if v == 0.0:
+            return 0.0, NEVER
+        while v < LOW:
+            v *= RADIX
+            k -= 1
+    return v, k
+
+
+@compiled
+def times(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741  # pragma: no cover - compiled
+    """Multiply two numbers."""
+    return tidy(v * w, k + l)
+
+
+@compiled
+def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741  # pragma: no cover - compiled
+    """Add; where the exponents are two apart, the smaller number is below 2^-512 of the larger.
+
+    The sum may be twice as large as a number should be: the next product brings it back.
+    """
+    if k == l:
+        return v + w, k
+    if k > l:
+        return (v + w * INVERSE, k) if k == l + 1 else (v, k)
+    return (w + v * INVERSE, l) if l == k + 1 else (w, l)
+
+
+@compiled
+def split(values: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
+    """Write an array of floats as numbers and exponents."""
+    v, k = np.empty(values.shape), np.empty(values.shape, np.int64)
+    for place in np.ndindex(values.shape):
+        v[place], k[place] = tidy(values[place], 0)
+    return v, k

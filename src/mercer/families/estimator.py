@@ -1,0 +1,469 @@
+"""The base of every singular: fit one model to all data, or one to every datum, from one method."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats
+from mercer._batch import Batch
+from mercer._cache import ByteCache, parameter_key
+from mercer._checks import is_number
+from mercer._config import settings
+from mercer.data import Alphabet, Sequences
+from mercer.data.csr import CSRRows
+from mercer.data.segments import (
+    data_digests,
+    datum_name,
+    looks_like_matrix,
+    point_name,
+    segment_sum,
+    segments,
+    validated,
+)
+
+__all__ = [
+    "Context",
+    "Estimator",
+    "FamilyEstimator",
+    "Floats",
+    "data_digests",
+    "datum_name",
+    "fits",
+    "looks_like_matrix",
+    "moments",
+    "point_name",
+    "segment_sum",
+    "segments",
+    "validated",
+]
+
+fits = ByteCache()
+"""Models fitted to single data, for all estimators of the process."""
+LEAST_STRENGTH = 1e-100
+"""Weights of a prior whose products and inverses have all of their digits."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """The little that data share: learned on the training data, used for every datum.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates, words or symbols.
+    alphabet : Alphabet or None
+        Of symbols.
+    center, scale : array or None
+        Of vectors, of shape ``(dimension,)``: a point near the pooled mean, and rounded pooled variances.
+    floor : float
+        What is added to every variance.
+    pooled : Batch or None
+        One model of all the training data, of shape ``(1,)``: the start and the prior of the others.
+    """
+
+    dimension: int
+    alphabet: Alphabet | None = None
+    center: Floats | None = None
+    scale: Floats | None = None
+    floor: float = 0.0
+    pooled: Any = None
+
+    def __post_init__(self) -> None:
+        for values in (self.center, self.scale):  # contexts are cached, and shared by whoever learns the same
+            if values is not None:
+                values.setflags(write=False)
+
+
+class Estimator(BaseEstimator):
+    """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
+
+    ``takes`` says what one datum is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
+    counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
+    """
+
+    takes: ClassVar[str] = "vectors"
+    of_sequences: ClassVar[bool] = False
+    """Whether it is a model of whole sequences, rather than of the points in them."""
+    uses_classes: ClassVar[bool] = False
+    """Whether one model of all data learns from pairs, of the same class where classes are known."""
+
+    prior: Any
+    prior_strength: float
+
+    # -- the border ------------------------------------------------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into a matrix (one row a datum) or `Sequences`, checked as scikit-learn checks.
+
+        Parameters
+        ----------
+        X : matrix, CSR matrix, list of strings or arrays, Sequences
+            The data.
+        owner : estimator, default=None
+            Whose ``n_features_in_`` is set or checked; this estimator by default.
+        reset : bool, default=False
+            Whether ``X`` is training data.
+        context : Context, default=None
+            Whose alphabet strings are read with.
+        """
+        if isinstance(X, list | tuple) and not len(X):
+            raise ValueError("there are no data: the list is empty")
+        if self.takes == "symbols":
+            alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
+            X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
+            if not X.is_symbols:
+                raise TypeError(
+                    f"{type(self).__name__} is a model of symbols, and these are vectors: use Gaussian, or pass strings"
+                )
+            return X
+        if isinstance(X, Sequences) or not looks_like_matrix(X):
+            X = Sequences(X)
+            if X.is_symbols:
+                raise TypeError(f"{type(self).__name__} is a model of numbers, and these are symbols: use Categorical")
+            return X
+        X = validated(
+            owner if owner is not None else self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            accept_sparse="csr" if self.takes == "counts" else False,
+            ensure_all_finite="allow-nan",
+        )
+        if sparse.issparse(X):
+            return CSRRows.of(X)
+        if not self._missing_allowed():
+            self._check_observed(X, X)
+        return X
+
+    def _check_observed(self, X: Any, x: Floats) -> None:
+        """Raise where a point ``x`` of the data ``X`` holds NaN."""
+        rows = np.flatnonzero(np.isnan(x).any(axis=1))
+        if len(rows):
+            name = point_name(X, rows[0])
+            raise ValueError(f"{name} has a coordinate that was not observed (NaN): {self._missing_cure()}")
+
+    def _missing_cure(self) -> str:
+        return f"{type(self).__name__} cannot be fitted to such data, so leave it out or fill it in"
+
+    def _missing_allowed(self) -> bool:
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = self.takes != "symbols"
+        tags.input_tags.three_d_array = self.takes == "vectors"
+        tags.input_tags.string = self.takes == "symbols"
+        tags.input_tags.sparse = self.takes == "counts"
+        tags.input_tags.positive_only = self.takes == "counts"
+        tags.input_tags.allow_nan = self._missing_allowed()
+        return tags
+
+    # -- what a subclass writes ------------------------------------------------------------------------
+
+    def context(self, X: Any) -> Context:
+        """Learn what the data share, from data that `accept` has turned."""
+        raise NotImplementedError(f"{type(self).__name__} must write context(X)")
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Fit to weighted data.
+
+        Parameters
+        ----------
+        x : array of shape (T, ...)
+            All points, the data one after the other.
+        weights : array of shape (T, n)
+            Weight of every point in every one of n models.
+        offsets : array of shape (N + 1,)
+            Datum i has the points ``offsets[i]:offsets[i + 1]``.
+        context : Context
+            What the data share.
+        start : Batch, default=None
+            Of shape ``(N, n)``: where an iterative fit begins.
+
+        Returns
+        -------
+        Batch of shape (N, n)
+        """
+        raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
+
+    def _even(self, x: Any, context: Context) -> Any:
+        """Return the law of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
+
+        A pooled model counts it with the training data ``x``, so that what these lack is not impossible in new data.
+        """
+        return None
+
+    # -- what it gets ----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        self.model_ = self._fit_shared(X, self.context_)
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> Any:
+        """Fit one model to all of the data that `accept` has turned."""
+        x, _ = segments(X)
+        if x.shape[0] == 0:
+            raise ValueError("there is nothing to fit: every datum is empty")
+        self._check_data(X, np.array([0, x.shape[0]]))
+        return self._fit_alone(x, np.array([0, x.shape[0]]), context)
+
+    def fit_each(self, X: Any, context: Context | None = None) -> Any:
+        """Fit one model to every datum.
+
+        Parameters
+        ----------
+        X : data
+            As for ``fit``.
+        context : Context, default=None
+            What the data share; by default what ``fit`` learned, or else what ``X`` shares.
+
+        Returns
+        -------
+        Batch of shape (N,)
+            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+        """
+        return self._fit_accepted(*self._accepted(X, context))
+
+    def _accepted(self, X: Any, context: Context | None) -> tuple[Any, Context]:
+        """Turn the data of `fit_each`, and find what they share."""
+        self._check_parameters()
+        if context is None:
+            context = getattr(self, "context_", None)
+        if context is None:  # nothing is kept: a copy remembers the width of X, and is forgotten
+            X = self.accept(X, owner=clone(self), reset=True)
+            return X, self.context(X)
+        return self.accept(X, context=context), context
+
+    def _fit_accepted(self, X: Any, context: Context) -> Any:
+        """Fit one model to every datum that `accept` has turned."""
+        self._check_each(X, context)
+        return self._fit_cached(X, context)
+
+    def _check_each(self, X: Any, context: Context) -> None:
+        """Raise where data, context and parameters do not go together."""
+        self._check_context(X, context)
+        self._check_pooled(context)
+        self._check_data(X, segments(X)[1])
+
+    def _check_pooled(self, context: Context) -> None:
+        """Raise where the context was learned with other parameters than those of now."""
+        if isinstance(self.prior, str) and context.pooled is None:
+            raise ValueError(
+                "the context was learned without a pooled model, which prior='pooled' shrinks to: call fit again"
+            )
+
+    def _check_context(self, X: Any, context: Context) -> None:
+        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
+        if found is not None and found != context.dimension:
+            raise ValueError(f"the data have {found} coordinates, the training data had {context.dimension}")
+
+    def _fit_cached(self, X: Any, context: Context) -> Any:
+        budget = settings().cache_bytes
+        key = parameter_key(self, context) if budget > 0 and len(X) > 0 and self._cacheable() else None
+        if key is None:
+            return self._fit_named(X, context, lambda i: datum_name(X, i))
+        keys = [(key, digest) for digest in data_digests(X)]
+        found = [fits.get(k) for k in keys]
+        missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
+        if len(missing):
+            part = X if len(missing) == len(X) else X[missing]
+            batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
+            size = batch.nbytes // len(missing) + 200
+            for row, i in enumerate(missing):
+                found[i] = (batch, row)
+                fits.put(keys[i], (batch, row), size=size, budget=budget)
+            if len(missing) == len(X):
+                return batch
+        return _gather(found)
+
+    def shared_context(self, X: Any) -> Context:
+        """Return ``context(X)``, remembered where it takes an iterative fit: a search asks for it again and again."""
+        # The pooled model itself has no prior, so that all strengths share it.
+        return self._once("context", clone(self).set_params(prior_strength=0.0), X, lambda: self.context(X))
+
+    def _once(self, what: str, owner: Any, X: Any, compute: Callable[[], Any], *more: Any) -> Any:
+        """Compute what ``owner`` learns from all of the data, or find it in the cache of fits."""
+        budget = settings().cache_bytes
+        iterative = hasattr(self, "n_iter") and self._cacheable()
+        key = parameter_key(owner, what, data_digests(X), more) if iterative and budget > 0 else None
+        if key is None:
+            return compute()
+        found = fits.get(key)
+        if found is None:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                found = compute()
+            size = sum(getattr(part, "nbytes", 0) for part in (found, getattr(found, "pooled", None))) + 1000
+            found = found, [(warning.message, warning.category) for warning in said]
+            fits.put(key, found, size=size, budget=budget)
+        for message, category in found[1]:  # of what is found in the cache, too
+            warnings.warn(message, category, stacklevel=3)
+        return found[0]
+
+    def _cacheable(self) -> bool:
+        state = getattr(self, "random_state", 0)
+        return state is None or isinstance(state, int | np.integer)
+
+    def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
+        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by, for messages."""
+        return self._fit_data(X, context)
+
+    def _fit_data(self, X: Any, context: Context) -> Any:
+        return self._fit_alone(*segments(X), context)
+
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        weights = np.ones((x.shape[0], 1))
+        return self.fit_weighted(x, weights, offsets, context)[:, 0]
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        """Raise where a datum alone cannot be fitted: an empty one without a prior."""
+        empty = np.flatnonzero(np.diff(offsets) == 0)
+        if len(empty) and self.prior is None:
+            raise ValueError(
+                f"{datum_name(X, empty[0])} is empty: leave it out, or give prior='pooled' so that it gets the prior"
+            )
+
+    def _check_parameters(self) -> None:
+        named = isinstance(self.prior, str) and self.prior == "pooled"
+        if not (self.prior is None or isinstance(self.prior, Batch) or named):
+            raise ValueError(f"prior = {self.prior!r}: give None, 'pooled' or a batch of shape (1,)")
+        if isinstance(self.prior, Batch) and self.prior.shape != (1,):
+            raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
+        if not is_number(self.prior_strength) or self.prior_strength < 0:
+            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
+        if 0 < self.prior_strength < LEAST_STRENGTH:
+            raise ValueError(
+                f"prior_strength = {self.prior_strength!r} times a parameter may be too small for a number: give a "
+                f"larger prior_strength, {LEAST_STRENGTH:.0e} or more, or 0"
+            )
+
+    def _prior_batch(self, context: Context) -> Any:
+        return context.pooled if isinstance(self.prior, str) else self.prior
+
+    def _suited(self, prior: Any, template: Any) -> Any:
+        """Return the prior of a family, or raise where it is of another kind than ``template``."""
+        try:
+            template._check_alike(prior)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"the prior does not suit {type(self).__name__}: {error}") from None
+        return prior
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of every datum under the model that ``fit`` learned."""
+        check_is_fitted(self, "model_")
+        X = self.accept(X, context=self.context_)
+        x, offsets = segments(X)
+        return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log probability of a datum under the model that ``fit`` learned."""
+        return float(np.mean(self.score_samples(X)))
+
+
+class FamilyEstimator(Estimator):
+    """An exponential family fitted by moments: maximum likelihood, or conjugate MAP with a prior (DJS-6).
+
+    mu = (n0 mu0 + sum of statistics) / (n0 + n), with n0 = ``prior_strength`` and mu0 the mean parameters of the prior:
+    the posterior mean of mu, and the MAP of theta, under the conjugate prior. A subclass writes `template`.
+    """
+
+    def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:
+        self.prior = prior
+        self.prior_strength = prior_strength
+
+    def template(self, context: Context) -> Any:
+        """Return any member of the family, of shape ``()``: it knows statistics and how to make members from means."""
+        raise NotImplementedError(f"{type(self).__name__} must write template(context)")
+
+    def statistics(self, x: Any, context: Context) -> Floats:
+        """Sufficient statistics of points, ``(T, D)``; NaN where not observed."""
+        return np.asarray(self.template(context).statistics(x))
+
+    def from_mean(self, mu: Floats, context: Context) -> Any:
+        """Turn mean parameters ``(..., D)`` into a batch of shape ``(...)``."""
+        return self.template(context).with_mean_parameters(mu)
+
+    def _prior_mean(self, context: Context) -> Floats:
+        prior = self._suited(self._prior_batch(context), self.template(context))
+        return np.asarray(prior.mean_parameters)
+
+    def context(self, X: Any) -> Context:
+        """Learn the dimension and the pooled model."""
+        x, _ = segments(X)
+        bare = Context(dimension=x.shape[1])
+        return self._with_pooled(x, bare)
+
+    def _with_pooled(self, x: Any, context: Context) -> Context:
+        """Add the model of all points, fitted without a prior; where a prior is asked for, it is needed."""
+        if not isinstance(self.prior, str):
+            return context
+        unseen = np.flatnonzero(np.isnan(x).all(axis=0))
+        if len(x) and len(unseen):
+            raise ValueError(
+                f"column {int(unseen[0])} was observed in no datum (all NaN), so that prior='pooled' knows nothing of "
+                "it: leave the column out, or give a batch of shape (1,) as the prior"
+            )
+        alone = clone(self).set_params(prior=None)
+        return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Fit to weighted data by moments."""
+        statistics = self.statistics(x, context)
+        found = [moments(statistics, weights[:, j : j + 1], offsets) for j in range(weights.shape[1])]
+        total, mass = (np.stack(columns, axis=1) for columns in zip(*found, strict=True))
+        mu0 = None if self.prior is None else self._prior_mean(context)[0]
+        begin = None if start is None else np.asarray(start.mean_parameters)
+        return self.from_mean(self._shrink(total, mass, mu0, begin), context)
+
+    def _shrink(self, total: Floats, mass: Floats, mu0: Floats | None, start: Floats | None) -> Floats:
+        """Divide sums of statistics by their mass, shrunk to the mean parameters ``mu0`` of the prior."""
+        if mu0 is not None:
+            total = total + self.prior_strength * mu0
+            mass = mass + self.prior_strength
+        nobody = mass <= 0
+        mu = total / np.where(nobody, 1.0, mass)
+        if np.any(nobody):
+            # A component that nobody visits stays what it was, a datum without points gets the prior; without one, a
+            # coordinate that nobody saw has no estimate.
+            known = start if start is not None else mu0
+            if known is None:
+                raise ValueError(
+                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out, "
+                    "whose values there are all NaN"
+                )
+            mu = np.where(nobody, known, mu)
+        return mu
+
+
+def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+    """Weighted sums of statistics ``(T, D)`` over every datum, and the weight in them; NaN is left out."""
+    seen = ~np.isnan(statistics)
+    if seen.all():
+        return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
+    filled = np.where(seen, statistics, 0.0)
+    return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
+
+
+def _gather(found: list[Any]) -> Any:
+    """Collect (batch, row) pairs into one batch."""
+    batches: dict[int, tuple[Any, list[int], list[int]]] = {}
+    for position, (batch, row) in enumerate(found):
+        entry = batches.setdefault(id(batch), (batch, [], []))
+        entry[1].append(row)
+        entry[2].append(position)
+    pieces = [batch[np.array(rows)] for batch, rows, _ in batches.values()]
+    order = np.concatenate([np.array(positions) for _, _, positions in batches.values()])
+    joined = pieces[0] if len(pieces) == 1 else type(pieces[0]).concat(pieces)
+    return joined if np.array_equal(order, np.arange(len(order))) else joined[np.argsort(order)]

@@ -1,0 +1,250 @@
+"""Empirical mean map kernels between sets of points, or windows of sequences (Mehta and Gray 2010)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, Floats
+from mercer._checks import check_gamma, is_whole
+from mercer._random import check_seed, seed_of
+from mercer._verdict import Verdict
+from mercer.data import Sequences
+from mercer.gram._engine import fill
+from mercer.kernels._base import Kernel, Prepared
+from mercer.kernels._operands import Rows, scaled_rows
+from mercer.kernels._windows.counts import WindowCounts
+from mercer.kernels._windows.points import WindowSets, require_windows
+from mercer.kernels._windows.random import random_means, spread, trace_spread
+from mercer.kernels.landmarks import Errors
+
+
+class EmpiricalMeanMap(Kernel):
+    r"""The average base kernel between the points of two sets, or the windows of two sequences.
+
+    Parameters
+    ----------
+    order : int, default=0
+        Compare windows of ``order + 1`` consecutive points; 0 compares points, in any order.
+    gamma : float, default=1.0
+        Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
+    alphabet : Alphabet, str, iterable or None, default=None
+        The symbols of strings; None takes them from `Sequences`, or finds them in the data.
+    n_components : int or None, default=None
+        Frequencies of random Fourier features of vectors, in place of their exact base kernel: the cost is linear in
+        the lengths, and there are explicit features, two for every frequency. Symbols have exact features and do not
+        need it.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the frequencies; None is 0.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    on_zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Notes
+    -----
+    .. math:: k(x, y) = \frac1{(L-k)(L'-k)} \sum_{s,t} \prod_{r=0}^{k} e^{-\gamma\|x_{s+r}-y_{t+r}\|^2}
+
+    (EMMK-2) with k = ``order``; for k = 0 the points of two sets in any order (EMMK-1). No model is needed. Kernels of
+    strings are inner products of counts of windows; for large gamma they are `Spectrum` kernels. Logarithms are exact
+    where the kernel underflows.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> sets = [np.zeros((3, 2)), np.ones((5, 2))]
+    >>> mc.EmpiricalMeanMap(gamma=0.5)(sets).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    >>> mc.EmpiricalMeanMap(order=1, alphabet="dna").features(["ACGT", "AACC"]).shape
+    (2, 16)
+    >>> random = mc.EmpiricalMeanMap(gamma=0.5, n_components=1000)
+    >>> bool(abs(random(sets)[0, 1] - 0.3679) < 3 * random.standard_errors(sets)[0, 1])
+    True
+    """
+
+    def __init__(
+        self,
+        order: int = 0,
+        gamma: float = 1.0,
+        alphabet: Any = None,
+        n_components: int | None = None,
+        random_state: Any = 0,
+        normalize: bool = True,
+        on_zero: str = "raise",
+    ) -> None:
+        self.order = order
+        self.gamma = gamma
+        self.alphabet = alphabet
+        self.n_components = n_components
+        self.random_state = random_state
+        self.normalize = normalize
+        self.on_zero = on_zero
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("alphabet", "random_state")
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Logarithms; with random features values, which may be negative."""
+        return "log" if self.n_components is None else "linear"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_gamma(self.gamma)
+        if not is_whole(self.order, 0):
+            raise ValueError(
+                f"order = {self.order!r}: give 0 for single points, or the number of neighbours in a window"
+            )
+        if self.n_components is not None and not is_whole(self.n_components, 1):
+            raise ValueError(
+                f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "
+                "the exact kernel"
+            )
+        check_seed(self.random_state)
+
+    def _accept(self, X: Any, *, reset: bool) -> Sequences:
+        learned = None if reset else getattr(self, "alphabet_", None)
+        known = self.alphabet if self.alphabet is not None else learned
+        X = Sequences(X, alphabet=known) if known is not None else Sequences(X)
+        X.require_nonempty()
+        if not X.is_symbols and np.isnan(X.values).any():
+            point = int(np.flatnonzero(np.isnan(X.values).any(axis=1))[0])
+            owner = int(np.searchsorted(X.offsets, point, side="right")) - 1
+            raise ValueError(
+                f"{X.name(owner)} has a coordinate that was not observed (NaN): a mean map of the data cannot "
+                "marginalise it; use MeanMap(Gaussian('diagonal')), or leave such points out"
+            )
+        return X
+
+    def _learn(self, X: Sequences, y: Any = None) -> None:
+        self.alphabet_ = X.alphabet
+        self.dimension_ = X.dimension
+        self._seed = seed_of(self.random_state)
+
+    def _learned(self) -> Any:
+        return None if self.n_components is None else self._seed
+
+    def _source(self, X: Sequences) -> Sequences:
+        if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
+            raise ValueError(
+                f"the data are {X!r}, unlike the training data: alphabet {self.alphabet_}, dimension {self.dimension_}"
+            )
+        return X
+
+    def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
+        order, gamma = int(self.order), float(self.gamma)
+        require_windows(source, order)
+        if source.is_symbols:
+            return WindowCounts.of(source, order + 1, gamma)
+        if self.n_components is None:
+            return WindowSets(source, order, gamma)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = random_means(source, order, gamma, int(self.n_components), self._seed)
+        _require_finite(rows, source, gamma)
+        return Rows(rows)
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        return a.pair(b) if self.domain == "log" else a.inner(b)
+
+    def _self(self, a: Any) -> Array:
+        return a.alone() if self.domain == "log" else a.squares()
+
+    def _matrix(self, a: Prepared, b: Prepared | None, *, log: bool) -> Array:
+        if log or self.domain == "linear" or not isinstance(a.operand, WindowCounts):
+            return super()._matrix(a, b, log=log)
+
+        # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
+        def tile(p: Prepared, q: Prepared) -> Array:
+            values = p.operand.inner(q.operand)
+            if p.norm is not None and q.norm is not None:
+                values *= np.exp(-p.norm / 2)[:, None]
+                values *= np.exp(-q.norm / 2)
+            return values
+
+        diagonal = self._exp(self._diagonal(a)) if b is None else None
+        return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
+
+    def features(self, X: Any) -> Array:
+        """Return explicit features of symbols, or random ones of vectors: their inner products are the kernel.
+
+        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, a column for every window. Where that are
+        many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with a column for every window with gaps. Of vectors with
+        ``n_components``: ``(N, 2 n_components)``. Rows have length 1 where the kernel is normalised.
+        """
+        kernel, a, _ = self.operands(X)
+        values = a.operand.dense() if isinstance(a.operand, Rows) else a.operand.features()
+        if a.norm is None:
+            return values
+        scale = np.exp(-a.norm / 2) if kernel.domain == "log" else 1 / np.sqrt(a.norm)
+        return scaled_rows(values, scale)
+
+    # -- the error of random features ----------------------------------------------------------------------
+
+    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
+        """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
+
+        Zeros where the kernel is exact: without ``n_components``, or for symbols. Infinite where fewer than about 20
+        frequencies carry an object's norm: too few to tell.
+
+        Parameters
+        ----------
+        X, Y : data
+            What the kernel compares; ``Y=None`` compares ``X`` with itself.
+        """
+        kernel, a, b = self.operands(X, Y)
+        b = a if b is None else b
+        if not isinstance(a.operand, Rows):
+            return np.zeros((len(a), len(b)))
+        return spread(kernel._frequencies(a), kernel._frequencies(b), bool(self.normalize))
+
+    def errors(self, X: Any) -> Errors:
+        """Return how far the matrix of random features is from the exact one, estimated without that.
+
+        Parameters
+        ----------
+        X : data
+            What the kernel compares.
+
+        Returns
+        -------
+        Errors
+            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 where they are normalised),
+            and ``frobenius``, of all entries. 0 where the kernel is exact.
+        """
+        kernel, a, _ = self.operands(X)
+        if not isinstance(a.operand, Rows):
+            return Errors(0.0, 0.0)
+        rows = kernel._frequencies(a)
+        trace = 0.0 if self.normalize else trace_spread(rows) / float(a.operand.squares().sum())
+        wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
+        return Errors(trace, wrong / float(np.linalg.norm(kernel._matrix(a, None, log=False))))
+
+    def _frequencies(self, a: Prepared) -> Floats:
+        if int(self.n_components or 0) < 2:
+            raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
+        return np.asarray(a.operand.dense())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        return tags
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
+
+
+def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:
+    """Raise where a random feature has no value: the frequencies times the points are infinite."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        largest = float(np.abs(X[int(bad[0])]).max())
+        raise ValueError(
+            f"{X.name(bad[0])} holds {largest:.6g}, and with gamma = {gamma:g} its random features overflow: divide "
+            "the data by a constant, or lower gamma"
+        )

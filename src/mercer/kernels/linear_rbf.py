@@ -1,0 +1,103 @@
+"""Plain kernels on vectors: the baselines that every other kernel is measured against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Array
+from mercer._checks import check_gamma
+from mercer._verdict import Verdict
+from mercer.data.csr import CSRRows
+from mercer.data.segments import validated
+from mercer.kernels._base import Kernel
+from mercer.kernels._operands import InnerProducts, Rows
+
+
+class _VectorKernel(Kernel):
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, CSRRows):
+            return X
+        first = reset or not hasattr(self, "n_features_in_")
+        X = validated(self, X, reset=first, dtype=[np.float64, np.float32], accept_sparse="csr")
+        return CSRRows.of(X) if sparse.issparse(X) else X
+
+    def _prepare(self, source: Any) -> Rows:
+        return Rows(source)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Linear(InnerProducts, _VectorKernel):
+    r"""The inner product :math:`\langle x, y\rangle`; normalised, the cosine.
+
+    Parameters
+    ----------
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    on_zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear()([[1.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.7071],
+           [0.7071, 1.    ]])
+    """
+
+    def __init__(self, normalize: bool = True, on_zero: str = "raise") -> None:
+        self.normalize = normalize
+        self.on_zero = on_zero
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product")
+
+
+class RBF(_VectorKernel):
+    r"""The Gaussian kernel :math:`e^{-\gamma\|x-y\|^2}`.
+
+    Parameters
+    ----------
+    gamma : float or None, default=None
+        Inverse width; None stands for 1 / number of features.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.RBF(gamma=0.5)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    infinitely_divisible = True
+
+    def __init__(self, gamma: float | None = None) -> None:
+        self.gamma = gamma
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.gamma is not None:
+            check_gamma(self.gamma)
+
+    def _prepare(self, source: Any) -> Rows:
+        return Rows.widened(source)
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        gamma = 1.0 / a.width if self.gamma is None else float(self.gamma)
+        return -gamma * a.squared_distances(b)
+
+    def _self(self, a: Rows) -> Array:
+        return np.zeros(len(a))
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "the Gaussian kernel (Schoenberg)")

@@ -1,0 +1,120 @@
+"""The cache of compiled code: never stale, one file per instance, and no failure where nothing can be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mercer
+
+HELPER = """
+from mercer.compiled.code import compiled
+
+
+@compiled
+def helper(x):
+    return x + {number}
+"""
+USER = """
+from mercer.compiled.code import compiled
+from mercer.compiled.helper import helper
+
+
+@compiled
+def user(x):
+    return 10 * helper(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the package with two more compiled files, of which one calls the other."""
+    folder = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("*.nbi", "*.nbc", "__pycache__")
+    shutil.copytree(Path(mercer.__file__).parent, folder / "mercer", ignore=ignored)
+    (folder / "mercer" / "compiled" / "user.py").write_text(USER, encoding="utf-8")
+    return folder
+
+
+def run(package: Path, code: str, **environment: str) -> str:
+    variables = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(package)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=variables | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip() + done.stderr.strip()
+
+
+def test_an_edited_helper_is_seen_by_its_users(package: Path):
+    helper = package / "mercer" / "compiled" / "helper.py"
+    code = "from mercer.compiled.user import user; print(user(1))"
+    entries = package / "mercer" / "compiled" / "__pycache__"
+    for number, expected in [(1, "20"), (2, "30"), (1, "20")]:
+        helper.write_text(HELPER.format(number=number), encoding="utf-8")
+        assert run(package, code) == expected
+        assert len(list(entries.glob("user.user.*.nbc"))) == 1  # the older source's is gone
+    assert run(package, code) == "20"
+
+
+def test_the_second_process_compiles_nothing(package: Path):
+    (package / "mercer" / "compiled" / "helper.py").write_text(HELPER.format(number=1), encoding="utf-8")
+    code = "from mercer.compiled.user import user; user(1); print(sum(user.stats.cache_hits.values()))"
+    run(package, code)
+    assert run(package, code) == "1"
+
+
+def test_without_a_writable_folder_it_compiles_and_says_so(package: Path):
+    """Everything that can be written is taken away: sources, home and the temporary folder."""
+    (package / "mercer" / "compiled" / "helper.py").write_text(HELPER.format(number=1), encoding="utf-8")
+    refuse = (
+        "import tempfile\n"
+        "def refuse(*args, **kwargs): raise PermissionError('read-only')\n"
+        "tempfile.TemporaryFile = refuse\n"
+        "from mercer.compiled.user import user; print(user(1))"
+    )
+    printed = run(package, refuse)
+    assert printed.startswith("20")
+    assert printed.count("NUMBA_CACHE_DIR") == 1
+
+
+def test_instances_of_one_factory_have_their_own_entries():
+    """Instances share name and line; what tells them apart is the closure."""
+    from mercer.compiled.code import compiled, function_key
+
+    def make(k):
+        @compiled
+        def times(x):
+            return k * x
+
+        @compiled
+        def twice(x):
+            return times(times(x))
+
+        return twice
+
+    two, three = make(2), make(3)
+    assert function_key(two.py_func) != function_key(three.py_func)
+    assert function_key(two.py_func) == function_key(make(2).py_func)
+    assert (two(1), three(1)) == (4, 9)
+
+
+@pytest.mark.parametrize(
+    ("triple", "features", "expected"),
+    [
+        ("x86_64-unknown-linux-gnu", "+avx,+avx2,+avx512f", (8, 32)),
+        ("x86_64-unknown-linux-gnu", "+avx,+avx2,-avx512f", (4, 16)),
+        ("x86_64-unknown-linux-gnu", "", (2, 16)),
+        ("aarch64-unknown-linux-gnu", "+neon", (2, 32)),
+        ("arm64-apple-darwin", "", (2, 32)),
+    ],
+)
+def test_the_machine_is_read_from_the_target(triple, features, expected):
+    from mercer.compiled.machine import MACHINE, _machine
+
+    assert _machine(triple, features) == expected
+    assert np.log2(MACHINE.width).is_integer()

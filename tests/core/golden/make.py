@@ -1,0 +1,122 @@
+"""Write the golden files of the current format: ``python tests/core/golden/make.py``.
+
+Never overwrite those of an old one. The files stay in the repository for good, so that every later version is tested
+to read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import mercer as mc
+from mercer._files import FORMAT
+
+FOLDER = Path(__file__).parent / f"v{FORMAT}"
+
+
+def simplex(rng: np.random.RandomState, *shape: int) -> np.ndarray:
+    """Random rows that sum to one."""
+    return rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+
+
+def batches() -> dict[str, Any]:
+    """Make one batch of every kind, the same every time."""
+    rng = np.random.RandomState(20260101)  # whose stream never changes
+    factor = rng.normal(size=(3, 2, 2))
+    counts = sparse.csr_array(rng.poisson(0.7, size=(3, 6)) + np.eye(3, 6))
+    words = mc.Alphabet(["noun", "verb", "other"])
+    letters = mc.Alphabet("xyz", ambiguous={"?": "xyz", "v": "yz"}, fold_case=True)
+    small = mc.HMMs(
+        initial=simplex(rng, 2, 2),
+        transition=simplex(rng, 2, 2, 2),
+        emission=mc.Categoricals(simplex(rng, 2, 2, 4), alphabet="dna"),
+    )
+    large = mc.HMMs(
+        initial=simplex(rng, 2, 3),
+        transition=simplex(rng, 2, 3, 3),
+        emission=mc.Categoricals(simplex(rng, 2, 3, 4), alphabet="dna"),
+    )
+    return {
+        "gaussians-full": mc.Gaussians(
+            mean=rng.normal(size=(3, 2)), covariance=factor @ np.swapaxes(factor, 1, 2) + np.eye(2)
+        ),
+        "gaussians-diagonal": mc.Gaussians(mean=rng.normal(size=(3, 2)), covariance=rng.uniform(1, 2, size=(3, 2))),
+        "gaussians-isotropic": mc.Gaussians(mean=rng.normal(size=(3, 2)), covariance=rng.uniform(1, 2, size=3)),
+        "gaussians-float32": mc.Gaussians(
+            mean=rng.normal(size=(3, 2)).astype(np.float32), covariance=np.ones(3, dtype=np.float32)
+        ),
+        "categoricals-dna": mc.Categoricals(simplex(rng, 3, 4), alphabet="dna"),
+        "categoricals-words": mc.Categoricals(simplex(rng, 3, 3), alphabet=words),
+        "categoricals-ambiguous": mc.Categoricals(simplex(rng, 3, 3), alphabet=letters),
+        "multinomials-dense": mc.Multinomials(simplex(rng, 3, 5), trials=4),
+        "multinomials-sparse": mc.Multinomials(sparse.csr_array(counts / counts.sum(axis=1)[:, None])),
+        "bernoullis": mc.Bernoullis(rng.random_sample((3, 4))),
+        "poissons": mc.Poissons(rng.gamma(2.0, size=(3, 4))),
+        "mixtures": mc.Mixtures(
+            simplex(rng, 3, 2), mc.Gaussians(mean=rng.normal(size=(3, 2, 1)), covariance=np.ones((3, 2, 1)))
+        ),
+        "hmms-mixed": mc.HMMs.concat([small, large]),
+        "hmms-gaussian": mc.HMMs(
+            initial=simplex(rng, 2, 2),
+            transition=simplex(rng, 2, 2, 2),
+            emission=mc.Gaussians(mean=rng.normal(size=(2, 2, 3)), covariance=rng.uniform(1, 2, size=(2, 2, 3))),
+        ),
+        "hmms-mixture": mc.HMMs(
+            initial=simplex(rng, 2, 2),
+            transition=simplex(rng, 2, 2, 2),
+            emission=mc.Mixtures(
+                simplex(rng, 2, 2, 2), mc.Gaussians(mean=rng.normal(size=(2, 2, 2, 1)), covariance=np.ones((2, 2, 2)))
+            ),
+        ),
+        "markov-dense": mc.MarkovChains(simplex(rng, 2, 4), simplex(rng, 2, 4, 4), alphabet="dna"),
+        "markov-sparse": mc.MarkovChain(3, alphabet="dna", prior=None).fit_each(["ACGTACGT", "GGATTACA"]),
+        "pairhmms": mc.PairHMMs(
+            initial=[[0.6, 0.3], [0.0, 1.0]],
+            transition=[[[0.5, 0.3], [0.1, 0.4]], [[0.2, 0.2], [0.0, 0.9]]],
+            stop=[[0.2, 0.5], [0.6, 0.1]],
+            emission=mc.Categoricals(simplex(rng, 2, 2, 4), alphabet="dna"),
+            silent=[[0.1, 0.0], [0.5, 0.25]],
+            empty=[0.1, 0.0],
+        ),
+        "affinepairhmms": mc.AffinePairHMMs(
+            joint=[[[0.3, 0.1, 0.0], [0.1, 0.2, 0.05], [0.0, 0.05, 0.2]]],
+            insertion=simplex(rng, 1, 3),
+            open=[0.02],
+            extend=[0.5],
+            continuation=[0.99],
+            alphabet=letters,
+        ),
+        "hiddentrees": mc.HiddenTrees(
+            parent=[[-1, 0], [-1, -2]],
+            root=simplex(rng, 2, 2),
+            transition=simplex(rng, 2, 2, 2, 2),
+            leaf_parent=[[0, 1, 1], [0, 0, 0]],
+            leaf=simplex(rng, 2, 3, 2, 4),
+            pruning=[0.0, 0.25],
+            leaves=["mouse", "human", "chimp"],
+            alphabet="dna",
+        ),
+        "kdes": mc.KDEs([rng.normal(size=(3, 2)), rng.normal(size=(1, 2))], [0.25, 0.5]),
+        "gammas": mc.Gammas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "exponentials": mc.Exponentials(rng.uniform(1, 3, size=(3, 2))),
+        "geometrics": mc.Geometrics(rng.uniform(0.2, 1, size=(3, 2))),
+        "dirichlets": mc.Dirichlets(rng.uniform(1, 3, size=(3, 4))),
+        "betas": mc.Betas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
+        "countvectors-dense": mc.CountVectors(simplex(rng, 3, 4), length=[2.5, 1.0, 7.0], law="geometric"),
+        "countvectors-sparse": mc.CountVectors(sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]),
+        "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
+        "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),
+    }
+
+
+GRAM = {"K": np.array([[1.0, 0.5, -0.25], [0.5, 1.0, 0.125]]), "rows": ["a", "ä"], "columns": ["x", "y", "z"]}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, batch in batches().items():
+        batch.save(FOLDER / f"{name}.npz")
+    mc.gram.save(FOLDER / "gram.npz", GRAM["K"], rows=GRAM["rows"], columns=GRAM["columns"], kernel=mc.RBF(gamma=0.5))

@@ -1,0 +1,223 @@
+"""File format 1: what was written once is read for good, without pickle; what cannot be read says why."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mercer as mc
+from mercer import _files
+
+sys.path.insert(0, str(Path(__file__).parent / "golden"))
+import make
+
+V1 = Path(__file__).parent / "golden" / "v1"
+BATCHES = make.batches()
+
+
+def arrays(batch, prefix=""):
+    """All arrays and plain values of a batch, by name."""
+    out = {}
+    for name in batch._arrays:
+        value = getattr(batch, name)
+        out[prefix + name] = (
+            value if not hasattr(value, "indptr") else value.dense() if hasattr(value, "dense") else value.data
+        )
+    for name in batch._shared:
+        out[prefix + name] = getattr(batch, name)
+    for name in batch._parts:
+        out |= arrays(getattr(batch, name), f"{prefix}{name}.")
+    return out
+
+
+def assert_same(a, b, rtol=0.0):
+    assert type(a) is type(b)
+    assert a.shape == b.shape
+    mine, theirs = arrays(a), arrays(b)
+    assert mine.keys() == theirs.keys()
+    for name, value in mine.items():
+        if isinstance(value, np.ndarray):
+            assert value.dtype == theirs[name].dtype
+            np.testing.assert_allclose(value, theirs[name], rtol=rtol)
+        else:
+            assert value == theirs[name]
+
+
+class TestGolden:
+    def test_every_batch_has_one(self):
+        kinds = {type(batch).__name__ for batch in BATCHES.values()}
+        plurals = {
+            name for name in mc.__all__ if isinstance(getattr(mc, name), type) and hasattr(getattr(mc, name), "concat")
+        }
+        assert plurals - {"Sequences"} <= kinds
+        assert {path.stem for path in V1.glob("*.npz")} == {*BATCHES, "gram"}
+
+    @pytest.mark.parametrize("name", list(BATCHES))
+    def test_is_read_as_it_was_written(self, name):
+        batch = mc.load(V1 / f"{name}.npz")
+        assert_same(batch, BATCHES[name], rtol=1e-6 if name.endswith("float32") else 1e-13)  # another machine wrote it
+
+    @pytest.mark.parametrize("name", list(BATCHES))
+    def test_can_be_used(self, name):
+        batch = mc.load(V1 / f"{name}.npz")
+        if name in ("pairhmms", "affinepairhmms", "hiddentrees"):  # models that data share
+            data = [[0, 1, 3], [2, 2, np.nan]] if name == "hiddentrees" else batch.alphabet.symbols[:3]
+            np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
+            return
+        length, rho = 3 if name.startswith(("hmm", "markov")) else None, 1.0 if name == "kdes" else 0.5
+        kernel = mc.ProbabilityProduct(length=length, rho=rho)
+        np.testing.assert_allclose(
+            kernel(batch), kernel(BATCHES[name]), rtol=1e-5 if name.endswith("float32") else 1e-12
+        )
+
+    def test_the_gram_matrix(self):
+        found = mc.load(V1 / "gram.npz")
+        np.testing.assert_array_equal(found.K, make.GRAM["K"])
+        assert (found.rows, found.columns) == (make.GRAM["rows"], make.GRAM["columns"])
+        assert found.kernel == "RBF(gamma=0.5)"
+
+    @pytest.mark.parametrize("path", sorted(V1.glob("*.npz")), ids=lambda path: path.stem)
+    def test_holds_plain_arrays_and_json(self, path):
+        with np.load(path, allow_pickle=False) as archive:
+            header = json.loads(bytes(archive["header"]).decode())
+            assert header["format"] == 1
+            assert all(archive[name].dtype.kind in "biuf" for name in archive.files)
+        assert path.stat().st_size < 4000
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("name", list(BATCHES))
+    def test_batch(self, tmp_path, name):
+        path = tmp_path / "batch.npz"
+        BATCHES[name].save(path)
+        loaded = type(BATCHES[name]).load(path)
+        assert_same(loaded, BATCHES[name])
+        assert loaded.digests() == BATCHES[name].digests()
+        assert [p.name for p in tmp_path.iterdir()] == ["batch.npz"]
+
+    @pytest.mark.parametrize("name", list(BATCHES))
+    def test_what_is_loaded_is_read_only(self, name):
+        for value in arrays(mc.load(V1 / f"{name}.npz")).values():
+            assert not isinstance(value, np.ndarray) or name.endswith("-sparse") or not value.flags.writeable
+
+    def test_the_name_is_kept_as_given(self, tmp_path):
+        BATCHES["poissons"].save(tmp_path / "rates")
+        BATCHES["poissons"].save(str(tmp_path / "rates"))  # again, over it
+        assert_same(mc.load(tmp_path / "rates"), BATCHES["poissons"])
+
+    def test_a_failed_write_leaves_the_old_file(self, tmp_path):
+        path = tmp_path / "batch.npz"
+        BATCHES["poissons"].save(path)
+        with pytest.raises(ValueError, match="x holds Python objects"):
+            _files.write(path, {"kind": "batch"}, {"x": np.array([object()])})
+        assert_same(mc.load(path), BATCHES["poissons"])
+        assert len(list(tmp_path.iterdir())) == 1
+
+    def test_gram(self, tmp_path):
+        path = tmp_path / "gram.npz"
+        mc.gram.save(path, np.eye(3))
+        found = mc.load(path)
+        assert (found.rows, found.columns, found.kernel) == (None, None, "")
+        mc.gram.save(path, np.eye(2, 3, dtype=np.float32), rows=[1, 2], kernel="mine")
+        assert mc.load(path).rows == ["1", "2"]
+        assert mc.load(path).K.dtype == np.float32
+
+    def test_gram_nonsense(self, tmp_path):
+        with pytest.raises(ValueError, match="3 ids for 2 rows"):
+            mc.gram.save(tmp_path / "x", np.eye(2), rows="abc")
+        with pytest.raises(ValueError, match="4 ids for 2 columns"):
+            mc.gram.save(tmp_path / "x", np.eye(2), columns="abcd")
+        with pytest.raises(ValueError, match=r"expected a Gram matrix of numbers, got an array of shape \(2,\)"):
+            mc.gram.save(tmp_path / "x", np.ones(2))
+        assert not list(tmp_path.iterdir())
+
+
+def rewrite(path, target, change):
+    """Copy a file with another header."""
+    with np.load(path) as archive:
+        content = {name: archive[name] for name in archive.files}
+    header = json.loads(bytes(content.pop("header")).decode())
+    text = json.dumps(change(header, content) or header)
+    np.savez(target, header=np.frombuffer(text.encode(), dtype=np.uint8), **content)
+
+
+class TestUnreadable:
+    def test_a_newer_format(self, tmp_path):
+        rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header.update(format=99))
+        with pytest.raises(ValueError, match="has file format 99, this version reads up to 1: upgrade mercer"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_the_wrong_kind(self, tmp_path):
+        with pytest.raises(ValueError, match="holds a gram, not a batch"):
+            mc.Poissons.load(V1 / "gram.npz")
+        _files.write(tmp_path / "x.npz", {"kind": "report"}, {})
+        with pytest.raises(ValueError, match="holds a report, not a batch or a gram"):
+            mc.load(tmp_path / "x.npz")
+        with pytest.raises(ValueError, match="holds Poissons, not Gaussians"):
+            mc.Gaussians.load(V1 / "poissons.npz")
+
+    def test_an_unknown_class(self, tmp_path):
+        rewrite(
+            V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header["batch"].update({"class": "Unheardofs"})
+        )
+        with pytest.raises(ValueError, match="holds Unheardofs, a class that is not imported here: import it first"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_something_missing(self, tmp_path):
+        rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda _, content: content.clear())
+        with pytest.raises(ValueError, match="lacks 'rate'"):
+            mc.load(tmp_path / "x.npz")
+        rewrite(V1 / "gram.npz", tmp_path / "x.npz", lambda header, _: {k: v for k, v in header.items() if k != "rows"})
+        with pytest.raises(ValueError, match="lacks 'rows'"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_no_header_or_a_strange_one(self, tmp_path):
+        np.savez(tmp_path / "x.npz", a=np.eye(2))
+        with pytest.raises(ValueError, match="an npz archive without mercer's header"):
+            mc.load(tmp_path / "x.npz")
+        for text, message in (("{}", "no format number"), ("[1]", "no format number"), ("{", "is damaged")):
+            np.savez(tmp_path / "x.npz", header=np.frombuffer(text.encode(), dtype=np.uint8))
+            with pytest.raises(ValueError, match=message):
+                mc.load(tmp_path / "x.npz")
+
+    @pytest.mark.parametrize("content", [b"", b"hello, this is no archive", b"\x80\x04pickle"])
+    def test_no_archive(self, tmp_path, content):
+        (tmp_path / "x.npz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"is not a mercer file \(it is no npz archive\)"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_an_npy_file(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.eye(2))
+        with pytest.raises(ValueError, match="it is no npz archive"):
+            mc.load(tmp_path / "x.npy")
+
+    def test_a_truncated_file(self, tmp_path):
+        raw = (V1 / "poissons.npz").read_bytes()
+        (tmp_path / "x.npz").write_bytes(raw[: len(raw) // 2])
+        with pytest.raises(ValueError, match="it is no npz archive"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_flipped_bytes(self, tmp_path):
+        path = tmp_path / "x.npz"
+        with zipfile.ZipFile(V1 / "poissons.npz") as archive:
+            info = archive.getinfo("rate.npy")
+            start = info.header_offset + 30 + len("rate.npy") + 40
+        raw = bytearray((V1 / "poissons.npz").read_bytes())
+        raw[start : start + 10] = bytes(255 - b for b in raw[start : start + 10])
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match="is damaged"):
+            mc.load(path)
+
+    def test_no_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            mc.load(tmp_path / "nothing.npz")
+
+    def test_a_pickle_inside_is_refused(self, tmp_path):
+        np.savez(tmp_path / "x.npz", header=np.array([{"format": 1}], dtype=object))
+        with pytest.raises(ValueError, match="pickle"):
+            mc.load(tmp_path / "x.npz")

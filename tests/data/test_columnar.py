@@ -1,0 +1,180 @@
+import awkward
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mercer.data import Alphabet, Sequences
+
+
+def ak_array(data):
+    return awkward.Array(data)
+
+
+def same(a, b):
+    assert a.alphabet == b.alphabet
+    assert a.values.dtype == b.values.dtype
+    np.testing.assert_array_equal(a.values, b.values)
+    np.testing.assert_array_equal(a.offsets, b.offsets)
+    return True
+
+
+DATA = {
+    "strings": ["ACG", "", "TTAC", "G"],
+    "wide strings": ["aé", "", "日本", "é"],
+    "integers": [[4, 2], [], [2, 2, 9], [4]],
+    "floats": [[0.5, 2.0], [], [2.5], [1.0, 2.0]],
+    "points": [[[0.5, 2.0]], [], [[2.5, 0.0], [1.0, 1.0]], [[3.0, 4.0]]],
+    "tokens": [["up", "down"], [], ["up"], ["left"]],
+}
+PLAIN = {name: Sequences(data) for name, data in DATA.items()}
+ARROW = {
+    "strings": [pa.string(), pa.large_string(), pa.binary()],
+    "wide strings": [pa.string(), pa.large_string()],
+    "integers": [pa.list_(pa.int64()), pa.large_list(pa.uint8())],
+    "floats": [pa.list_(pa.float64()), pa.large_list(pa.float64())],
+    "points": [pa.list_(pa.list_(pa.float64())), pa.large_list(pa.list_(pa.float64(), 2))],
+    "tokens": [pa.list_(pa.string()), pa.list_(pa.large_string())],
+}
+CASES = [(name, t) for name, types in ARROW.items() for t in types]
+
+
+@pytest.mark.parametrize(("name", "t"), CASES, ids=str)
+def test_arrow(name, t):
+    data = [s.encode() for s in DATA[name]] if pa.types.is_binary(t) else DATA[name]
+    array = pa.array(data, type=t)
+    X = Sequences(array)
+    assert same(X, PLAIN[name])
+    assert not X.values.flags.writeable
+    options = {"alphabet": X.alphabet}
+    assert same(Sequences(array[1:3], **options), PLAIN[name][1:3])
+    assert same(Sequences(array.slice(2), **options), PLAIN[name][2:])
+    chunked = pa.chunked_array([array[:1], array[1:3], array[:0], array[3:]])
+    assert same(Sequences(chunked), PLAIN[name])
+    assert same(Sequences(chunked.slice(1, 3), **options), PLAIN[name][1:4])
+
+
+@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="this pyarrow has no views")
+@pytest.mark.parametrize("name", ["strings", "integers"])
+def test_views(name):
+    array = pa.array(DATA[name], type=pa.string_view() if name == "strings" else pa.list_view(pa.int16()))
+    if int(pa.__version__.partition(".")[0]) < 18:
+        with pytest.raises(TypeError, match="this version of pyarrow cannot read the type"):
+            Sequences(array)
+    else:
+        assert same(Sequences(array), PLAIN[name])
+        assert same(Sequences(array[1:3], alphabet=PLAIN[name].alphabet), PLAIN[name][1:3])
+
+
+@pytest.mark.parametrize("name", list(DATA))
+def test_awkward(name):
+    array = ak_array(DATA[name])
+    assert same(Sequences(array), PLAIN[name])
+    options = {"alphabet": PLAIN[name].alphabet}
+    assert same(Sequences(array[1:3], **options), PLAIN[name][1:3])
+    assert same(Sequences(array[[3, 0]], **options), PLAIN[name][[3, 0]])
+
+
+def test_fixed_sizes():
+    a = np.arange(12.0).reshape(2, 3, 2)
+    inner = pa.FixedSizeListArray.from_arrays(pa.array(a.ravel()), 2)
+    fixed = pa.FixedSizeListArray.from_arrays(inner, 3)
+    assert same(Sequences(fixed), Sequences(a))
+    assert same(Sequences(fixed[1:]), Sequences(a[1:]))
+    assert same(Sequences(ak_array(a)), Sequences(a))
+    assert same(Sequences(ak_array(a[:, :, 0].astype(int))), Sequences(a[:, :, 0].astype(int)))
+
+
+def test_kinds():
+    assert Sequences(pa.array([[0.5]], type=pa.list_(pa.float32()))).values.dtype == np.float32
+    assert Sequences(pa.array(["a", "b", "a"]).dictionary_encode()).alphabet == Alphabet("ab")
+    assert Sequences(pa.array([[True, False]])).alphabet == Alphabet([0, 1])
+    assert Sequences(pa.array([[1.0, float("nan")]])).lengths.tolist() == [2]
+    for empty in (
+        pa.array([], type=pa.string()),
+        pa.array([[], []], type=pa.list_(pa.int64())),
+        ak_array([]),
+    ):
+        assert len(Sequences(empty, alphabet=range(2) if len(empty) else "ab")) == len(empty)
+    with pytest.raises(ValueError, match="nothing tells symbols from vectors"):
+        Sequences(pa.array([[], []], type=pa.list_(pa.int64())))
+
+
+NULLS = [
+    (["A", None, "C"], pa.string(), "is null; leave it out"),
+    ([[1], None, [2]], pa.list_(pa.int64()), "is null; leave it out"),
+    ([[1], [1, None], [2]], pa.list_(pa.int64()), "has a null at position 1; leave it out"),
+    ([[0.5], [None], [2.5]], pa.list_(pa.float64()), "has a null at position 0"),
+    ([["a"], ["b", None], ["c"]], pa.list_(pa.string()), "has a null at position 1"),
+    (
+        [[[1.0, 2.0]], [[1.0, 2.0], None], [[3.0, 4.0]]],
+        pa.list_(pa.list_(pa.float64())),
+        "has a null at position 1",
+    ),
+    (
+        [[[1.0, 2.0]], [[1.0, None]], [[3.0, 4.0]]],
+        pa.list_(pa.list_(pa.float64())),
+        "has a null at position 0",
+    ),
+    (
+        [[[1.0, 2.0]], [[1.0, 2.0], [1.0]], [[3.0, 4.0]]],
+        pa.list_(pa.list_(pa.float64())),
+        "point of dimension 1 at position 1, not 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "t", "match"), NULLS)
+@pytest.mark.parametrize("library", ["arrow", "awkward"])
+def test_nulls_and_uneven_points(data, t, match, library):
+    array = pa.array(data, type=t) if library == "arrow" else ak_array(data)
+    with pytest.raises((TypeError, ValueError), match="^sequence 1 .*" + match):
+        Sequences(array)
+    with pytest.raises((TypeError, ValueError), match="^sequence 'q' .*" + match):
+        Sequences(array, ids=list("pqr"))
+    X = Sequences(array, invalid="mask")
+    assert X.kept.tolist() == [True, False, True]
+    assert list(X.problems) == [1]
+    want = Sequences([data[0], data[2]])
+    np.testing.assert_array_equal(X.offsets, want.offsets)
+    assert same(X, want)
+
+
+def test_wrong_columns():
+    with pytest.raises(TypeError, match="pyarrow Table; pass one of its columns"):
+        Sequences(pa.table({"a": ["x"]}))
+    with pytest.raises(TypeError, match="Arrow type struct"):
+        Sequences(pa.array([{"a": 1}]))
+    with pytest.raises(ValueError, match="flat array of numbers is one sequence"):
+        Sequences(pa.array([1, 2]))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Sequences(pa.array([[[[1.0]]]]))
+    with pytest.raises(TypeError, match="awkward RecordArray"):
+        Sequences(ak_array([{"a": 1}]))
+    with pytest.raises(ValueError, match="sequence 1 has the symbol 'X' at position 1"):
+        Sequences(pa.array(["A", "AX"]), alphabet="ACGT")
+    with pytest.raises(TypeError, match="dtype datetime64"):
+        Sequences(ak_array(np.array([["2020-01-01"]], dtype="datetime64[D]")))
+
+
+def test_pandas_and_streams():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    series = pd.Series(pa.array(DATA["integers"]).to_pandas(), dtype=pd.ArrowDtype(pa.list_(pa.int64())))
+    assert same(Sequences(series), PLAIN["integers"])
+    text = pd.Series(DATA["strings"], dtype=pd.ArrowDtype(pa.string()))
+    assert same(Sequences(text), PLAIN["strings"])
+    with pytest.raises(TypeError, match="sequence 1 is"):
+        Sequences(pd.Series(["a", None]))
+
+    class Column:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.chunked_array([DATA["strings"]]).__arrow_c_stream__(requested_schema)
+
+    assert same(Sequences(Column()), PLAIN["strings"])
+
+
+def test_no_aliasing():
+    buffer = np.arange(4.0)
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 4], type=pa.int32()), pa.array(buffer))
+    X = Sequences(lists)
+    buffer[:] = -1
+    np.testing.assert_array_equal(X.values[:, 0], [0, 1, 2, 3])

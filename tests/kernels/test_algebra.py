@@ -1,0 +1,253 @@
+"""Sums, products and multiples: values, domains, verdicts, nested parameters, and what is refused."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import mercer as mc
+from contract import WIDTH, Matrices, PluralContract, categoricals, hmms
+from mercer.families.estimator import Estimator
+
+
+class TestSumOfLogs(Matrices):
+    def kernel(self):
+        return 0.5 * mc.RBF(gamma=0.2) + mc.RBF(gamma=2.0)
+
+    def truth(self, X):
+        return 0.5 * self.rbf(X, 0.2) + self.rbf(X, 2.0)
+
+
+class TestSignedSum(Matrices):
+    def kernel(self):
+        return mc.Linear(normalize=False) + 2.0 * mc.RBF(gamma=1.0)
+
+    def truth(self, X):
+        return X @ X.T + 2 * self.rbf(X, 1.0)
+
+
+class TestProductOfLogs(Matrices):
+    def kernel(self):
+        return mc.RBF(gamma=0.2) * mc.RBF(gamma=1.0) * 3.0
+
+    def truth(self, X):
+        return 3 * self.rbf(X, 1.2)
+
+
+class TestSignedProduct(Matrices):
+    def kernel(self):
+        return mc.Linear() * mc.RBF(gamma=0.3)
+
+    def truth(self, X):
+        norm = np.linalg.norm(X, axis=1)
+        return X @ X.T / np.outer(norm, norm) * self.rbf(X, 0.3)
+
+
+class TestNested(Matrices):
+    """A shared model beside plain kernels: everything is fitted, nothing twice."""
+
+    needs_fit = True
+
+    def kernel(self):
+        return mc.Fisher(mc.Gaussian("isotropic"), normalize=False) + mc.RBF(gamma=0.3) * mc.Linear()
+
+    def truth(self, X):
+        mean = X.mean(axis=0)
+        variance = np.mean((X - mean) ** 2) + 1e-3 * 2 ** np.round(np.log2(X.var(axis=0).mean()))
+        score = np.column_stack([(X - mean) / variance, np.sum((X - mean) ** 2, axis=1) / variance - 3])
+        norm = np.linalg.norm(X, axis=1)
+        return score @ score.T + self.rbf(X, 0.3) * (X @ X.T) / np.outer(norm, norm)
+
+
+class TestPlurals(PluralContract):
+    width = WIDTH[categoricals]
+
+    def kernel(self):
+        return 0.3 * mc.ProbabilityProduct(rho=1.0, normalize=False) + mc.MeanMap(gamma=0.5) * mc.JensenShannon()
+
+    def build(self, z):
+        return categoricals(z)
+
+    def test_gradients(self):
+        torch = pytest.importorskip("torch")
+        z = torch.asarray(self.free(2, 3)).requires_grad_()
+        assert torch.autograd.gradcheck(lambda z: self.kernel()(self.build(z)), (z,), atol=1e-6)
+
+    def truth(self, X):
+        p = np.asarray(X.probability)
+        e = np.exp(-1.0)
+        smooth = (1 - e) * p @ p.T + e
+        smooth /= np.sqrt(np.outer(np.diag(smooth), np.diag(smooth)))
+        entropy = -np.sum(p * np.log(p), axis=1)
+        middle = (p[:, None] + p) / 2
+        psi = -np.sum(middle * np.log(middle), axis=-1) - (entropy[:, None] + entropy) / 2
+        return 0.3 * p @ p.T + smooth * np.exp(-psi)
+
+
+def test_domains():
+    log, signed = mc.RBF(), mc.Linear()
+    assert (log + log).domain == (log * log).domain == (0.5 * log).domain == "log"
+    for k in (log + signed, log * signed, -1.0 * log, 0.0 * log, log + (-0.1) * log, 2.0 * signed):
+        assert k.domain == "linear"
+    X = 100.0 * np.arange(3.0)[:, None]
+    np.testing.assert_allclose((mc.RBF(1.0) * mc.RBF(2.0)).log(X)[0], -3 * X[:, 0] ** 2)  # no underflow on the way
+    np.testing.assert_allclose((mc.RBF(1.0) + mc.RBF(2.0)).log(X)[0, 1:], -(X[1:, 0] ** 2))
+
+
+def test_underflow_beside_a_signed_kernel():
+    """An un-normalised kernel of long sequences vanishes; normalised it does not."""
+    p = hmms(np.random.default_rng(0).standard_normal((3, 12)))
+    minus = -1.0 * mc.ProbabilityProduct(length=2)
+    with pytest.raises(FloatingPointError, match=r"all values of ProbabilityProduct underflow .*: normalise it"):
+        (mc.ProbabilityProduct(rho=1.0, length=2_000, normalize=False) * minus)(p)
+    assert np.isfinite((mc.ProbabilityProduct(rho=1.0, length=2_000) * minus)(p)).all()
+
+
+def test_verdicts():
+    good = mc.RBF()
+    assert (good + good).psd == (good * good).psd == (2 * good).psd == "always"
+    assert (-1 * good).psd == "no"
+    assert "weight is -1" in (-1 * good).psd.reason
+    for k in (good + (-0.1) * good, good * (-1 * good), 3 * (-1 * good)):
+        assert k.psd == "no"
+    assert (good + mc.Tempered(mc.ProbabilityProduct())).psd == "conditional"
+
+
+def test_nested_parameters_and_search():
+    k = 0.5 * mc.RBF(gamma=1.0) + mc.ProbabilityProduct(mc.Gaussian(), rho=0.5) * mc.RBF(gamma=2.0)
+    names = k.get_params(deep=True)
+    assert {"k1__weight", "k1__kernel__gamma", "k2__k1__rho", "k2__k1__model__covariance", "k2__k2__gamma"} <= set(
+        names
+    )
+    other = clone(k).set_params(k2__k1__model__covariance="diagonal", k1__kernel__gamma=9.0)
+    assert other.k2.k1.model.covariance == "diagonal"
+    assert k.k2.k1.model.covariance == "full"
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(24, 2)), np.arange(24) % 2
+    X[y == 1] += 2
+    grid = {"sum__k1__weight": [0.1, 1.0], "sum__k2__k1__rho": [0.5, 1.0], "svc__C": [1.0]}
+    search = GridSearchCV(make_pipeline(k, SVC(kernel="precomputed")), grid, cv=3, error_score="raise").fit(X, y)
+    assert search.best_score_ > 0.8
+
+
+def points(n=6, seed=7):
+    return np.abs(np.random.default_rng(seed).normal(size=(n, 2)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change", "sentence"),
+    [
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k1__gamma": 5.0}, "this Sum was fitted with k1__gamma = 1.0, which is 5.0 now"),
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k1": mc.Linear()}, "k1 = RBF, which is Linear now"),
+        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k2__weight": 2.0}, "this Product .* k2__weight = 0.5, which is 2.0 now"),
+        (mc.Centered(mc.RBF(2.0)), {"kernel__gamma": None}, "kernel__gamma = 2.0, which is None now"),
+        (mc.EmpiricalKernelMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
+        (mc.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model__covariance": "diagonal"}, "model__covariance = 'full', which"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model": mc.Poisson()}, "model = Gaussian, which is Poisson now"),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"model": None}, "model = Gaussian, which is None now"),
+        (mc.Fisher(mc.Gaussian()), {"model__prior": "pooled"}, "this Fisher .* model__prior = None, which is 'pooled'"),
+        (
+            mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0])),
+            {"model": mc.Gaussians([[1.0, 0.0]], [1.0])},
+            "model = Gaussians",
+        ),
+        (
+            mc.Normalized(mc.MeanMap(mc.Gaussian()) + mc.RBF()),
+            {"kernel__k1__model__prior_strength": 7.0},
+            "this Normalized was fitted with kernel__k1__model__prior_strength",
+        ),
+    ],
+)
+def test_what_fit_used_may_not_change(kernel, change, sentence):
+    """No old fitted part answers for a new parameter; going back, or fitting again, is the cure."""
+    X = points()
+    kernel = clone(kernel)
+    before = kernel.get_params(deep=True)
+    K = kernel.fit_transform(X)
+    for fitted in (kernel, pickle.loads(pickle.dumps(kernel)), copy.deepcopy(kernel)):
+        fitted.set_params(**change)
+        for ask in (fitted.transform, fitted, fitted.diag):
+            with pytest.raises(NotFittedError, match=f"{sentence}.*: call fit again"):
+                ask(X)
+        fitted.set_params(**{name: before[name] for name in change})
+        np.testing.assert_allclose(fitted.transform(X), K, rtol=1e-12)
+    kernel.set_params(**change)
+    if change != {"model": None}:
+        np.testing.assert_allclose(kernel.fit(X).transform(X), clone(kernel).fit_transform(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change"),
+    [
+        (mc.RBF(1.0), {"gamma": 3.0}),
+        (2.0 * mc.RBF(1.0), {"weight": 0.5}),
+        (mc.Gaussianized(mc.Linear(normalize=False)), {"gamma": 0.1}),
+        (mc.ProbabilityProduct(mc.Gaussian()), {"rho": 1.0, "normalize": False}),
+        (mc.Centered(mc.RBF()), {"normalize": True}),
+    ],
+)
+def test_other_parameters_take_effect_at_once(kernel, change):
+    X = points()
+    kernel = clone(kernel).fit(X).set_params(**change)
+    np.testing.assert_allclose(kernel.transform(X), clone(kernel).fit(X).transform(X), rtol=1e-12)
+
+
+def test_equal_parameters_are_no_change():
+    X = points()
+    kernel = mc.RBF(1.0) + mc.ProbabilityProduct(mc.Gaussian(prior_strength=1.0))
+    K = kernel.fit_transform(X)
+    kernel.set_params(k1=mc.RBF(1), k2__model=mc.Gaussian(prior_strength=np.float64(1.0)))
+    np.testing.assert_allclose(kernel.transform(X), K, rtol=1e-12)
+    p = mc.Gaussian().fit_each([points(9, seed) for seed in range(4)])
+    of_models = mc.ProbabilityProduct(mc.Gaussian()).fit(p).set_params(model__covariance="diagonal")
+    assert of_models.transform(p).shape == (4, 4)  # the models were given
+
+
+def test_memo_belongs_to_the_parameters():
+    X = points()
+    (mc.RBF(1.0) + mc.RBF(2.0)).fit_transform(X)
+    fresh = mc.RBF(5.0) + mc.RBF(2.0)
+    np.testing.assert_allclose(fresh.fit_transform(X), fresh(X), rtol=1e-12)
+
+
+def test_refit_on_another_width():
+    k = (mc.RBF() + mc.RBF()).fit(np.ones((2, 2)))
+    assert k.fit(np.ones((2, 4))).n_features_in_ == 4
+    assert k.transform(np.ones((1, 4))).shape == (1, 2)
+    with pytest.raises(ValueError, match="has 2 features, but RBF is expecting 4 features"):
+        k.transform(np.ones((1, 2)))
+
+
+def test_what_is_no_kernel():
+    X = np.ones((2, 2))
+    for weight in ("a", None, np.nan, np.inf, True):
+        with pytest.raises(ValueError, match=r"weight = .*: give a finite number"):
+            mc.Scaled(mc.RBF(), weight)(X)
+    for k in (mc.Sum(mc.RBF(), 3), mc.Product(None, mc.RBF()), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
+        with pytest.raises(TypeError, match=r"=.*: give a kernel, such as mc.RBF\(\)"):
+            k(X)
+    for combine in (lambda k: k + 1, lambda k: 1 + k, lambda k: k * "a", lambda k: k * None, lambda k: k + "a"):
+        with pytest.raises(TypeError):
+            combine(mc.RBF())
+    assert (np.float64(0.5) * mc.RBF()).weight == 0.5
+    with pytest.raises(ValueError, match="gamma = -1"):
+        (mc.RBF() + mc.RBF(gamma=-1))(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda k: k + k, mc.Centered, lambda k: 2.0 * mc.Tempered(k)])
+def test_models_are_fitted_once(monkeypatch, wrap):
+    """Once a part, without a cache too."""
+    fitted, fit = [], Estimator._fit_data
+    monkeypatch.setattr(Estimator, "_fit_data", lambda self, X, context: fitted.append(len(X)) or fit(self, X, context))
+    X = np.random.default_rng(0).poisson(2.0, size=(8, 4)) + 1.0
+    kernel = wrap(mc.ProbabilityProduct(mc.Multinomial()))
+    with mc.config(cache_bytes=0):
+        kernel.fit_transform(X)
+    assert fitted == [8] * (2 if isinstance(kernel, mc.Sum) else 1)

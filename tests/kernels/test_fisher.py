@@ -1,0 +1,889 @@
+"""Fisher: scores by finite differences, every information against g' I^+ g written out."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC
+
+import mercer as mc
+from contract import KernelContract, normalised, string_weights, strings
+from mercer.kernels._operands import CenteredCounts
+from mercer.models._posterior import Posterior
+from mercer.models._scores.scores import hmm_scores
+from mercer.models.hmm_estimator import HMM
+from mercer.models.markov_estimator import MarkovChain
+
+
+def gaussian_log_density(x, parameters):
+    """Log density of points under independent Gaussians with parameters (means, log standard deviations)."""
+    mean, log_sd = np.split(parameters, 2)
+    return np.sum(-0.5 * ((x - mean) / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi), axis=-1)
+
+
+def scores_by_differences(x, parameters, log_density=gaussian_log_density, h=1e-5):
+    """Gradient of the log density of every point, ``(T, P)``."""
+    steps = h * np.eye(len(parameters))
+    return np.stack(
+        [(log_density(x, parameters + s) - log_density(x, parameters - s)) / (2 * h) for s in steps], axis=-1
+    )
+
+
+class Scoreless(mc.Poissons):
+    fisher_scores = property()  # hasattr says no
+
+
+class TestMatrix(KernelContract):
+    """One point a datum, a diagonal Gaussian fitted to all."""
+
+    needs_fit = True
+    features = True
+    information = "identity"
+    truth_tolerance = 1e-6
+    degenerate = "zero norm|singular covariance.*add a floor"
+
+    def kernel(self):
+        return mc.Fisher(mc.Gaussian("diagonal", floor=0.0), information=self.information, ridge=0.01)
+
+    def data(self, seed, n):
+        return np.random.default_rng(seed).normal(1.0, [1.0, 2.0], size=(n, 2))
+
+    def nearly(self, epsilon):
+        x = self.data(0, 1)
+        return np.concatenate([x, x + epsilon * np.arange(1, 3)])
+
+    def scores(self, X):
+        points = np.concatenate(X) if isinstance(X, list) else X
+        parameters = np.concatenate([points.mean(axis=0), np.log(points.std(axis=0))])
+        if isinstance(X, list):
+            return np.array([scores_by_differences(x, parameters).sum(axis=0) for x in X])
+        return scores_by_differences(X, parameters)
+
+    def truth(self, X):
+        g = self.scores(X)
+        moment = g.T @ g / len(g)
+        if self.information == "identity":
+            return g @ g.T
+        if self.information == "diagonal":
+            moment = np.diag(np.diag(moment))
+        return g @ np.linalg.inv(moment + 0.01 * np.trace(moment) / len(moment) * np.eye(len(moment))) @ g.T
+
+
+class TestDiagonal(TestMatrix):
+    information = "diagonal"
+
+
+class TestEmpirical(TestMatrix):
+    information = "empirical"
+
+
+class TestSets(TestMatrix):
+    """Scores are summed over the points of a set."""
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return [rng.normal(size=(rng.integers(1, 6), 2)) for _ in range(n)]
+
+    def nearly(self, epsilon):
+        return [np.array([[0.0, 1.0]]), np.array([[epsilon, 1.0]])]
+
+
+class TestGivenModel(KernelContract):
+    """A batch of shape (1,) is used as it is, without fit; exact information."""
+
+    features = True
+
+    def kernel(self):
+        return mc.Fisher(mc.Categoricals([[0.5, 0.3, 0.2]], alphabet="abc"), information="exact", normalize=False)
+
+    def other_data(self, seed, n):
+        return None  # the model's alphabet is the only one
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return ["".join(rng.choice(list("abc"), rng.integers(1, 6))) for _ in range(n)]
+
+    def truth(self, X):
+        """FK-1: for symbols the invariant kernel is delta / p - 1, summed over all pairs."""
+        p = dict(zip("abc", (0.5, 0.3, 0.2), strict=True))
+
+        def pair(x, y):
+            return sum((a == b) / p[a] - 1 for a, b in itertools.product(x, y))
+
+        return np.array([[pair(x, y) for y in X] for x in X])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (8, 5)])
+@pytest.mark.parametrize("ridge", [1e-3, 0.0])
+def test_empirical_information_is_the_direct_inverse(shape, ridge):
+    """More parameters (10) than data (3 or 8) or fewer: the same formula; without a ridge the pseudo-inverse."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=shape), rng.normal(size=(4, 5))
+    k = mc.Fisher(mc.Gaussian("diagonal"), information="empirical", ridge=ridge, normalize=False).fit(X)
+    plain = mc.Fisher(k.model_, normalize=False)
+    g, h = plain.features(X), plain.features(new)
+    moment = g.T @ g / len(g)
+    if ridge:
+        inverse = np.linalg.inv(moment + ridge * np.trace(moment) / 10 * np.eye(10))
+    else:
+        inverse = np.linalg.pinv(moment, rcond=1e-12, hermitian=True)
+    np.testing.assert_allclose(k(new), h @ inverse @ h.T, rtol=1e-6, atol=1e-8)
+    values = np.linalg.eigvalsh(moment)
+    np.testing.assert_allclose(k.effective_rank_, values.sum() ** 2 / np.sum(values**2), rtol=1e-9)
+
+
+FAMILIES = [
+    mc.Gaussians([[0.5, -1.0]], [[[1.0, 0.3], [0.3, 0.5]]]),
+    mc.Gaussians([[0.5, -1.0]], [[1.5, 0.5]]),
+    mc.Gaussians([[0.5, -1.0]], [0.7]),
+    mc.Poissons([[1.0, 4.0]]),
+    mc.Bernoullis([[0.2, 0.6]]),
+]
+
+
+@pytest.mark.parametrize("model", FAMILIES, ids=lambda p: f"{type(p).__name__}-{getattr(p, 'structure', '')}")
+def test_sampled_information_is_near_the_exact_one(model):
+    X = model.sample(12, random_state=1)[0]
+    exact = mc.Fisher(model, information="exact", normalize=False)(X)
+    sampled = mc.Fisher(model, information="sampled", n_samples=400_000, ridge=0.0, normalize=False)(X)
+    np.testing.assert_allclose(sampled, exact, atol=0.05 * np.abs(exact).max())
+    k = mc.Fisher(model, information="exact", normalize=False)
+    scores, information = mc.Fisher(model, normalize=False).features(X), np.asarray(model.fisher_information())[0]
+    np.testing.assert_allclose(k(X), scores @ np.linalg.pinv(information) @ scores.T, rtol=1e-8, atol=1e-10)
+
+
+def test_exact_information_does_not_depend_on_the_parameters():
+    """T-22: the kernel is that of the parameters (mean, variance), scores by differences, information by quadrature."""
+    model = mc.Gaussians([[0.5]], [[1.7]])
+    X = np.array([[-1.0], [0.0], [0.4], [3.0]])
+
+    def log_density(x, parameters):
+        mean, variance = parameters
+        return (-0.5 * (x - mean) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance))[..., 0]
+
+    parameters = np.array([0.5, 1.7])
+    grid = np.linspace(-14, 15, 4001)[:, None]
+    mass = np.exp(log_density(grid, parameters)) * (grid[1, 0] - grid[0, 0])
+    on_grid = scores_by_differences(grid, parameters, log_density)
+    information = (on_grid * mass[:, None]).T @ on_grid
+    g = scores_by_differences(X, parameters, log_density)
+    expected = g @ np.linalg.inv(information) @ g.T
+    np.testing.assert_allclose(mc.Fisher(model, "exact", normalize=False)(X), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_given_model_is_the_fitted_one():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    model = mc.Gaussian().fit(X).model_
+    for information in ("identity", "exact", "sampled"):
+        fitted = mc.Fisher(mc.Gaussian(), information=information).fit(X)
+        np.testing.assert_allclose(mc.Fisher(model, information=information)(X), fitted(X), rtol=1e-10)
+        np.testing.assert_allclose(mc.Fisher(model, information=information).fit_transform(X), fitted(X), rtol=1e-10)
+
+
+def test_counts_dense_and_sparse():
+    from scipy import sparse
+
+    X = np.random.default_rng(0).poisson(1.0, (8, 5)).astype(float) + np.eye(8, 5)
+    k = mc.Fisher(mc.Multinomial(), information="exact").fit(X)
+    p = X.sum(axis=0) / X.sum()
+    g = X - X.sum(axis=1, keepdims=True) * p
+    expected = normalised(g @ np.linalg.pinv(np.diag(p) - np.outer(p, p)) @ g.T)
+    np.testing.assert_allclose(k(X), expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(k(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(k.fit_transform(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_degenerate_scores_are_no_nan():
+    """A coordinate without information counts nothing; a datum at the mean has zero norm."""
+    X = np.column_stack([np.arange(4.0), np.zeros(4)])
+    for information in ("diagonal", "empirical", "exact", "sampled"):
+        for ridge in (0.0, 1e-3):
+            k = mc.Fisher(mc.Gaussian("diagonal"), information=information, ridge=ridge, n_samples=100)
+            assert np.isfinite(k.fit_transform(X)).all()
+    flat = mc.Fisher(mc.Categoricals([[0.5, 0.5]], alphabet="ab"))
+    with pytest.raises(ValueError, match=r"sequence 1 has zero norm under Fisher"):
+        flat(["a", "ab"])
+    assert np.array_equal(flat.set_params(on_zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
+
+
+def test_data_of_another_width_do_not_broadcast():
+    given = mc.Multinomials([[0.5, 0.3, 0.2]])
+    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+        mc.Fisher(given)(np.array([[1.0], [2.0], [5.0]]))
+    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+        mc.Fisher(given)([np.ones((2, 1)), np.ones((3, 1))])
+    assert mc.Fisher(given)(np.array([[1.0, 0.0, 2.0]])).shape == (1, 1)
+
+
+def test_other_parameters_of_the_metric_ask_for_another_fit():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    k = mc.Fisher(mc.Gaussian("diagonal")).fit(X)
+    before = k.transform(X)
+    k.set_params(information="empirical")
+    for ask in (k.transform, k, k.features):
+        with pytest.raises(
+            NotFittedError, match=r"was fitted with information = 'identity', which is 'empirical' now: call fit"
+        ):
+            ask(X)
+    k.fit(X).set_params(ridge=0.5)
+    with pytest.raises(NotFittedError, match="call fit again"):
+        k.transform(X)
+    k.set_params(information="identity").fit(X).set_params(ridge=0.1)  # which the identity does not know
+    np.testing.assert_array_equal(k.transform(X), before)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+def test_more_parameters_than_data_form_no_square_matrix(ridge):
+    X = np.random.default_rng(0).normal(size=(5, 40))
+    k = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="empirical", ridge=ridge, normalize=False).fit(X)
+    g = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), normalize=False).fit(X).features(X)
+    moment = g.T @ g / 5
+    moment += ridge * np.trace(moment) / 80 * np.eye(80)
+    expected = g @ np.linalg.pinv(moment, rcond=1e-12, hermitian=True) @ g.T
+    np.testing.assert_allclose(k.transform(X), expected, rtol=1e-8, atol=1e-8)
+    assert max(np.size(part) for part in k._whiten) == 5 * 80
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("model", [mc.Multinomial(), mc.Multinomials([[0.1, 0.2, 0.3, 0.4, 0.0]])])
+def test_sparse_counts_stay_sparse(model, normalize):
+    X = np.random.default_rng(0).poisson(0.8, (30, 5)) + np.eye(30, 5)
+    S = sparse.csr_array(X)
+    k, dense = (mc.Fisher(model, normalize=normalize).fit(data) for data in (S, X))
+    assert isinstance(k._prepare(k.train_), CenteredCounts)
+    for data in (S, X):
+        np.testing.assert_allclose(k.transform(data), dense.transform(X), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(dense.transform(data), dense.transform(X), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(k.features(S), dense.features(X), atol=1e-12)
+    np.testing.assert_allclose(k.diag(S), dense.diag(X), rtol=1e-10)
+    assert k(S.astype(np.float32)).dtype == np.float64
+    same = sparse.csr_array(np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+    with pytest.raises(ValueError, match="zero norm"):
+        mc.Fisher(mc.Multinomial()).fit_transform(same)
+
+
+def test_training_data_are_kept_as_they_were():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    k, query = mc.Fisher(mc.Gaussian("diagonal")).fit(X), X[:3].copy()
+    before = k.transform(query)
+    X[:] = 100.0
+    with mc.config(memo_bytes=0):
+        np.testing.assert_allclose(k.transform(query), before)
+
+
+def test_bad_input():
+    X = np.ones((4, 2)) * np.arange(4.0)[:, None]
+    for model in (None, mc.Gaussian, "gaussian", 3):
+        with pytest.raises(TypeError, match=r"Fisher needs one model for all data, an estimator such as"):
+            mc.Fisher(model).fit(X)
+    with pytest.raises(ValueError, match=r"shared model has shape \(2, 3\): give a batch of shape \(1,\)"):
+        mc.Fisher(mc.Poissons(np.ones((2, 3, 2)))).fit(X)
+    with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`, which Scoreless does not have; use a family"):
+        mc.Fisher(Scoreless([[1.0, 1.0]])).fit(X)
+    with pytest.raises(TypeError, match="compares data under one model, not models: pass the data themselves"):
+        mc.Fisher(chain()).fit(mc.Poissons(np.ones((3, 2))))
+    for name, value in {"per": "point", "power": 0.0, "parametrization": "log"}.items():
+        with pytest.raises(ValueError, match=f"{name} = {value!r}: give"):
+            mc.Fisher(mc.Gaussian(), **{name: value}).fit(X)
+    with pytest.raises(TypeError, match="compares data under one model, not models: pass the data themselves"):
+        mc.Fisher(mc.Poisson()).fit(mc.Poissons(np.ones((3, 2))))
+    with pytest.raises(ValueError, match=r"information = 'inverse': give one of 'identity'"):
+        mc.Fisher(mc.Gaussian(), information="inverse").fit(X)
+    for ridge in (-1.0, np.nan, "a", None):
+        with pytest.raises(ValueError, match=r"ridge = .*: give a fraction of the mean information, 0 or more"):
+            mc.Fisher(mc.Gaussian(), ridge=ridge).fit(X)
+    for n_samples in (0, 1.5, "many"):
+        with pytest.raises(ValueError, match=r"n_samples = .*: give the number of points to draw"):
+            mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
+    with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
+        mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)
+    with pytest.raises(ValueError, match=r"the data have 3 coordinates, the model of Fisher has 2"):
+        mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0]))(np.ones((2, 3)))
+    assert math.isfinite(mc.Fisher(mc.Gaussian(), information="exact").fit(X).effective_rank_)
+
+
+# -- sequences ----------------------------------------------------------------------------------------------
+
+INITIAL = np.array([0.7, 0.3])
+TRANSITION = np.array([[0.85, 0.15], [0.4, 0.6]])
+EMISSION = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
+
+
+def chain(emission=None):
+    emission = mc.Categoricals(EMISSION[None], alphabet="abc") if emission is None else emission
+    return mc.HMMs(INITIAL[None], TRANSITION[None], emission)
+
+
+def log_prob(initial, transition, emission, x):
+    forward = initial * emission[:, x[0]]
+    for symbol in x[1:]:
+        forward = (forward @ transition) * emission[:, symbol]
+    return np.log(forward.sum())
+
+
+def slow_scores(x, h=1e-5):
+    """Scores of a string under `chain` by differences in the logits."""
+    parameters = np.log(np.concatenate([INITIAL, TRANSITION.ravel(), EMISSION.ravel()]))
+
+    def value(z):
+        a, b, e = (np.exp(part) for part in (z[:2], z[2:6].reshape(2, 2), z[6:].reshape(2, 3)))
+        return log_prob(
+            a / a.sum(), b / b.sum(1, keepdims=True), e / e.sum(1, keepdims=True), ["abc".index(s) for s in x]
+        )
+
+    return np.array([(value(parameters + s) - value(parameters - s)) / (2 * h) for s in h * np.eye(len(parameters))])
+
+
+class TestHMM(KernelContract):
+    """A given hidden Markov model of symbols."""
+
+    features = True
+    truth_tolerance = 1e-6
+
+    def kernel(self):
+        return mc.Fisher(chain())
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return ["".join(rng.choice(list("abc"), rng.integers(1, 9))) for _ in range(n)]
+
+    def other_data(self, seed, n):
+        return None  # the model's alphabet is the only one
+
+    def scores(self, X):
+        return np.array([slow_scores(x) for x in X])
+
+    def truth(self, X):
+        g = self.scores(X)
+        return g @ g.T
+
+
+class TestSteps(TestHMM):
+    """Means over time, whitened by the training data in the dual, with a power."""
+
+    needs_fit = True
+
+    def kernel(self):
+        return mc.Fisher(chain(), information="empirical", per="step", power=0.5, ridge=0.01, normalize=False)
+
+    def truth(self, X):
+        g = self.scores(X) / np.array([len(x) for x in X])[:, None]
+        moment = g.T @ g / len(g)
+        values, vectors = np.linalg.eigh(moment + 0.01 * np.trace(moment) / len(moment) * np.eye(len(moment)))
+        z = g @ (vectors / np.sqrt(values)) @ vectors.T  # fewer data than parameters: the symmetric root
+        z = np.sign(z) * np.abs(z) ** 0.5
+        return z @ z.T
+
+    truth_tolerance = 1e-3  # a square root of differences that are nearly zero
+
+
+class TestFittedHMM(TestHMM):
+    """An estimator, fitted to the training data."""
+
+    needs_fit = True
+    degenerate = "zero norm"
+
+    def kernel(self):
+        return mc.Fisher(HMM(2, init=chain(), n_iter=5, tol=1.0), normalize=True)
+
+    def truth(self, X):
+        model = HMM(2, init=chain(), n_iter=5, tol=1.0).fit(X).model_
+        g = hmm_scores(model, X)[0]
+        return g @ g.T
+
+
+class TestVectors(KernelContract):
+    """A given hidden Markov model of vectors; the diagonal metric."""
+
+    needs_fit = True
+    features = True
+
+    def kernel(self):
+        emission = mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], np.ones((1, 2, 2)))
+        return mc.Fisher(chain(emission), information="diagonal", normalize=False)
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return [rng.normal(size=(rng.integers(2, 9), 2)) for _ in range(n)]
+
+    def other_data(self, seed, n):
+        return None
+
+    def nearly(self, epsilon):
+        x = self.data(0, 1)[0]
+        return [x, x + epsilon]
+
+    def truth(self, X):
+        g = hmm_scores(self.kernel().model, X)[0]
+        moment = np.mean(g**2, axis=0)
+        return g / (moment + 1e-3 * moment.mean()) @ g.T
+
+
+def all_strings(length):
+    return ["".join("abc"[s] for s in x) for x in strings(3, length)]
+
+
+def test_exact_kernel_by_enumeration_is_the_same_in_both_parametrisations():
+    """T-22, over all strings of four symbols."""
+    X, mass = all_strings(4), string_weights(chain()[0], 4)
+    kernels = []
+    for parametrization in ("logit", "weight"):
+        g = mc.Fisher(chain(), parametrization=parametrization, normalize=False).features(X)
+        values, vectors = np.linalg.eigh((g * mass[:, None]).T @ g)
+        keep = values > 1e-13 * values.max()  # FK-2: weakly identified parameters are genuine
+        root = g @ (vectors[:, keep] / np.sqrt(values[keep]))
+        kernels.append(root @ root.T)
+    np.testing.assert_allclose(*kernels, atol=1e-4 * np.abs(kernels[0]).max())
+
+
+def test_sampled_information_of_sequences_is_near_the_enumerated_one():
+    X, mass = all_strings(3), string_weights(chain()[0], 3)
+    g = mc.Fisher(chain(), normalize=False).features(X)
+    information = (g * mass[:, None]).T @ g
+    ridge = 0.05
+    expected = (
+        g
+        @ np.linalg.inv(information + ridge * np.trace(information) / len(information) * np.eye(len(information)))
+        @ g.T
+    )
+    k = mc.Fisher(chain(), information="sampled", ridge=ridge, n_samples=40_000, normalize=False).fit(X)
+    np.testing.assert_allclose(k.transform(X), expected, atol=0.05 * np.abs(expected).max())
+    again = mc.Fisher(chain(), information="sampled", ridge=ridge, n_samples=40_000, normalize=False).fit(X[::-1])
+    np.testing.assert_array_equal(k.features(X), again.features(X))
+
+
+def test_complete_information_is_that_of_data_whose_states_are_seen():
+    """Counts of states and symbols along paths drawn by hand: their covariance is what `complete` inverts."""
+    rng, size, length = np.random.default_rng(0), 20_000, 5
+    first, steps, symbols = np.zeros((size, 2)), np.zeros((size, 2, 2)), np.zeros((size, 2, 3))
+    state, who = (rng.random(size) < INITIAL[1]).astype(int), np.arange(size)
+    first[who, state] = 1
+    for t in range(length):
+        u = rng.random(size)
+        symbols[who, state, (u[:, None] > np.cumsum(EMISSION[state], axis=1)).sum(axis=1).clip(0, 2)] += 1
+        if t + 1 < length:
+            after = (rng.random(size) < TRANSITION[state, 1]).astype(int)
+            steps[who, state, after] += 1
+            state = after
+    g = np.concatenate(
+        [
+            first - INITIAL,
+            (steps - steps.sum(-1, keepdims=True) * TRANSITION).reshape(size, -1),
+            (symbols - symbols.sum(-1, keepdims=True) * EMISSION).reshape(size, -1),
+        ],
+        axis=1,
+    )
+    X = ["aaaaa"] * 2
+    k = mc.Fisher(chain(), information="complete", normalize=False).fit(X)
+    z = k._whiten.applied(g)
+    moment = z.T @ z / size
+    # A row of k probabilities has k - 1 degrees of freedom: every block is a projection
+    for begin, width in ((0, 2), (2, 2), (4, 2), (6, 3), (9, 3)):
+        block = moment[begin : begin + width, begin : begin + width]
+        np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(block)), [0.0] + [1.0] * (width - 1), atol=0.06)
+    weight = mc.Fisher(chain(), information="complete", parametrization="weight", normalize=False).fit(X)
+    np.testing.assert_allclose(weight(["abcab", "b"]), k(["abcab", "b"]), rtol=1e-10)
+
+
+# -- Fisher vectors -----------------------------------------------------------------------------------------
+
+
+def separated():
+    mean = np.array([[[-20.0, 0.0], [0.0, 5.0], [30.0, -5.0]]])
+    variance = np.array([[[1.0, 4.0], [0.25, 1.0], [2.0, 0.5]]])
+    return mc.Mixtures([[0.2, 0.5, 0.3]], mc.Gaussians(mean, variance))
+
+
+def test_fisher_vector_written_out():
+    """FK-5, also for components that overlap."""
+    w = np.array([0.4, 0.6])
+    mean, sd = np.array([[0.0, 1.0], [1.0, -1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])
+    mixture = mc.Mixtures(w[None], mc.Gaussians(mean[None], sd[None] ** 2))
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, 2)) for n in (1, 4, 7)]
+    expected = []
+    for x in sets:
+        z = (x[:, None] - mean) / sd
+        density = w * np.exp(-0.5 * (z**2).sum(-1)) / sd.prod(-1)
+        r = density / density.sum(axis=1, keepdims=True)
+        weights = (r - w).sum(0) / (len(x) * np.sqrt(w))
+        means = (r[..., None] * z).sum(0) / (len(x) * np.sqrt(w)[:, None])
+        spreads = (r[..., None] * (z**2 - 1)).sum(0) / (len(x) * np.sqrt(2 * w)[:, None])
+        expected.append(np.concatenate([weights, np.concatenate([means, spreads], axis=1).ravel()]))
+    expected = np.array(expected)
+    for parametrization in ("logit", "weight"):
+        k = mc.Fisher(mixture, "complete", per="step", parametrization=parametrization, normalize=False)
+        np.testing.assert_allclose(k.features(sets), expected, rtol=1e-10, atol=1e-12)
+    powered = np.sign(expected) * np.sqrt(np.abs(expected))
+    k = mc.Fisher(mixture, "complete", per="step", power=0.5)
+    np.testing.assert_allclose(
+        k.features(sets), powered / np.linalg.norm(powered, axis=1, keepdims=True), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_fisher_vectors_of_separated_components_are_white():
+    mixture = separated()
+    x = mixture.sample(40_000, random_state=0)[0]
+    z = mc.Fisher(mixture, "complete", normalize=False).features(x)
+    moment, w = z.T @ z / len(z), np.array([0.2, 0.5, 0.3])
+    expected = np.eye(len(moment))
+    expected[:3, :3] -= np.outer(np.sqrt(w), np.sqrt(w))
+    np.testing.assert_allclose(moment, expected, atol=0.1)
+
+
+def test_complete_information_of_a_family_is_the_exact_one():
+    for model in (*FAMILIES, mc.Categoricals([[0.5, 0.3, 0.2]], alphabet="abc")):
+        X = model.sample(6, random_state=1)[0]
+        X = ["".join("abc"[s] for s in X)] if isinstance(model, mc.Categoricals) else X
+        exact, complete = (mc.Fisher(model, information, normalize=False)(X) for information in ("exact", "complete"))
+        np.testing.assert_allclose(complete, exact, rtol=1e-9, atol=1e-10)
+        weight = mc.Fisher(model, "exact", parametrization="weight", normalize=False)(X)
+        np.testing.assert_allclose(weight, exact, rtol=1e-9, atol=1e-10)
+
+
+class TestMixture(KernelContract):
+    """Sets of points under a given mixture."""
+
+    features = True
+    truth_tolerance = 1e-6
+
+    def kernel(self):
+        mixture = mc.Mixtures([[0.4, 0.6]], mc.Gaussians([[[0.0], [1.5]]], [[[1.0], [0.5]]]))
+        return mc.Fisher(mixture, per="step")
+
+    def data(self, seed, n):
+        rng = np.random.default_rng(seed)
+        return [rng.normal(size=(rng.integers(1, 6), 1)) for _ in range(n)]
+
+    def other_data(self, seed, n):
+        return None
+
+    def nearly(self, epsilon):
+        return [np.array([[0.3], [1.0]]), np.array([[0.3 + epsilon], [1.0]])]
+
+    def truth(self, X):
+        def log_density(x, z):
+            w = np.exp(z[:2]) / np.exp(z[:2]).sum()
+            parts = [np.exp(gaussian_log_density(x, z[a:b])) for a, b in ((2, 4), (4, 6))]
+            return np.log(w @ np.array(parts))
+
+        z = np.array([np.log(0.4), np.log(0.6), 0.0, 0.0, 1.5, 0.5 * np.log(0.5)])
+        g = np.array([scores_by_differences(x, z, log_density).mean(axis=0) for x in X])
+        return g @ g.T
+
+
+def test_fitted_mixtures_and_models_of_classes():
+    rng = np.random.default_rng(0)
+    sets, y = [rng.normal(3 * (i % 2), 1.0, size=(6, 2)) for i in range(12)], np.arange(12) % 2
+    estimator = mc.Mixture(n_components=2, tol=1e-2)
+    k = mc.Fisher(estimator, "complete", per="step", power=0.5).fit(sets)
+    assert k.features(sets).shape == (12, 10)
+    assert mc.Fisher(estimator, by_class=True).fit(sets, y).features(sets).shape == (12, 20)
+    hidden = mc.Fisher(HMM(2, n_iter=3, tol=1.0), "diagonal", by_class=True).fit(sets, y)
+    assert hidden.features(sets).shape == (12, 2 * (2 + 4 + 8))
+    assert hidden.transform(sets[:3]).shape == (3, 12)
+
+
+def test_weights_of_counts():
+    """FK-7: counts over probabilities minus their total; compressed rows too."""
+    p = np.array([0.5, 0.25, 0.25, 0.0])
+    X = np.array([[1.0, 2.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
+    k = mc.Fisher(mc.Multinomials(p[None]), parametrization="weight", normalize=False)
+    expected = np.where(p > 0, X / np.where(p > 0, p, 1), 0.0) - X.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(k.features(X), expected)
+    np.testing.assert_allclose(k.features(sparse.csr_array(X)), expected)
+    with pytest.raises(ValueError, match="point 1 counts outcome 3, which the model excludes"):
+        k(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]))
+
+
+# -- several models, posteriors, chains ---------------------------------------------------------------------
+
+
+def test_several_models_stand_side_by_side():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 2))
+    p = mc.Gaussians([[0.0, 0.0], [1.0, 1.0]], [1.0, 2.0])
+    both = mc.Fisher(p, normalize=False).features(X)
+    np.testing.assert_array_equal(
+        both, np.hstack([mc.Fisher(p[i : i + 1], normalize=False).features(X) for i in (0, 1)])
+    )
+    for information in ("exact", "sampled", "complete"):
+        both = mc.Fisher(p, information, normalize=False)(X)
+        alone = [mc.Fisher(p[i : i + 1], information, normalize=False, ridge=0.0)(X) for i in (0, 1)]
+        np.testing.assert_allclose(
+            both,
+            sum(alone),
+            rtol=1e-2 if information == "sampled" else 1e-9,
+            atol=0.1 if information == "sampled" else 1e-9,
+        )
+    assert mc.Fisher(p, "empirical").fit(X).transform(X).shape == (8, 8)
+
+
+def two_classes(seed=0, n=12):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(["slow", "quick"], n)
+    out = []
+    for c in y:
+        x = [rng.integers(2)]
+        for _ in range(rng.integers(8, 20)):
+            x.append(x[-1] if rng.random() < (0.9 if c == "slow" else 0.3) else 1 - x[-1])
+        out.append("".join("ab"[s] for s in x))
+    return out, y
+
+
+def test_one_model_per_class():
+    X, y = two_classes()
+    k = mc.Fisher(MarkovChain(order=1, prior=None, smoothing=1.0), by_class=True, normalize=False).fit(X, y)
+    assert list(k.classes_) == ["quick", "slow"]
+    assert k.model_.shape == (2,)
+    for c, name in enumerate(k.classes_):
+        own = [x for x, label in zip(X, y, strict=True) if label == name]
+        alone = mc.Fisher(MarkovChain(order=1, prior=None, smoothing=1.0, alphabet="ab"), normalize=False).fit(own)
+        np.testing.assert_allclose(k.features(X)[:, 4 * c : 4 * c + 4], alone.features(X), rtol=1e-10, atol=1e-12)
+    with pytest.raises(ValueError, match=r"Fisher\(by_class=True\) requires y to be passed.* call fit\(X, y\)"):
+        clone(k).fit(X)
+    with pytest.raises(ValueError, match="class 2: there is nothing to fit"):
+        mc.Fisher(MarkovChain(order=1, prior=None), by_class=True).fit(["abab", "", "ab"], np.array([1, 2, 3]))
+    with pytest.raises(ValueError, match="24 data, 23 classes of them"):
+        clone(k).fit(X, y[1:])
+    with pytest.raises(TypeError, match="by_class=True fits one model to every class, and model is a fitted batch"):
+        mc.Fisher(chain(), by_class=True).fit(X, y)
+    with pytest.raises(NotFittedError, match="was fitted with by_class = True, which is False now"):
+        k.set_params(by_class=False).transform(X)
+
+
+def test_classes_in_a_pipeline():
+    X, y = two_classes()
+    fisher = mc.Fisher(MarkovChain(order=1), by_class=True)
+    for kernel in (fisher, mc.Gaussianized(fisher), mc.Centered(fisher)):
+        assert cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed")), X, y, cv=3).mean() > 0.8
+
+
+def test_gaussianized_scores():
+    """12.29 of the book: a Gaussian of the distance of scores."""
+    X, y = two_classes()
+    model = HMM(2, alphabet="ab")
+    k = mc.Gaussianized(mc.Fisher(model, normalize=False, per="step"), gamma=2.0).fit(X)
+    g = mc.Fisher(model, normalize=False, per="step").fit(X).features(X)
+    expected = np.exp(-2.0 * ((g[:, None] - g) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(k.transform(X), expected, rtol=1e-9)
+    assert (
+        cross_val_score(make_pipeline(mc.Gaussianized(mc.Fisher(model)), SVC(kernel="precomputed")), X, y, cv=3).mean()
+        > 0.7
+    )
+
+
+def test_search_over_the_metric():
+    X, y = two_classes()
+    grid = {
+        "fisher__information": ["identity", "diagonal", "empirical", "complete"],
+        "fisher__per": ["sequence", "step"],
+    }
+    model = HMM(2, alphabet="ab", n_iter=3, tol=1.0, n_init=1).fit(X).model_
+    search = GridSearchCV(make_pipeline(mc.Fisher(model), SVC(kernel="precomputed")), grid, cv=3).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ > 0.7
+
+
+def test_features_for_a_linear_classifier():
+    X, y = two_classes()
+    k = mc.Fisher(MarkovChain(order=1), information="diagonal").fit(X)
+    linear = make_pipeline(FunctionTransformer(k.features), LogisticRegression())
+    assert linear.fit(X, y).score(X, y) > 0.8
+    assert list(mc.Fisher(chain()).fit(["ab"]).get_score_names())[-1] == "emission[1].probability[c]"
+
+
+@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+@pytest.mark.parametrize("emission", [None, mc.Gaussians([[[0.0], [2.0]]], [[1.0, 0.5]])])
+def test_posteriors_computed_elsewhere(emission, parametrization):
+    rng = np.random.default_rng(0)
+    X = ["abca", "b", "ccab"] if emission is None else [rng.normal(size=(n, 1)) for n in (4, 1, 5)]
+    model = chain(emission)
+    found = model.posterior(X)
+    expected = mc.Fisher(model, parametrization=parametrization).fit(X)
+    k = mc.Fisher.from_posteriors(model, X, found.states, found.transitions, parametrization=parametrization)
+    for given in (k, mc.Fisher(model, parametrization=parametrization).fit(found)):
+        np.testing.assert_allclose(given.fit_transform(found), expected.transform(X), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(k.features(found), expected.features(X), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(k.transform(X), expected.transform(X), rtol=1e-9, atol=1e-12)
+    states = mc.Fisher.from_posteriors(model, X, found.states, parametrization=parametrization, normalize=False)
+    g = mc.Fisher(model, parametrization=parametrization, normalize=False).features(X)
+    g[:, 2:6] = 0
+    np.testing.assert_allclose(
+        states.features(Posterior(X if emission is not None else mc.Sequences(X, alphabet="abc"), found.states)),
+        g,
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("information", ["diagonal", "complete", "sampled"])
+def test_metrics_of_posteriors(information):
+    X, model, options = ["abca", "b", "ccab"], chain(), {"per": "step", "n_samples": 50}
+    found = model.posterior(X)
+    k = mc.Fisher.from_posteriors(model, X, found.states, found.transitions, information=information, **options)
+    expected = mc.Fisher(model, information, **options).fit_transform(X)
+    np.testing.assert_allclose(k.transform(found), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(k.transform(found[1:]), expected[1:], rtol=1e-9, atol=1e-12)
+
+
+def test_posteriors_that_do_not_fit():
+    X, model = mc.Sequences(["ab"], alphabet="abc"), chain()
+    with pytest.raises(ValueError, match="the posteriors are of 3 states"):
+        mc.Fisher.from_posteriors(model, X, np.full((2, 3), 1 / 3))
+    with pytest.raises(TypeError, match="give the HMMs of shape"):
+        mc.Fisher.from_posteriors(HMM(2), X, np.full((2, 2), 0.5))
+    with pytest.raises(TypeError, match="posteriors belong to the model that they were computed with"):
+        mc.Fisher(HMM(2)).fit(Posterior(X, np.full((2, 2), 0.5)))
+
+
+@pytest.mark.parametrize("information", ["identity", "diagonal", "empirical", "sampled"])
+def test_chains_of_high_order_stay_sparse(information):
+    X = two_classes()[0]
+    given = MarkovChain(order=3, alphabet="ab", smoothing=1.0).fit(X).model_
+    k = mc.Fisher(given, information, per="step", power=0.5, n_samples=200).fit(X)
+    rows = k._prepare(k.train_)
+    assert rows.sparse == (information in ("identity", "diagonal"))
+    g = given.sequence_scores(X, sparse=False)[0] / np.array([len(x) for x in X])[:, None]
+    if information in ("identity", "diagonal"):
+        if information == "diagonal":
+            moment = np.mean(g**2, axis=0)
+            g = g / np.sqrt(moment + 1e-3 * moment.mean())
+        z = np.sign(g) * np.sqrt(np.abs(g))
+        np.testing.assert_allclose(k.transform(X), normalised(z @ z.T), rtol=1e-9, atol=1e-12)
+    else:
+        assert np.isfinite(k.transform(X)).all()
+
+
+def test_dense_metrics_of_very_many_parameters_say_so(monkeypatch):
+    from mercer.kernels import _score_rows
+
+    monkeypatch.setattr(_score_rows, "DENSE", 10)
+    X = two_classes()[0]
+    with pytest.raises(ValueError, match=r"information='empirical' needs a dense matrix of 24 x 16 scores"):
+        mc.Fisher(MarkovChain(order=3), "empirical").fit(X)
+
+
+def test_models_without_a_closed_form_say_so():
+    X = ["ab", "ca"]
+    with pytest.raises(TypeError, match="HMMs has no closed form of its information: use information='complete'"):
+        mc.Fisher(chain(), "exact").fit(X)
+    with pytest.raises(TypeError, match="information='complete' is for mixtures and hidden Markov models"):
+        mc.Fisher(MarkovChain(), "complete").fit(X)
+    for information in ("sampled", "complete"):
+        with pytest.raises(NotFittedError, match=f"information='{information}' is that of sequences as long as"):
+            mc.Fisher(chain(), information)(X)
+    with pytest.raises(ValueError, match="sequence 0 has probability zero under the shared model"):
+        mc.Fisher(chain(mc.Categoricals([[[1.0, 0.0, 0.0]] * 2], alphabet="abc")))(X)
+
+
+def test_empty_and_long_sequences():
+    k = mc.Fisher(chain(), on_zero="zero")
+    assert np.array_equal(k(["", "ab"])[0], [0.0, 0.0])
+    long = "abcabc" * 3000
+    assert np.isfinite(mc.Fisher(chain(), per="step")([long, "abc"])).all()
+    np.testing.assert_allclose(
+        mc.Fisher(chain(), per="step")([long, "abc", "b"]),
+        mc.Fisher(chain())([long, "abc", "b"]),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+def test_what_was_not_observed_has_no_direction(parametrization):
+    """Found as often as expected: the score is 0, not what rounding leaves, and the sequence is named."""
+    rng = np.random.default_rng(3)
+    first, steps = rng.dirichlet(np.ones(5), 1), rng.dirichlet(np.ones(5), (1, 5))
+    symbols = mc.HMMs(first, steps, mc.Categoricals(rng.dirichlet(np.ones(4), (1, 5)), alphabet="dna"))
+    vectors = mc.HMMs(first, steps, mc.Gaussians(rng.normal(size=(1, 5, 2)), np.ones((1, 5, 2))))
+    for model, seen, lacking in (
+        (symbols, "ACGTA", "N" * 40),
+        (vectors, rng.normal(size=(9, 2)), np.full((40, 2), np.nan)),
+    ):
+        X = mc.Sequences([seen, lacking], ids=["p", "q"], alphabet=None if model is vectors else "dna")
+        kernel = mc.Fisher(model, parametrization=parametrization)
+        np.testing.assert_array_equal(model.sequence_scores(X, parametrization)[0, 1], 0)
+        with pytest.raises(ValueError, match=r"sequence 'q' has zero norm under Fisher \(nothing in it was observed"):
+            kernel(X)
+        np.testing.assert_array_equal(clone(kernel).set_params(on_zero="zero")(X), [[1, 0], [0, 0]])
+
+
+def test_cures_of_impossible_sequences():
+    first, steps = [[1.0]], [[[1.0]]]
+    certain = mc.Categoricals([[[1.0, 0.0]]], alphabet="ab")
+    mixed = mc.Mixtures([[[0.5, 0.5]]], mc.Categoricals([[[[1.0, 0.0], [1.0, 0.0]]]], alphabet="ab"))
+    points = mc.Gaussians([[[0.0]]], [[[1e-300]]])
+    for emission, X, cure in (
+        (certain, ["ab"], "prior='pooled', or leave"),
+        (mixed, ["ab"], "prior='pooled', or leave"),
+        (mc.Poissons([[[0.0]]]), [[[1.0]]], "prior='pooled', or leave"),
+        (points, [[[1e10]]], "prior='pooled', or a floor on its variances, or leave"),
+    ):
+        with pytest.raises(ValueError, match=f"sequence 0 has probability zero .*fit the model with {cure}"):
+            mc.Fisher(mc.HMMs(first, steps, emission))(X)
+
+
+def test_the_seed_is_checked():
+    X = ["abab", "bbba", "aab"]
+    for bad in (-1, 1.5, "zero"):
+        with pytest.raises(ValueError, match=r"random_state = .*: give a whole number, 0 or more, None"):
+            mc.Fisher(MarkovChain(), "sampled", random_state=bad).fit(X)
+    kernels = [mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=seed).fit(X)(X) for seed in (0, None)]
+    np.testing.assert_array_equal(*kernels)
+    again = [
+        mc.Fisher(MarkovChain(), "sampled", n_samples=50, random_state=np.random.default_rng(1)).fit(X)(X)
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*again)
+
+
+def test_one_model_has_one_start():
+    strings = ["ACGTAC", "AACCGT", "TTGACG"]
+    apart = mc.HMM(2, alphabet="dna").fit_each(strings)
+    with pytest.raises(ValueError, match=r"init has shape \(3,\), and one model is learned"):
+        mc.Fisher(mc.HMM(2, alphabet="dna", init=apart, prior=None)).fit(strings)
+
+
+def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():
+    X = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(4)]
+    for _ in range(2):
+        with pytest.warns(ConvergenceWarning):
+            kernel = mc.Fisher(mc.HMM(3, n_iter=2, tol=1e-9)).fit(X)
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.context_.scale[:] = 9
+
+
+def test_switches_and_advice():
+    with pytest.raises(ValueError, match="by_class = 'x': give True or False"):
+        mc.Fisher(mc.MarkovChain(1), by_class="x").fit(["abab", "abba"])
+    with pytest.raises(TypeError, match="use information='diagonal', 'sampled' or 'empirical'"):
+        mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])
+
+
+@pytest.mark.parametrize("per", ["sequence", "step"])
+def test_complete_information_is_that_of_draws_where_states_are_seen(per):
+    far = mc.Gaussians([[[0.0], [500.0]]], [[[1.0], [4.0]]])
+    model = mc.HMMs([[0.3, 0.7]], [[[0.8, 0.2], [0.4, 0.6]]], far)
+    X = [x for n in (3, 5, 8, 8, 1) for x in model.sample(n, 2, random_state=n)[0]]
+    grams = [
+        mc.Fisher(model, kind, per=per, n_samples=400_000, ridge=0.0, normalize=False).fit_transform(X)
+        for kind in ("complete", "sampled")
+    ]
+    scale = np.sqrt(np.outer(np.diag(grams[0]), np.diag(grams[0])))
+    assert np.abs((grams[0] - grams[1]) / scale).max() < 0.02  # the error of a covariance from 400,000 draws
+
+
+def test_a_string_of_missing_symbols_has_no_direction():
+    p = mc.Categoricals(np.random.default_rng(0).dirichlet(np.ones(4), size=1), alphabet="dna")
+    assert np.all(np.asarray(p.fisher_scores(p.alphabet.encode("NN"))) == 0)
+    with pytest.raises(ValueError, match="sequence 1 has zero norm"):
+        mc.Fisher(p)(["ACG", "NNNN"])

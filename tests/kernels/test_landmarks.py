@@ -1,0 +1,459 @@
+"""Landmarks: projections by their formula, the error estimate, choices, pipelines, every kind of data, R8."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer.datasets import fetch_r8, make_dna
+from mercer.gram import _engine
+from mercer.kernels import landmarks as module
+from mercer.kernels._choice import Draw, far_apart
+from mercer.kernels.landmarks import Landmarks
+
+METHODS = ["uniform", "kmeans++"]
+
+
+def points(n=80, seed=0, d=3):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def gaussian(X, Y, gamma=0.3):
+    return np.exp(-gamma * np.sum((X[:, None] - Y) ** 2, axis=-1))
+
+
+# -- features ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_inner_products_are_nystroems(method, ridge):
+    X, new = points(), points(20, seed=1)
+    found = Landmarks(mc.RBF(gamma=0.3), 12, method, ridge=ridge)
+    features = found.fit_transform(X)
+    Z = X[found.indices_]
+    W = gaussian(Z, Z) + ridge * np.eye(12)
+    np.testing.assert_allclose(
+        features @ found.transform(new).T, gaussian(X, Z) @ np.linalg.solve(W, gaussian(Z, new)), atol=1e-8
+    )
+    np.testing.assert_allclose(found.transform(X), features, atol=1e-9)
+    assert features.shape == (80, 12)
+    assert found.get_feature_names_out().tolist() == [f"landmarks{i}" for i in range(12)]
+    np.testing.assert_allclose(found.eigenvalues_, np.linalg.eigvalsh(gaussian(Z, Z))[::-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_objects_as_landmarks_are_exact(method):
+    X = points(30)
+    found = Landmarks(mc.RBF(gamma=2.0), 100, method)
+    features = found.fit_transform(X)
+    np.testing.assert_allclose(features @ features.T, gaussian(X, X, 2.0), atol=1e-9)
+    assert sorted(found.indices_) == list(range(30))
+    assert found.error_ is None
+    assert found.error_spread_ is None
+    np.testing.assert_allclose(found.errors(X), 0, atol=1e-9)
+
+
+@given(st.integers(0, 100), st.integers(1, 12), st.sampled_from(METHODS))
+def test_a_projection_never_lengthens(seed, m, method):
+    X = points(25, seed)
+    found = Landmarks(mc.RBF(gamma=0.5), m, method, random_state=seed)
+    features = found.fit_transform(X)
+    assert np.all(np.sum(features**2, axis=1) <= 1 + 1e-9)
+    assert np.linalg.eigvalsh(gaussian(X, X, 0.5) - features @ features.T)[0] > -1e-9
+    assert -1e-9 <= found.error_ <= 1
+    # The trace error bounds the Frobenius error, both of the matrix and not relative.
+    errors = found.errors(X)
+    assert errors.frobenius * np.linalg.norm(gaussian(X, X, 0.5)) <= errors.trace * 25 + 1e-9
+
+
+def test_few_dimensions_need_few_features():
+    found = Landmarks(mc.Linear(normalize=False), 30, explicit=False)
+    features = found.fit_transform(points())
+    assert features.shape == (80, 3)
+    assert abs(found.error_) < 1e-12
+    np.testing.assert_allclose(features @ features.T, points() @ points().T, atol=1e-10)
+
+
+def test_single_precision_cuts_its_own_rounding():
+    X = points(60).astype(np.float32)
+    found = Landmarks(mc.Linear(normalize=False), 30, explicit=False).fit(X)
+    assert len(found.eigenvalues_) == 3
+
+
+# -- the error -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_is_that_of_new_objects(method):
+    """Unbiased: over many data sets its mean is that of new objects, within Monte Carlo error."""
+    claimed, truth = [], []
+    for seed in range(40):
+        X, new = points(60, seed), points(100, 1000 + seed)
+        with mc.config(memo_bytes=0):
+            found = Landmarks(mc.RBF(gamma=0.3), 15, method, held_out=20, random_state=seed).fit(X)
+            truth.append(found.errors(new).trace)
+        claimed.append(found.error_)
+    difference = np.array(claimed) - truth
+    spread = difference.std(ddof=1) / np.sqrt(len(difference))
+    assert abs(difference.mean()) < 4 * spread
+    assert spread < 0.1 * np.mean(truth)
+
+
+def test_the_error_by_its_formula():
+    X = points()
+    found = Landmarks(mc.Linear(normalize=False) + mc.RBF(gamma=1.0), 10, held_out=70).fit(X)
+    rest = np.setdiff1d(np.arange(80), found.indices_)  # all of them are held out
+    own = np.sum(X**2, axis=1) + 1
+    missing = own - np.sum(found.transform(X) ** 2, axis=1)
+    np.testing.assert_allclose(found.error_, missing[rest].sum() / own[rest].sum(), rtol=1e-9)
+    resampled = np.random.default_rng(0).choice(rest, size=(4000, 70))
+    bootstrap = (missing[resampled].sum(axis=1) / own[resampled].sum(axis=1)).std()
+    np.testing.assert_allclose(found.error_spread_, bootstrap, rtol=0.1)
+
+
+def test_errors_by_their_formulas():
+    X = points()
+    found = Landmarks(mc.RBF(gamma=0.3), 10).fit(X)
+    wrong = gaussian(X, X) - found.transform(X) @ found.transform(X).T
+    np.testing.assert_allclose(found.errors(X).trace, np.trace(wrong) / 80, rtol=1e-9)
+    np.testing.assert_allclose(found.errors(X).frobenius, np.linalg.norm(wrong) / np.linalg.norm(gaussian(X, X)))
+
+
+# -- choices -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_choice_depends_on_objects_and_seed_alone(method):
+    X = points()
+    order = np.random.default_rng(5).permutation(80)
+    a, b = (Landmarks(mc.RBF(gamma=0.3), 9, method).fit(data) for data in (X, X[order]))
+    assert {*a.indices_} == {*order[b.indices_]}
+    assert a.error_ == pytest.approx(b.error_)
+    other = Landmarks(mc.RBF(gamma=0.3), 9, method, random_state=1).fit(X)
+    assert {*a.indices_} != {*other.indices_}
+    for state in (None, np.random.default_rng(0), np.random.RandomState(0)):
+        assert Landmarks(mc.RBF(), 9, method, random_state=state).fit_transform(X).shape == (80, 9)
+
+
+def test_folds_share_most_landmarks():
+    X = points(200)
+    whole = {*Landmarks(mc.RBF(), 20, held_out=0).fit(X).indices_}
+    assert len(whole & {*Landmarks(mc.RBF(), 20, held_out=0).fit(X[:160]).indices_}) >= 10
+
+
+def test_uniform_is_uniform():
+    counts = np.zeros(12)
+    X = points(12)
+    for seed in range(400):
+        counts[Landmarks(mc.RBF(), 3, held_out=4, random_state=seed).fit(X).indices_] += 1
+    # Binomial with probability 1/4: five standard deviations are 43.
+    assert np.abs(counts - 100).max() < 43
+
+
+def test_kmeans_plus_plus_draws_by_squared_distances():
+    X = np.array([[0.0], [1.0], [3.0], [6.0]])
+    kernel = mc.Linear(normalize=False).fit(X)
+    pairs = np.zeros((4, 4))
+    for seed in range(1000):
+        draw = Draw(seed, [bytes([i]) for i in range(4)])
+        a, b = far_apart(kernel, kernel.train_, np.arange(4), 2, draw)
+        pairs[a, b] += 1
+    squared = (X - X.T) ** 2
+    expected = 1000 / 4 * squared / squared.sum(axis=1, keepdims=True)
+    assert np.abs(pairs - expected).max() < 5 * np.sqrt(expected.max())
+
+
+def test_equal_objects_are_chosen_once():
+    X = np.repeat(points(6), 10, axis=0)
+    for method in METHODS:
+        for seed in range(20):  # however many are held out, one of every kind is left
+            found = Landmarks(mc.RBF(gamma=0.3), 20, method, random_state=seed).fit(X)
+            assert len(np.unique(X[found.indices_], axis=0)) == len(found.indices_) == 6
+            assert found.error_ == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_equal_objects(method):
+    strings = Landmarks(mc.ProbabilityProduct(mc.Categorical()), method=method).fit(["ab", "ba", "aa", "bb"] * 50)
+    assert len(strings.indices_) == 3  # "ab" and "ba" have the same frequencies
+    numbers = Landmarks(mc.RBF(), method=method).fit(np.repeat(np.arange(5.0), 40)[:, None])
+    assert len(numbers.indices_) == 5
+    assert len(Landmarks(mc.RBF(), 3, method).fit(np.repeat(np.arange(5.0), 40)[:, None]).indices_) == 3
+
+
+def repeated(seed):
+    """30 kinds of objects, from 1 to 60 of each."""
+    return np.repeat(points(30, seed), np.linspace(1, 60, 30).astype(int), axis=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_of_equal_objects_is_that_of_the_data(method):
+    claimed, spread, truth = [], [], []
+    for seed in range(60):
+        X = repeated(seed)
+        with mc.config(memo_bytes=0):
+            found = Landmarks(mc.RBF(gamma=0.3), 8, method, held_out=60, random_state=seed).fit(X)
+        claimed.append(found.error_)
+        spread.append(found.error_spread_)
+        truth.append(1 - np.mean(np.sum(found.transform(X) ** 2, axis=1)))
+    difference = np.array(claimed) - truth
+    assert abs(difference.mean()) < 4 * difference.std(ddof=1) / np.sqrt(60)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(spread))), difference.std(ddof=1), rtol=0.3)
+
+
+def test_who_is_held_out_is_drawn_one_by_one():
+    X = np.repeat(np.arange(4), [1, 2, 3, 6])
+    counts = np.zeros(12)
+    for seed in range(600):
+        held = Draw(seed, [bytes([x]) for x in X]).beside(1)[:3]
+        assert len({*held}) == 3
+        counts[held] += 1
+    # Binomial with probability 1/4: five standard deviations are 53.
+    assert np.abs(counts - 150).max() < 53
+    for m in range(1, 5):
+        all_but = Draw(0, [bytes([x]) for x in X]).beside(m)
+        left = np.setdiff1d(np.arange(12), all_but)
+        assert len(left) == len({*X[left]}) == m
+
+
+def test_clusters_are_all_visited():
+    X = np.concatenate([points(300, d=2) * 0.05, [[9.0, 0.0], [0.0, 9.0], [9.0, 9.0]]])
+    found = Landmarks(mc.RBF(gamma=0.3), 4, "kmeans++", held_out=0).fit(X)
+    assert {300, 301, 302} < {*found.indices_}
+
+
+def test_kmeans_plus_plus_evaluates_columns_alone(monkeypatch):
+    monkeypatch.setattr(module, "_choices", module.ByteCache())
+    X = points(50, seed=31)
+    with mc.config(memo_bytes=0):
+        _engine._runs.clear()
+        Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit_transform(X)
+        assert sorted(run.shape for run in mc.gram.runs()) == [(7, 7), *[(50, 1)] * 7, (50, 7)]
+        _engine._runs.clear()
+        Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit(X)  # chosen before
+        assert [run.shape for run in mc.gram.runs()] == [(7, 7)]
+
+
+def test_features_do_not_depend_on_what_is_remembered(monkeypatch):
+    monkeypatch.setattr(module, "_choices", module.ByteCache())
+    X = points(50, seed=33)
+    with mc.config(memo_bytes=0):
+        first, again = (Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++").fit_transform(X) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_the_memo_serves_a_search():
+    X = points(40, seed=32)
+    Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
+    _engine._runs.clear()
+    Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
+    assert not mc.gram.runs()
+
+
+# -- explicit features ---------------------------------------------------------------------------------------
+
+
+def test_explicit_features_are_exact():
+    strings, _ = make_dna(30, random_state=0)
+    found = Landmarks(mc.Spectrum(k=3), 5)
+    features = found.fit_transform(strings)
+    assert found.explicit_
+    assert features.shape == (len(strings), 64)
+    assert len(found.get_feature_names_out()) == 64
+    np.testing.assert_allclose(features @ features.T, mc.Spectrum(k=3)(strings), atol=1e-12)
+    np.testing.assert_array_equal(found.transform(strings[:3]), features[:3])
+    assert found.error_ == found.clipped_ == 0
+    np.testing.assert_allclose(found.errors(strings[:9]), 0, atol=1e-12)
+    assert Landmarks(mc.Spectrum(k=3), 5, explicit=False).fit_transform(strings).shape == (len(strings), 5)
+
+
+def test_sparse_explicit_features_reach_a_linear_model():
+    strings, y = make_dna(60, random_state=0)
+    pipeline = make_pipeline(Landmarks(mc.Spectrum(k=7, alphabet="dna")), LinearSVC())
+    assert sparse.issparse(pipeline[:1].fit_transform(strings))
+    assert cross_val_score(pipeline, strings, y, cv=3, error_score="raise").mean() > 0.6
+
+
+def test_wide_dense_features_only_on_demand(monkeypatch):
+    monkeypatch.setattr(module, "EXPLICIT_COLUMNS", 2)
+    assert not Landmarks(mc.Linear(normalize=False), 2).fit(points()).explicit_
+    assert Landmarks(mc.Linear(normalize=False), 2, explicit=True).fit(points()).explicit_
+    with pytest.raises(TypeError, match="RBF has no finite explicit features"):
+        Landmarks(mc.RBF(), explicit=True).fit(points())
+
+
+# -- every kind of data --------------------------------------------------------------------------------------
+
+
+def kinds():
+    strings, y = make_dna(40, random_state=0)
+    sets = [np.random.default_rng(i).normal(i % 2, size=(5, 2)) for i in range(40)]
+    X = points(40)
+    return {
+        "matrix": (mc.RBF(), X, y[:40]),
+        "sparse": (mc.RBF(), sparse.csr_array(np.where(X > 0, X, 0)), y[:40]),
+        "strings": (mc.ProbabilityProduct(mc.Categorical(alphabet="dna")), strings[:40], y[:40]),
+        "sequences": (mc.EmpiricalMeanMap(gamma=1.0), mc.Sequences(sets), y[:40]),
+        "batch": (mc.ProbabilityProduct(), mc.Gaussian("diagonal").fit_each(sets), y[:40]),
+        "sum": (mc.RBF() + mc.Linear(), X, y[:40]),
+        "training": (mc.Centered(mc.RBF()) + mc.RBF(), X, y[:40]),
+        "shared model": (mc.Fisher(mc.Gaussian("diagonal")), X, y[:40]),
+        "confounds": (mc.Residualized(mc.RBF()), mc.Confounded(X, X[:, :1] ** 2), y[:40]),
+        "objects": (mc.ProbabilityProduct(mc.Categorical(alphabet="dna")), mc.objects(strings[:40]), y[:40]),
+    }
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_data(kind, method):
+    kernel, X, y = kinds()[kind]
+    found = Landmarks(kernel, 40, method, explicit=False, held_out=0)
+    features = found.fit_transform(X, y)
+    exact = clone(kernel).fit(X, y)(X)
+    np.testing.assert_allclose(features @ features.T, exact, atol=1e-6)
+    rows = X[:3]
+    np.testing.assert_allclose(found.transform(rows), features[:3], atol=1e-6)
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_allclose(again.transform(rows), features[:3], atol=1e-6)
+
+
+def test_torch_batches():
+    torch = pytest.importorskip("torch")
+    z = points(20, d=2)
+    p, q = (mc.Gaussians(library(z), library(np.ones((20, 2)))) for library in (np.asarray, torch.asarray))
+    a, b = (Landmarks(mc.ProbabilityProduct(), 20, held_out=0).fit_transform(side) for side in (p, q))
+    assert isinstance(b, np.ndarray)
+    np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-9)
+    with pytest.raises(TypeError, match="arrays of different libraries"):
+        Landmarks(mc.ProbabilityProduct(), 5).fit(q).transform(p)
+    order = np.random.default_rng(1).permutation(20)
+    for method in ("uniform", "kmeans++"):  # who is chosen depends on the numbers, not on places or on the library
+        chosen = [Landmarks(mc.ProbabilityProduct(), 5, method).fit(x).indices_ for x in (p, q, q[order])]
+        assert set(chosen[0]) == set(chosen[1]) == set(order[chosen[2]])
+
+
+def test_a_fitted_kernel_forgets_what_it_does_not_need():
+    X = points()
+    found = Landmarks(mc.RBF() + mc.Linear(), 5).fit(X)
+    assert len(found.kernel_.train_) == 5
+    assert all(len(part.train_) == 5 for part in found.kernel_.kernels_)
+    assert len(Landmarks(mc.Centered(mc.RBF()), 5).fit(X).kernel_._inner.train_) == 80
+
+
+def test_objects_of_zero_norm_are_zero():
+    X = np.concatenate([points(), np.zeros((2, 3))])
+    features = Landmarks(mc.Linear(on_zero="zero"), 10, explicit=False).fit_transform(X)
+    assert np.all(features[-2:] == 0)
+
+
+# -- scikit-learn --------------------------------------------------------------------------------------------
+
+
+def test_a_search_over_the_kernel():
+    X = points(120, d=2)
+    y = np.linalg.norm(X, axis=1) > 1.2
+    pipeline = make_pipeline(Landmarks(mc.RBF(), 30), LinearSVC())
+    grid = {"landmarks__kernel__gamma": [1e-4, 1.0], "landmarks__method": METHODS, "linearsvc__C": [1.0, 10.0]}
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    assert search.best_params_["landmarks__kernel__gamma"] == 1.0
+    assert search.best_score_ > 0.9
+
+
+def test_a_kernel_that_learns_from_y():
+    from mercer.kernels.targetaligned import TargetAligned
+
+    X = points()
+    found = Landmarks(TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]), 80, held_out=0)
+    features = found.fit_transform(X, X[:, 0] > 0)
+    np.testing.assert_allclose(features @ features.T, found.kernel_(X), atol=1e-6)
+
+
+def test_a_second_fit_forgets_the_first():
+    found = Landmarks(mc.Linear(normalize=False), 5, explicit=False).fit(points())
+    found.set_params(explicit="auto").fit(points(d=2))
+    expected = Landmarks(mc.Linear(normalize=False), 5).fit(points(d=2))
+    assert vars(found).keys() == vars(expected).keys()
+    assert found.n_features_in_ == 2
+
+
+def test_a_changed_parameter_asks_for_another_fit():
+    found = Landmarks(mc.RBF(gamma=0.3), 5).fit(points())
+    found.set_params(kernel__gamma=2.0)
+    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now: call fit again"):
+        found.transform(points())
+
+
+def test_negative_eigenvalues_are_clipped_with_a_sentence():
+    kernel = mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)
+    with pytest.warns(UserWarning, match=r"Sum is not positive semi-definite on the landmarks: eigenvalues down to -"):
+        found = Landmarks(kernel, 30).fit(points(d=1))
+    assert 0 < found.clipped_ < 1
+    assert np.all(found.eigenvalues_ > 0)
+    assert np.isfinite(found.transform(points(d=1))).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_components": 0}, "n_components = 0: give the number of landmarks"),
+        ({"n_components": 2.5}, "n_components = 2.5"),
+        ({"method": "greedy"}, r"method = 'greedy': give 'uniform' or 'kmeans\+\+'"),
+        ({"explicit": "no"}, "explicit = 'no': give True, False"),
+        ({"ridge": -1.0}, "ridge = -1.0: give a fraction"),
+        ({"tolerance": np.nan}, "tolerance = nan: give a fraction"),
+        ({"tolerance": 1.0}, "tolerance = 1.0: give a fraction of the largest eigenvalue, below 1"),
+        ({"held_out": -1}, "held_out = -1: give a number of objects"),
+        ({"random_state": "x"}, "random_state = 'x': give a whole number"),
+        ({"kernel__gamma": -1.0}, "gamma"),
+    ],
+)
+def test_messages(change, message):
+    with pytest.raises(ValueError, match=message):
+        Landmarks(mc.RBF()).set_params(**change).fit(points())
+
+
+def test_more_messages():
+    with pytest.raises(TypeError, match=r"Landmarks\(kernel='rbf'\): give a kernel"):
+        Landmarks("rbf").fit(points())
+    with pytest.raises(NotFittedError):
+        Landmarks(mc.RBF()).transform(points())
+    with pytest.raises(TypeError, match="sample_weight"):
+        Landmarks(mc.RBF()).fit_transform(points(), sample_weight=np.ones(80))
+    with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
+        Landmarks(mc.RBF()).fit(points()[:0])
+    with pytest.raises(ValueError, match=r"the 3 landmarks has no positive eigenvalue .* normalise the kernel"):
+        Landmarks(0.0 * mc.RBF(), 3).fit(points())
+
+
+@parametrize_with_checks(
+    [Landmarks(mc.RBF()), Landmarks(mc.Linear(on_zero="zero")), Landmarks(mc.RBF(), 4, "kmeans++")]
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# -- real documents ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real")
+def test_500_landmarks_on_r8_are_within_one_percent_of_the_exact_kernel():
+    train, test = fetch_r8(subset="train"), fetch_r8(subset="test")
+    kernel = mc.ProbabilityProduct(mc.Multinomial(), rho=0.5)
+    exact = make_pipeline(kernel, SVC(kernel="precomputed")).fit(train.data, train.target)
+    linear = make_pipeline(Landmarks(kernel, 500), LinearSVC()).fit(train.data, train.target)
+    reference, found = (model.score(test.data, test.target) for model in (exact, linear))
+    assert reference > 0.965
+    assert found > reference - 0.01
+    assert linear[0].error_ > 0.2  # far from the matrix, and near to what it says about classes

@@ -1,0 +1,236 @@
+"""Linear and RBF: against scikit-learn, dense and compressed, and what matrices may not hold."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.metrics import pairwise
+
+import mercer as mc
+from contract import KernelContract, by_pairs
+from mercer.kernels import _operands
+
+
+class TestLinear(KernelContract):
+    features = True
+
+    def kernel(self):
+        return mc.Linear()
+
+    def data(self, seed, n):
+        return np.random.default_rng(seed).normal(size=(n, 5))
+
+    def nearly(self, epsilon):
+        x = self.data(0, 1)
+        return np.concatenate([x, x + epsilon * np.arange(5)])
+
+    def truth(self, X):
+        return by_pairs(lambda x, y: sum(a * b for a, b in zip(x, y, strict=True)), X)
+
+
+class TestRBF(TestLinear):
+    features = False
+
+    def kernel(self):
+        return mc.RBF(gamma=0.3)
+
+    def truth(self, X):
+        return by_pairs(lambda x, y: np.exp(-0.3 * sum((a - b) ** 2 for a, b in zip(x, y, strict=True))), X)
+
+    def adversarial(self):
+        X = self.data(99, 24)
+        return np.concatenate([X[:8], 50 * X[8:16], X[16] + 1e-9 * X[16:]])
+
+
+class TestSparseLinear(KernelContract):
+    features = True
+    kernel = TestLinear.kernel
+
+    def data(self, seed, n):
+        X = np.random.default_rng(seed).poisson(0.5, (n, 12)).astype(float)
+        X[:, 0] += 1
+        return sparse.csr_array(X)
+
+    def truth(self, X):
+        return TestLinear().truth(X.toarray())
+
+
+class TestSparseRBF(TestSparseLinear):
+    features = False
+    kernel = TestRBF.kernel
+
+    def truth(self, X):
+        return TestRBF().truth(X.toarray())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference"),
+    [
+        (mc.RBF(gamma=0.2), lambda X, Y: pairwise.rbf_kernel(X, Y, gamma=0.2)),
+        (mc.RBF(), pairwise.rbf_kernel),
+        (mc.Linear(normalize=False), pairwise.linear_kernel),
+        (mc.Linear(), pairwise.cosine_similarity),
+    ],
+)
+def test_scikit_learn_agrees(kernel, reference):
+    X = np.random.default_rng(0).poisson(1.0, (9, 6)) + 0.5 * np.eye(9, 6)
+    Y = X[:4] + 1
+    for left in (X, sparse.csr_array(X)):
+        for right in (Y, sparse.csr_array(Y)):
+            np.testing.assert_allclose(kernel(left, right), reference(X, Y), rtol=1e-12)
+            np.testing.assert_allclose(kernel.fit(right).transform(left), reference(X, Y), rtol=1e-12)
+
+
+def test_an_empty_row_has_a_policy():
+    X = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 0.0], [2.0, 0.0]]))
+    for data in (X, X.toarray()):
+        with pytest.raises(ValueError, match=r"object 1 has zero norm under Linear.*on_zero='zero'.*normalize=False"):
+            mc.Linear()(data)
+        k = mc.Linear(on_zero="zero")
+        K = k(data)
+        np.testing.assert_allclose(K, [[1, 0, 1 / np.sqrt(5)], [0, 0, 0], [1 / np.sqrt(5), 0, 1]], atol=1e-15)
+        assert np.array_equal(k.diag(data), [1, 0, 1])
+        np.testing.assert_allclose(k.distance(data)[1], [1, 0, 1])
+        np.testing.assert_allclose(k.features(data) @ k.features(data).T, K, atol=1e-15)
+        assert np.isfinite(mc.Linear(normalize=False)(data)).all()
+    with pytest.raises(ValueError, match=r"on_zero must be 'raise', or 'zero'.*; got 'ignore'"):
+        mc.Linear(on_zero="ignore")(X)
+
+
+def test_far_from_zero_loses_no_digits():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    np.testing.assert_allclose(mc.RBF(1.0)(X + 1e7), mc.RBF(1.0)(X), atol=1e-8)
+    near = np.array([[1e5], [1e5 + 1e-4]])
+    np.testing.assert_allclose(mc.RBF(1.0).distance(near)[0, 1], np.sqrt(2) * 1e-4, rtol=1e-5)
+
+
+def test_float32_stays():
+    X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    for k in (mc.RBF(), mc.Linear()):
+        assert k(X).dtype == np.float32
+        np.testing.assert_allclose(k(X), k(X.astype(float)), atol=1e-5)
+
+
+def test_data_frames_keep_their_names():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.random.default_rng(0).normal(size=(5, 2)), columns=["a", "b"])
+    np.testing.assert_allclose(mc.RBF()(X[:2], X[2:]), mc.RBF()(X)[:2, 2:], rtol=1e-12)
+    k = (mc.RBF() + mc.Linear()).fit(X)
+    assert list(k.feature_names_in_) == ["a", "b"]
+    assert k.fit(np.ones((2, 3))).n_features_in_ == 3
+    assert not hasattr(k, "feature_names_in_")
+
+
+@pytest.mark.parametrize("kernel", [mc.RBF(), mc.Linear()])
+def test_bad_matrices(kernel):
+    good = np.ones((2, 3))
+    bad = [
+        (np.array([[1.0, np.nan, 0.0]]), "contains NaN"),
+        (np.array([[1.0, np.inf, 0.0]]), "infinity"),
+        (np.array([["a", "b", "c"]], dtype=object), "could not convert string to float"),
+        (np.ones(3), "Expected 2D array"),
+        (np.ones((2, 4)), "has 4 features, but .* is expecting 3 features"),
+    ]
+    for X, match in bad:
+        with pytest.raises(ValueError, match=match):
+            kernel.fit(good).transform(X)
+        with pytest.raises(ValueError, match=match):
+            kernel(good, X)
+    with (
+        pytest.raises(ArithmeticError, match=r"has no value for a pair .*too large to be squared"),
+        np.errstate(all="ignore"),
+    ):
+        mc.RBF()(1e200 * np.arange(6.0).reshape(2, 3))
+    for gamma in (-1.0, np.nan, "auto"):
+        with pytest.raises(ValueError, match=r"gamma = .* needs gamma >= 0"):
+            mc.RBF(gamma=gamma)(good)
+
+
+def test_two_clusters_far_apart():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    X[:600] += 1e7
+    exact = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    shuffled = rng.permutation(len(X))
+    tolerance = 1e-13
+    for data in (X, sparse.csr_array(X)):
+        K = mc.RBF(gamma=0.5)(data)
+        np.testing.assert_allclose(K, exact, atol=tolerance)
+        np.testing.assert_allclose(mc.RBF(gamma=0.5)(data[shuffled]), K[np.ix_(shuffled, shuffled)], atol=tolerance)
+    assert np.linalg.eigvalsh(K)[0] > -1e-10
+
+
+def test_sparse_rows_far_from_zero():
+    X = sparse.csr_array(np.array([[1e8, 1.0], [1e8 + 1, 1.0]]))
+    np.testing.assert_allclose(mc.RBF(gamma=1.0)(X)[0, 1], np.exp(-1.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_float32_is_computed_in_float64(form):
+    X = np.array([[100.0], [100.01], [0.0]], dtype=np.float32)
+    K = mc.RBF(gamma=1e3)(form(X))
+    assert K.dtype == np.float32
+    expected = np.exp(-1e3 * cdist(X.astype(float), X.astype(float), "sqeuclidean"))
+    np.testing.assert_allclose(K, expected, rtol=1e-6)
+
+
+def test_no_pair_of_ordinary_data_is_computed_twice(monkeypatch):
+    def never(i, j):
+        raise AssertionError
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    total = np.sum(X**2, axis=1)[:, None] + np.sum(Y**2, axis=1)
+    _operands._refined(total - 2 * X @ Y.T, total, never)
+    monkeypatch.setattr(_operands, "CHUNK", 7)  # few pairs at a time
+    far = np.concatenate([X, X + 1e8])
+    exact = np.exp(-cdist(far, far, "sqeuclidean"))
+    np.testing.assert_allclose(mc.RBF(gamma=1.0)(far), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [mc.RBF(), mc.Linear(), mc.RBF() + mc.Linear(), mc.Centered(mc.RBF()), mc.EmpiricalKernelMap(mc.RBF())],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_training_data_are_kept_as_they_were(kernel):
+    Z = np.random.default_rng(0).normal(size=(6, 2))
+    query = Z[:2].copy()
+    kernel = clone(kernel).fit(Z)
+    before = kernel.transform(query)
+    Z[:] = 100.0
+    with mc.config(memo_bytes=0):
+        np.testing.assert_allclose(kernel.transform(query), before)
+
+
+@pytest.mark.parametrize("kernel", [mc.RBF(), mc.RBF() + mc.Linear()], ids=lambda kernel: type(kernel).__name__)
+def test_iterators_are_read_once(kernel):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_allclose(kernel(row for row in X), kernel(X))
+    np.testing.assert_allclose(kernel(iter(X), iter(X[:2])), kernel(X, X[:2].copy()))
+    np.testing.assert_allclose(kernel.diag(iter(X)), kernel.diag(X))
+    np.testing.assert_allclose(kernel.distance(iter(X)), kernel.distance(X), atol=1e-7)
+    same = iter(X)
+    np.testing.assert_allclose(kernel(same, same), kernel(X))
+    fitted = clone(kernel)
+    np.testing.assert_allclose(fitted.fit_transform(iter(X)), kernel(X))
+    np.testing.assert_allclose(fitted.transform(iter(X[:2])), fitted.transform(X[:2]))
+    with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
+        kernel(iter([]))
+
+
+def test_infinite_values_are_refused():
+    X = [[1e200], [2e200]]
+    with np.errstate(over="ignore"):
+        for kernel in (mc.Linear(normalize=False), mc.RBF() + mc.Linear(normalize=False)):
+            for ask in (kernel, kernel.diag, kernel.fit_transform):
+                with pytest.raises(OverflowError, match="Linear has values beyond the largest number: scale the data"):
+                    ask(X)
+
+
+def test_wrapped_rows():
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    for data in (X, sparse.csr_array(X)):
+        np.testing.assert_allclose(mc.RBF()(mc.objects(data)), mc.RBF()(X), rtol=1e-12)
+    np.testing.assert_allclose(mc.RBF().fit(mc.objects(X)).transform(mc.objects(X)[:2, None]), mc.RBF()(X)[:2])

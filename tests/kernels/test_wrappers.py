@@ -1,0 +1,361 @@
+"""Wrappers: Normalized, Centered, Gaussianized, EmpiricalKernelMap, Tempered, Repaired; objects of zero norm."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import KernelCenterer
+
+import mercer as mc
+from contract import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
+
+
+class TestNormalized(Matrices):
+    def kernel(self):
+        return mc.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))
+
+    def truth(self, X):
+        return X @ X.T + self.rbf(X, 1.0)
+
+
+class TestNormalizedLog(Matrices):
+    def kernel(self):
+        return mc.Normalized(0.2 * mc.RBF(gamma=0.1) + 3.0 * mc.RBF(gamma=1.0))
+
+    def truth(self, X):
+        return 0.2 * self.rbf(X, 0.1) + 3 * self.rbf(X, 1.0)
+
+
+class TestCentered(Matrices):
+    needs_fit = True
+    normalize = False
+
+    def kernel(self):
+        return mc.Centered(mc.RBF(gamma=0.4), normalize=self.normalize)
+
+    def truth(self, X):
+        K, n = self.rbf(X, 0.4), len(X)
+        H = np.eye(n) - 1 / n
+        return H @ K @ H
+
+    def test_rows_of_new_data(self):
+        X, new = self.data(0, 9), self.data(1, 5)
+        inner = mc.RBF(gamma=0.4)
+        reference = KernelCenterer().fit(inner(X))
+        k = mc.Centered(inner).fit(X)
+        np.testing.assert_allclose(k.transform(new), reference.transform(inner(new, X)), atol=1e-12)
+        np.testing.assert_allclose(k(X).sum(axis=0), 0, atol=1e-12)
+
+
+class TestCenteredNormalized(TestCentered):
+    normalize = True
+
+
+class TestCenteredPlurals(PluralContract):
+    needs_fit = True
+    width = WIDTH[gaussians]
+
+    def kernel(self):
+        return mc.Centered(mc.ProbabilityProduct())
+
+    def build(self, z):
+        return gaussians(z)
+
+    def truth(self, X):
+        H = np.eye(len(X)) - 1 / len(X)
+        return H @ mc.ProbabilityProduct()(X) @ H
+
+
+class TestGaussianized(Matrices):
+    def kernel(self):
+        return mc.Gaussianized(mc.Linear(normalize=False), gamma=0.3)
+
+    def truth(self, X):
+        return self.rbf(X, 0.3)
+
+
+class TestGaussianizedLog(PluralContract):
+    width = WIDTH[gaussians]
+
+    def kernel(self):
+        return mc.Gaussianized(mc.ProbabilityProduct(rho=1.0, normalize=False), gamma=5.0)
+
+    def build(self, z):
+        return gaussians(z, "isotropic")
+
+    def truth(self, X):
+        K = mc.ProbabilityProduct(rho=1.0, normalize=False)(X)  # has its own truth
+        return np.exp(-5.0 * (np.diag(K)[:, None] + np.diag(K) - 2 * K))
+
+
+class TestEmpiricalMap(Matrices):
+    needs_fit = True
+    features = True
+    gamma = None
+
+    def kernel(self):
+        return mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), gamma=self.gamma)
+
+    def describe(self, X, Z):
+        return -0.4 * np.sum((X[:, None] - Z) ** 2, axis=-1)
+
+    def truth(self, X):
+        phi = self.describe(X, X)
+        phi = (phi - phi.mean(axis=0)) / phi.std(axis=0)
+        if self.gamma is None:
+            return phi @ phi.T
+        return np.exp(-self.gamma * np.sum((phi[:, None] - phi) ** 2, axis=-1) / len(X))
+
+    def test_rows_of_new_data(self):
+        """KK-1: test rows use the training columns, their means and their deviations."""
+        X, new = self.data(0, 9), self.data(1, 5)
+        train, test = self.describe(X, X), self.describe(new, X)
+        center, scale = train.mean(axis=0), train.std(axis=0)
+        expected = ((test - center) / scale) @ ((train - center) / scale).T
+        found = mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), normalize=False).fit(X).transform(new)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+class TestEmpiricalMapGaussian(TestEmpiricalMap):
+    features = False
+    gamma = 0.5
+
+
+class TestTempered(Matrices):
+    def kernel(self):
+        return mc.Tempered(3.0 * mc.RBF(gamma=2.0), beta=0.25)
+
+    def truth(self, X):
+        return self.rbf(X, 0.5)
+
+
+class TestTemperedHMMs(PluralContract):
+    width = WIDTH[hmms]
+
+    def kernel(self):
+        return mc.Tempered(mc.ProbabilityProduct(rho=1.0, length=20, normalize=False), beta=0.1)
+
+    def build(self, z):
+        return hmms(z)
+
+    def truth(self, X):
+        return normalised(mc.ProbabilityProduct(rho=1.0, length=20)(X)) ** 0.1
+
+
+class TestRepaired(Matrices):
+    """A difference of kernels, which is not positive semi-definite."""
+
+    needs_fit = True
+    features = True
+    truth_tolerance = 1e-8
+
+    def kernel(self):
+        return mc.Repaired(mc.RBF(gamma=0.3) + (-0.8) * mc.RBF(gamma=3.0))
+
+    def indefinite(self, X):
+        return self.rbf(X, 0.3) - 0.8 * self.rbf(X, 3.0)
+
+    def truth(self, X):
+        values, vectors = np.linalg.eigh(self.indefinite(X))
+        return vectors * np.maximum(values, 0) @ vectors.T
+
+    def data(self, seed, n):
+        return 0.5 * super().data(seed, n)
+
+    def test_it_repairs(self):
+        X, new = self.data(0, 12), self.data(1, 5)
+        K = self.indefinite(X)
+        assert np.linalg.eigvalsh(K)[0] < -0.01
+        k = self.kernel().fit(X)
+        np.testing.assert_allclose(k.transform(X), self.truth(X), atol=1e-10)
+        values = np.linalg.eigvalsh(K)
+        np.testing.assert_allclose(k.clipped_, -values[values < 0].sum() / np.abs(values).sum(), rtol=1e-9)
+        both = take(np.concatenate([X, new]), range(17))
+        assert mc.gram.psd.check(k(both), 1e-10)
+        np.testing.assert_allclose(k(both)[12:, :12], k.transform(new), atol=1e-10)
+        assert k.psd == "always"
+
+    def test_a_good_kernel_stays(self):
+        X = self.data(0, 8)
+        np.testing.assert_allclose(mc.Repaired(mc.RBF(gamma=1.0)).fit_transform(X), self.rbf(X, 1.0), atol=1e-8)
+
+    def test_nothing_left(self):
+        k = mc.Repaired(0.0 * mc.RBF()).fit(self.data(0, 3))
+        assert k.clipped_ == 0
+        assert np.all(k(self.data(0, 3)) == 0)
+        assert np.all(mc.Repaired(-1.0 * mc.RBF()).fit_transform(self.data(0, 3)) == 0)
+
+
+# Two documents without a word in common, and one that the kernel maps to nothing.
+SPARSE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+
+
+class Squared(mc.kernels.Kernel):
+    """<x, y>^2 in logarithms: a log kernel whose objects can have zero norm."""
+
+    def __init__(self, normalize=True, on_zero="zero"):
+        self.normalize = normalize
+        self.on_zero = on_zero
+
+    def _accept(self, X, *, reset):
+        return np.asarray(X)
+
+    def _prepare(self, source):
+        return source
+
+    def _tile(self, a, b):
+        with np.errstate(divide="ignore"):
+            return 2 * np.log(np.abs(a @ b.T))
+
+    def _self(self, a):
+        with np.errstate(divide="ignore"):
+            return 2 * np.log(np.sum(a * a, axis=1))
+
+    @property
+    def psd(self):
+        return mc.kernels.Verdict("always", "a square of an inner product")
+
+
+@pytest.mark.parametrize("kernel", [Squared(), mc.Normalized(Squared(normalize=False), on_zero="zero"), Squared(False)])
+def test_objects_of_zero_norm_pass_through(kernel):
+    """They resemble nothing, have distance 0 from themselves, and are never NaN in any wrapper."""
+    K = kernel(SPARSE)
+    assert np.all(K[2] == 0)
+    assert np.all(K[:, 2] == 0)
+    distance = kernel.distance(SPARSE)
+    np.testing.assert_allclose(distance[2], np.sqrt(np.diag(K)), atol=1e-12)
+    np.testing.assert_allclose(mc.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
+    tempered = mc.Tempered(kernel, beta=0.5)(SPARSE)
+    np.testing.assert_allclose(tempered, np.sqrt(normalised(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
+    for wrapper in (
+        mc.EmpiricalKernelMap(kernel),
+        mc.EmpiricalKernelMap(kernel, gamma=1.0),
+        mc.Centered(kernel),
+        mc.Repaired(kernel),
+    ):
+        assert np.isfinite(wrapper.fit_transform(SPARSE)).all()
+        assert np.isfinite(wrapper.transform(SPARSE[::-1])).all()
+    for compound in (kernel + kernel, kernel * kernel, 2.0 * kernel, mc.Linear(normalize=False) * kernel):
+        assert np.isfinite(compound(SPARSE)).all()
+
+
+def test_zero_norm_raises_by_default():
+    with pytest.raises(
+        ValueError, match=r"object 2 has zero norm under Normalized, .*: leave it out, set on_zero='zero'"
+    ):
+        mc.Normalized(Squared(normalize=False))(SPARSE)
+    with pytest.raises(ValueError, match=r"object 0 has zero norm under Centered"):
+        mc.Centered(mc.RBF(), normalize=True).fit(np.ones((3, 7)) / 3)(np.ones((3, 7)) / 3)
+    with pytest.raises(ValueError, match=r"object 0 has the self-kernel -1 .*wrap the kernel in mc.Repaired first"):
+        mc.Normalized(-1.0 * mc.RBF())(SPARSE)
+
+
+def test_empirical_map_keeps_what_is_below_the_floor():
+    """Only -inf is replaced, by something no larger than what is finite: long sequences keep their order."""
+    X = np.array([[0.0], [1.0], [30.0], [60.0]])
+    k = mc.EmpiricalKernelMap(mc.RBF(gamma=5.0), normalize=False).fit(X)
+    logs = -5.0 * (X - X.T) ** 2
+    assert logs.min() < -700
+    phi = (logs - logs.mean(axis=0)) / logs.std(axis=0)
+    np.testing.assert_allclose(k(X), phi @ phi.T, rtol=1e-9)
+    p = mc.Categoricals([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    logs = np.array([[0, np.log(0.5) / 2, -9.0], [np.log(0.5) / 2, 0, np.log(0.5)], [-9.0, np.log(0.5), 0]])
+    phi = (logs - logs.mean(axis=0)) / logs.std(axis=0)
+    found = mc.EmpiricalKernelMap(mc.ProbabilityProduct(), floor=-9.0, normalize=False).fit_transform(p)
+    np.testing.assert_allclose(found, phi @ phi.T, rtol=1e-9, atol=1e-9)
+
+
+def test_verdicts():
+    good, bad = mc.RBF(), -1.0 * mc.RBF()
+    for wrapper in (mc.Normalized, mc.Centered, mc.Gaussianized):
+        assert wrapper(good).psd == "always"
+        assert wrapper(bad).psd == "no"
+        assert "weight" in wrapper(bad).psd.reason
+    assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
+    assert mc.Tempered(mc.ProbabilityProduct(), beta=1.0).psd == "always"
+    assert mc.EmpiricalKernelMap(good).psd == mc.Repaired(bad).psd == "always"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "answer"),
+    [
+        (mc.RBF(), "always"),
+        (mc.Gaussianized(mc.Linear()), "always"),
+        (mc.Gaussianized(-1.0 * mc.RBF()), "conditional"),
+        (mc.JensenShannon(mc.Multinomial()), "always"),
+        (mc.JensenShannon(mc.Multinomial(), form="inverse"), "conditional"),
+        (mc.JensenShannon(mc.Gaussian()), "conditional"),
+        (mc.JensenShannon(mc.Gaussian("diagonal"), t=0.3), "always"),
+        (mc.JensenShannon(), "conditional"),
+    ],
+)
+def test_powers_of_infinitely_divisible_kernels(kernel, answer):
+    verdict = mc.Tempered(kernel, beta=0.3).psd
+    assert verdict == answer
+    assert "infinitely divisible" in verdict.reason
+
+
+def test_powers_after_fit():
+    """Full covariances: in the plane t = 2 is safe and its powers need not be; on the line every t is safe."""
+    sets = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(6)]
+    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), beta=0.1)
+    assert tempered.fit(sets).psd == "conditional"
+    assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
+    assert mc.gram.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
+
+
+def test_tempering_can_break_a_kernel_and_repair_mends_it():
+    """KK-2: a root of a kernel that is not infinitely divisible."""
+    p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
+    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), beta=0.05)
+    assert not mc.gram.psd.check(broken(p), 1e-6)
+    assert mc.gram.psd.check(mc.Repaired(broken).fit_transform(p))
+
+
+def test_bad_parameters():
+    X = np.ones((2, 2)) * np.arange(2)[:, None]
+    for beta in (0.0, -1.0, 1.5, "half", np.nan):
+        with pytest.raises(ValueError, match=r"beta = .*: give a power above 0 and at most 1"):
+            mc.Tempered(mc.RBF(), beta=beta)(X)
+    for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
+        with pytest.raises(ValueError, match=r"Linear can be negative, and has no .*with positive values"):
+            wrapper(mc.Linear()).fit(X)
+    for gamma in (-1.0, "a"):
+        for wrapper in (mc.Gaussianized, mc.EmpiricalKernelMap):
+            with pytest.raises(ValueError, match=r"gamma = .* needs gamma >= 0"):
+                wrapper(mc.RBF(), gamma=gamma).fit(X)
+    with pytest.raises(ValueError, match=r"method = 'flip': the one repair"):
+        mc.Repaired(mc.RBF(), method="flip").fit(X)
+    with pytest.raises(ValueError, match=r"tolerance = -1: give a fraction of the largest eigenvalue"):
+        mc.Repaired(mc.RBF(), tolerance=-1).fit(X)
+    with pytest.raises(ValueError, match=r"floor = -inf: give the finite number"):
+        mc.EmpiricalKernelMap(mc.RBF(), floor=-np.inf).fit(X)
+    with pytest.raises(ValueError, match=r"on_zero must be .*got 'drop'"):
+        mc.Centered(mc.RBF(), on_zero="drop").fit(X)
+
+
+def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
+    """KK-5: long sequences make an identity matrix; every cure of the sentence exists and lifts the off-diagonal."""
+    p = hmms(1.5 * np.random.default_rng(0).standard_normal((20, 12)))
+    dominated = mc.ProbabilityProduct(length=2_000)
+    with pytest.warns(
+        mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalKernelMap"
+    ):
+        found = mc.gram.diagnose(dominated(p))
+    for cure in (
+        "smaller length",
+        "length=Discounted",
+        "prior='pooled'",
+        "prior_strength",
+        "EmpiricalKernelMap",
+        "Tempered",
+    ):
+        assert cure in found.advice
+    for kernel in (
+        mc.ProbabilityProduct(length=3),
+        mc.Tempered(dominated, beta=1e-3),
+        mc.EmpiricalKernelMap(dominated),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mc.gram.diagnose(kernel.fit_transform(p))

@@ -1,0 +1,561 @@
+"""Lengths of coupled chains: discounted sums, paths over lengths, and gradients by the backward sweep."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import mercer as mc
+from contract import (
+    WIDTH,
+    Gradients,
+    PluralContract,
+    by_pairs,
+    categoricals,
+    gaussian_hmms,
+    hmms,
+    numpy,
+    softmax,
+)
+from mercer.families import PowerProduct, Smoothed
+from mercer.models._chains import adjoint as _adjoint
+from mercer.models._chains import resolvent as _resolvent
+from mercer.models._chains.adjoint import coupled_gradients, differentiable_chains
+from mercer.models._chains.coupled import coupled_chains, coupled_pairs
+from mercer.models._chains.layout import Aligned, Tile
+from mercer.models._chains.resolvent import spectral_radius
+from mercer.models._discount import Discounted, discounted_sum
+from mercer.models._markov.discount import DiscountedProductOperand
+from mercer.models._markov.operand import ProductOperand
+from mercer.models.markov import MarkovChains
+
+
+def free(seed, n, width):
+    return 0.8 * np.random.default_rng(seed).standard_normal((n, width))
+
+
+def symbols(seed, n, states=2, k=3):
+    return hmms(free(seed, n, states + states**2 + states * k), states, k)
+
+
+def points(seed, n):
+    return gaussian_hmms(free(seed, n, 10))
+
+
+def mixed_sizes(seed=3):
+    return mc.HMMs.concat([symbols(seed, 3, 2), symbols(seed + 1, 2, 3), symbols(seed + 2, 1, 1)])
+
+
+def sticky(epsilon=0.0):
+    """Models that stay where they are, over {0}, {0, 1} and {1}."""
+    stay = np.array([[1 - epsilon, epsilon], [epsilon, 1 - epsilon]])
+    emission = [[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
+    return mc.HMMs(np.full((3, 2), 0.5), np.tile(stay, (3, 1, 1)), mc.Categoricals(emission))
+
+
+def resolvent(p, q, coupling, d):
+    """(1 - d) v (I - d Op)^{-1} 1 for two models, with the Kronecker product written out."""
+    power = coupling.power
+    psi = np.exp(p.emission.couple(coupling).pair(q.emission.couple(coupling))).ravel()
+    first = np.kron(p.initial**power, q.initial**power) * psi
+    operator = np.kron(p.transition**power, q.transition**power) * psi
+    return (1 - d) * first @ np.linalg.solve(np.eye(len(psi)) - d * operator, np.ones(len(psi)))
+
+
+def raw(coupling, length):
+    if isinstance(coupling, PowerProduct):
+        return mc.ProbabilityProduct(rho=coupling.rho, length=length, normalize=False)
+    return mc.MeanMap(gamma=coupling.gamma, length=length, normalize=False)
+
+
+COUPLINGS = [PowerProduct(0.5), PowerProduct(1.0), PowerProduct(2.0), Smoothed(0.4)]
+
+
+@pytest.fixture(params=["system", "series", "logarithms"])
+def way(request, monkeypatch):
+    """Sum all lengths by a linear system, by the series, and by logarithms."""
+    if request.param != "system":
+        monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
+        monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 0)
+    if request.param == "logarithms":
+        monkeypatch.setattr(_resolvent, "_discounted", _in_logarithms)
+    return request.param
+
+
+def _in_logarithms(layout, left, right, log_psi, d, check=False):
+    return np.full((left[0].shape[0], right[0].shape[0])[: 2 if layout is Tile else 1], np.nan)
+
+
+# ------------------------------------------------------------------ discounted sums
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize("make", [symbols, points])
+def test_resolvent(coupling, make, way):
+    models = make(1, 4)
+    d = 0.3 if coupling == PowerProduct(0.5) else 0.6
+    truth = np.array([[resolvent(p, q, coupling, d) for q in models] for p in models])
+    np.testing.assert_allclose(raw(coupling, Discounted(d))(models), truth, rtol=1e-11)
+    np.testing.assert_allclose(raw(coupling, Discounted(d)).diag(models), np.diag(truth), rtol=1e-11)
+    np.testing.assert_allclose(raw(coupling, Discounted(d))(models[:1], models[1:]), truth[:1, 1:], rtol=1e-11)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_sum_over_lengths(coupling, way):
+    """The definition itself, with models of different sizes."""
+    models, d, lengths = mixed_sizes(), 0.25, np.arange(1, 121)
+    values = raw(coupling, None).path(models, lengths=lengths)
+    truth = np.sum((1 - d) * d ** (lengths[:, None, None] - 1.0) * values, axis=0)
+    np.testing.assert_allclose(raw(coupling, Discounted(d))(models), truth, rtol=1e-12)
+    own = np.sqrt(np.diag(truth))
+    kernel = raw(coupling, Discounted(d)).set_params(normalize=True)
+    np.testing.assert_allclose(kernel(models), truth / np.outer(own, own), rtol=1e-12)
+    assert np.all(np.diag(kernel(models)) == 1)
+    np.testing.assert_allclose(np.exp(kernel.log(models)), kernel(models), rtol=1e-12)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_small_discount_is_length_one(coupling, way):
+    models = symbols(2, 5)
+    np.testing.assert_allclose(raw(coupling, Discounted(1e-14))(models), raw(coupling, 1)(models), rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [0.5, 0.99, 1 - 1e-6])
+@pytest.mark.parametrize("coupling", [PowerProduct(1.0), Smoothed(0.2)], ids=repr)
+def test_gram_is_psd(coupling, d):
+    models = mc.HMMs.concat([symbols(5, 12, k=2), sticky(), sticky(1e-3), symbols(6, 6, 3, k=2)])
+    K = raw(coupling, Discounted(d)).set_params(normalize=True)(models)
+    assert np.isfinite(K).all()
+    assert mc.psd.check(K, 1e-9), np.linalg.eigvalsh(K)[0]
+
+
+def test_growth_rate_is_no_kernel():
+    """Why it is not offered: three sticky models have the eigenvalue 1 - sqrt 2 (PPK-4.2b)."""
+    models = sticky()
+    rates = mc.ProbabilityProduct(rho=1.0, normalize=False).path(models, lengths=[999, 1000], log=True)
+    growth = np.exp(np.where(rates[1] > -np.inf, rates[1], -np.inf) - np.where(rates[0] > -np.inf, rates[0], 0.0))
+    np.testing.assert_allclose(growth, [[1, 1, 0], [1, 1, 1], [0, 1, 1]], atol=1e-12)
+    assert np.linalg.eigvalsh(growth)[0] == pytest.approx(1 - np.sqrt(2))
+
+
+def test_discount_near_one_takes_few_steps(monkeypatch):
+    """The number of steps does not grow with 1 / (1 - d): mean maps of gamma 0 are 1, whatever the lengths."""
+    models = hmms(free(0, 3, 6 + 36 + 12), 6, 2)
+    steps = []
+    series = _resolvent._series
+    monkeypatch.setattr(_resolvent, "_series", lambda *args: steps.append(args[-1]) or series(*args))
+    K = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-9), normalize=False)(models)
+    np.testing.assert_allclose(K, 1.0, rtol=1e-6)
+    assert 0 < max(steps) <= 64
+
+
+def test_slow_series_of_many_states_is_given_up(monkeypatch):
+    monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
+    monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 1)
+    monkeypatch.setattr(_resolvent, "MOST_STEPS", 50)
+    with pytest.raises(ArithmeticError, match=r"not converged after 50 lengths: take a smaller d than 0\.999"):
+        mc.MeanMap(gamma=0.0, length=Discounted(0.999))(symbols(0, 2))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("log_domain", [False, True])
+def test_infinite_sum_names_the_model_and_the_cure(normalize, log_domain, monkeypatch):
+    """At rho = 1/2 the kernel of two uniform chains of n states grows n times with every observation."""
+    wide = np.full((1, 3), 1 / 3), np.full((1, 3, 3), 1 / 3), categoricals(np.zeros((3, 4))).reshape(1, 3)
+    models = mc.HMMs.concat([symbols(0, 2, 1, 4), mc.HMMs(*wide)])
+    kernel = mc.ProbabilityProduct(rho=0.5, length=Discounted(0.4), normalize=normalize)
+    if log_domain:
+        monkeypatch.setattr("mercer.models._chains.operand._lost", lambda *_: True)
+    with pytest.raises(ValueError, match=r"model 2 with itself is infinite: .* 3 times .* d = 0.4 .* below 0.3333"):
+        kernel(models)
+    assert np.isfinite(kernel.set_params(length=Discounted(0.33))(models)).all()
+    with pytest.raises(ValueError, match="model 0 with itself is infinite"):  # the radius is 1 / d to the last digit
+        kernel.set_params(length=Discounted(1 / 3))(models[2:])
+
+
+def test_dense_emissions_diverge_at_rho_one_too():
+    """A narrow density has a large product with itself: rho >= 1 is no guarantee."""
+    narrow = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1e-4]]))
+    psi = 1 / np.sqrt(4 * np.pi * 1e-4)
+    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.5), normalize=False)
+    with pytest.raises(ValueError, match=f"grows {psi:.6g} times"):
+        kernel(narrow)
+    d = 0.9 / psi
+    value = kernel.set_params(length=Discounted(d))(narrow)[0, 0]
+    assert value == pytest.approx((1 - d) * psi / (1 - d * psi), rel=1e-12)
+
+
+def test_finite_with_itself_is_finite_with_all():
+    """Cauchy and Schwarz, first for k_L and then for the sum: radii of pairs are below the mean of the two."""
+    models = symbols(8, 6)
+    leaf = models.emission.couple(PowerProduct(0.5))
+    parts = zip(models.initial**0.5, models.transition**0.5, leaf.pair(leaf), strict=True)
+    radii = np.array([spectral_radius(*x) for x in parts])
+    for i, j in itertools.combinations(range(6), 2):
+        psi = np.exp(leaf[i : i + 1].pair(leaf[j : j + 1])).ravel()
+        operator = np.kron(models.transition[i] ** 0.5, models.transition[j] ** 0.5) * psi
+        assert np.abs(np.linalg.eigvals(operator)).max() <= np.sqrt(radii[i] * radii[j]) * (1 + 1e-6)
+    kernel = mc.ProbabilityProduct(rho=0.5, length=Discounted(0.999 / radii.max()))
+    assert np.isfinite(kernel(models)).all()
+
+
+def test_unreachable_states_do_not_count(way):
+    """A state that nobody enters may grow as it likes."""
+    initial, transition = np.array([[1.0, 0.0]]), np.array([[[1.0, 0.0], [0.5, 0.5]]])
+    emission = mc.Gaussians([[[0.0], [0.0]]], [[1.0, 1e-12]])
+    alone = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9), normalize=False)
+    found = kernel(mc.HMMs(initial, transition, emission))
+    np.testing.assert_allclose(found, kernel(alone), rtol=1e-12)
+
+
+def test_tiny_weights_and_far_leaves():
+    """Probabilities of 1e-300 and kernels of exp(-1e4): logarithms, not zeros."""
+    transition = np.array([[[0.0, 1.0], [1e-300, 1.0]]])
+    first = mc.HMMs([[1.0, 0.0]], transition, mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]]))
+    second = mc.HMMs([[0.0, 1.0]], transition[:, ::-1, ::-1], mc.Categoricals([[[0.0, 1.0], [1.0, 0.0]]]))
+    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.5), normalize=False)
+    # The same chain in another order of states.
+    np.testing.assert_allclose(kernel.log(first, second), kernel.log(first), rtol=1e-12)
+    np.testing.assert_allclose(kernel.log(first), [[np.log(0.5 + 0.5**2 / (1 - 0.5))]], atol=1e-12)
+    far = mc.HMMs([[1.0]] * 2, [[[1.0]]] * 2, mc.Gaussians([[[0.0]], [[200.0]]], np.ones((2, 1))))
+    expected = -(200**2) / 4 - np.log(4 * np.pi) / 2 + np.log(0.5)
+    assert kernel.log(far)[0, 1] == pytest.approx(expected, rel=1e-12)
+    dead = mc.HMMs([[1.0]] * 2, [[[1.0]]] * 2, mc.Categoricals(np.eye(2)[:, None]))
+    assert kernel.log(dead)[0, 1] == -np.inf
+    # Two of them meet in one step: 1e-600 is no float.
+    rare = mc.HMMs([[1.0, 0.0]], [[[0.0, 1.0], [0.0, 1.0]]], mc.Gaussians([[[0.0], [0.0]]], np.ones((1, 2))))
+    assert np.isfinite(kernel.log(rare)).all()
+
+
+@pytest.mark.parametrize("states", [2, 5])
+def test_discounted_on_other_libraries(library, states):
+    z = free(4, 4, states + states**2 + states * 3)
+    for kernel in (mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9)), mc.MeanMap(length=Discounted(0.5))):
+        found = kernel(hmms(library.asarray(z), states))
+        np.testing.assert_allclose(numpy(found), kernel(hmms(z, states)), rtol=1e-11)
+
+
+@pytest.mark.parametrize("states", [2, 5])
+@pytest.mark.parametrize("kernel", [mc.ProbabilityProduct(rho=0.5), mc.MeanMap(gamma=0.3)], ids=["product", "mean map"])
+def test_discounted_gradients(kernel, states, torch):
+    z = torch.asarray(free(4, 3, states + states**2 + states * 2)).requires_grad_()
+    kernel = clone(kernel).set_params(length=Discounted(0.15))
+    (slope,) = torch.autograd.grad(kernel(hmms(z, states, 2)).sum(), z)
+    direction = np.random.default_rng(0).normal(size=z.shape)
+    ends = [kernel(hmms(z.detach().numpy() + s * 1e-5 * direction, states, 2)).sum() for s in (1, -1)]
+    np.testing.assert_allclose(np.sum(slope.numpy() * direction), (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
+
+
+def test_any_tile_gives_the_same(monkeypatch):
+    models = mc.HMMs.concat([symbols(9, 9, 5), symbols(10, 8, 2)])
+    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9))
+    whole = kernel(models)
+    monkeypatch.setattr("mercer.kernels._base.Prepared.tile_hint", property(lambda self: 3))
+    np.testing.assert_allclose(kernel(models), whole, rtol=1e-12)
+
+
+def test_discounted_is_a_value():
+    d = Discounted(0.9)
+    assert repr(d) == "Discounted(d=0.9)"
+    assert {d: 1}[Discounted(0.9)] == 1
+    assert d != Discounted(0.8)
+    for other in (copy.deepcopy(d), pickle.loads(pickle.dumps(d))):
+        assert other == d
+    assert clone(mc.MeanMap(length=d)).length == d
+    for wrong in (0, 1, -0.1, 1.5, np.nan, "half", None, True):
+        with pytest.raises(ValueError, match=r"Discounted\(.*\): give a number between 0 and 1"):
+            Discounted(wrong)
+    with pytest.raises(ValueError, match=r"length = 0.9: .* or mc.Discounted\(0.9\) for all lengths"):
+        mc.ProbabilityProduct(length=0.9)(symbols(0, 2))
+
+
+def test_families_ignore_the_discount():
+    p = categoricals(free(0, 4, 3))
+    np.testing.assert_array_equal(mc.MeanMap(length=Discounted(0.5))(p), mc.MeanMap()(p))
+
+
+def test_lengths_in_a_grid_search():
+    models, y = symbols(11, 24), np.arange(24) % 2
+    pipeline = make_pipeline(mc.ProbabilityProduct(rho=1.0), SVC(kernel="precomputed"))
+    grid = {"probabilityproduct__length": [1, 5, Discounted(0.5), Discounted(0.9)]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(models, y)
+    assert len(search.cv_results_["params"]) == 4
+    assert search.predict(models).shape == (24,)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.1, 3.0), st.integers(1, 4))
+def test_sum_of_terms_with_bounds(d, growth, count):
+    """A geometric sequence, whose sum is known; NaN where it has none."""
+    terms = ((np.full(count, (L - 1) * np.log(growth)), np.array(L * np.log(growth))) for L in itertools.count(1))
+    found = discounted_sum(terms, d)
+    if d * growth < 1 - 1e-3:
+        np.testing.assert_allclose(found, np.log((1 - d) / (1 - d * growth)), atol=1e-10)
+    elif d * growth > 1 + 1e-2:
+        assert np.isnan(found).all()
+
+
+class TestDiscountedProduct(Gradients, PluralContract):
+    """All that a kernel keeps, at a discount."""
+
+    width, coupling = WIDTH[hmms], PowerProduct(0.5)
+
+    def kernel(self):
+        return raw(self.coupling, Discounted(0.2)).set_params(normalize=True)
+
+    def build(self, z):
+        return hmms(z)
+
+    def truth(self, X):
+        return by_pairs(lambda p, q: resolvent(p, q, self.coupling, 0.2), X)
+
+
+class TestDiscountedMeanMap(TestDiscountedProduct):
+    width, coupling = WIDTH[gaussian_hmms], Smoothed(0.3)
+
+    def build(self, z):
+        return gaussian_hmms(z)
+
+
+@pytest.mark.parametrize("end", [False, True])
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+@pytest.mark.parametrize(("rho", "d"), [(0.5, 0.8), (1.0, 0.95), (2.0, 0.5), (0.3, 0.3)])
+def test_markov_chains(order, end, rho, d):
+    """Observed states (PPK-4.2a), against the sum over lengths."""
+    rng = np.random.default_rng(order)
+    starts = 2**order + (sum(2**j for j in range(order)) if end else 0)
+    p = MarkovChains(
+        rng.dirichlet(np.ones(starts), 4),
+        rng.dirichlet(np.ones(2 + end), (4, 2**order)),
+        order=order,
+        alphabet="ab",
+        end=end,
+    )
+    lengths = np.arange(1, 700)
+    by_length = ProductOperand(p, rho, tuple(lengths))
+    weight = np.log1p(-d) + (lengths - 1) * np.log(d)
+    operand = DiscountedProductOperand(p, rho, Discounted(d))
+    truth = np.logaddexp.reduce(by_length.pair(by_length) + weight[:, None, None], axis=0)
+    np.testing.assert_allclose(operand.pair(operand)[0], truth, atol=1e-12)
+    np.testing.assert_allclose(operand.alone()[0], np.diag(truth), atol=1e-12)
+    np.testing.assert_allclose(operand[1:3].pair(operand)[0], truth[1:3], atol=1e-12)
+
+
+def test_markov_chains_that_diverge():
+    uniform = MarkovChains(np.full((2, 3), 1 / 3), np.full((2, 3, 3), 1 / 3), alphabet="abc")
+    operand = DiscountedProductOperand(uniform, 0.25, Discounted(0.6))  # grows 3 ** (1 - 2 rho) times
+    with pytest.raises(ValueError, match=r"model 0 with itself is infinite: .* grows 1\.73\d* times .* d below 0\.57"):
+        operand.alone()
+
+
+def test_mean_map_of_markov_chains():
+    rng = np.random.default_rng(3)
+    p = MarkovChains(rng.dirichlet(np.ones(2), 3), rng.dirichlet(np.ones(2), (3, 2)), alphabet="ab")
+    kernel, d, lengths = mc.MeanMap(gamma=0.4, normalize=False), 0.7, np.arange(1, 120)
+    path = kernel.path(p, lengths=lengths)
+    for h in (0, 4):
+        np.testing.assert_allclose(path[h], clone(kernel).set_params(length=h + 1)(p), rtol=1e-12)
+    truth = np.sum((1 - d) * d ** (lengths[:, None, None] - 1.0) * path, axis=0)
+    np.testing.assert_allclose(clone(kernel).set_params(length=Discounted(d))(p), truth, rtol=1e-11)
+    product = mc.ProbabilityProduct(rho=0.5).path(p, lengths=[5, 2])
+    np.testing.assert_allclose(product[1], mc.ProbabilityProduct(rho=0.5, length=2)(p), rtol=1e-12)
+
+
+# ------------------------------------------------------------------ paths
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize("make", [lambda: mixed_sizes(), lambda: points(0, 5)], ids=["symbols", "points"])
+def test_path_is_the_kernel_of_every_length(coupling, make, normalize):
+    models, lengths = make(), [7, 1, 30, 7, 2]
+    kernel = raw(coupling, 3).set_params(normalize=normalize)
+    path = kernel.path(models, lengths=lengths)
+    cross = kernel.path(models, models[:2], lengths=lengths)
+    logs = kernel.path(models, lengths=lengths, log=True)
+    assert path.shape == (5, len(models), len(models))
+    for h, length in enumerate(lengths):
+        single = clone(kernel).set_params(length=length)
+        np.testing.assert_allclose(path[h], single(models), rtol=1e-12)
+        np.testing.assert_allclose(cross[h], single(models, models[:2]), rtol=1e-12)
+        np.testing.assert_allclose(logs[h], single.log(models), rtol=1e-12, atol=1e-12)
+        assert np.array_equal(path[h], path[h].T)
+        assert np.array_equal(np.diag(path[h]), np.exp(np.diag(logs[h])))
+    if normalize:
+        assert np.all(path[:, np.arange(len(models)), np.arange(len(models))] == 1)
+    assert kernel.length == 3
+    assert "_path" not in vars(kernel)
+
+
+def test_path_over_tiles_and_libraries(monkeypatch, library):
+    z = free(7, 11, 12)
+    kernel = mc.ProbabilityProduct(rho=0.5)
+    expected = kernel.path(hmms(z), lengths=range(1, 6))
+    monkeypatch.setattr("mercer.kernels._base.Prepared.tile_hint", property(lambda self: 3))
+    np.testing.assert_allclose(kernel.path(hmms(z), lengths=range(1, 6)), expected, rtol=1e-12)
+    found = kernel.path(hmms(library.asarray(z)), lengths=[2, 1, 5])
+    np.testing.assert_allclose(numpy(found), expected[[1, 0, 4]], rtol=1e-12)
+
+
+def test_path_of_objects_without_norm():
+    """A chain that ends has no norm at longer lengths, and the path says so for every length."""
+    ends = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0]]]))
+    other = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[0.0, 1.0]]]))
+    models = mc.HMMs.concat([ends, other])
+    np.testing.assert_array_equal(
+        mc.ProbabilityProduct().path(models, lengths=[1, 9]), np.broadcast_to(np.eye(2), (2, 2, 2))
+    )
+
+
+def test_path_takes_one_sweep(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "mercer.models._chains.operand.coupled_chains_inner",
+        lambda *args: calls.append(args[-1]) or np.zeros((len(args[-1]), 2, 2)),
+    )
+    mc.ProbabilityProduct().path(symbols(0, 2), lengths=[9, 3])
+    assert calls == [(3, 9)]
+
+
+def test_path_errors():
+    kernel, models = mc.ProbabilityProduct(), symbols(0, 2)
+    with pytest.raises(TypeError, match="Categoricals has no path over lengths, because it is no model of sequences"):
+        kernel.path(categoricals(free(0, 2, 3)), lengths=[1, 2])
+    for wrong in ([], [0, 1], [2.5], ["two"], [None], None, "12", True):
+        with pytest.raises(ValueError, match="give one or more numbers of observations"):
+            kernel.path(models, lengths=wrong)
+    with pytest.raises(ValueError, match="lengths = 1000000000 is more than 10000000, and every observation is a step"):
+        kernel.path(models, lengths=[3, 10**9])
+    with pytest.raises(AttributeError, match="path"):
+        (kernel + mc.MeanMap()).path(models, lengths=[1])
+    np.testing.assert_array_equal(kernel.path(models, lengths=4), kernel.path(models, lengths=[4]))
+
+
+# ------------------------------------------------------------------ the adjoint
+
+
+def weights(rng, count, n):
+    return rng.random((count, n)), rng.random((count, n, n)) / n
+
+
+@pytest.mark.parametrize("lengths", [(1,), (2,), (1, 4), (3, 9, 40), (16,)])
+def test_gradients_against_finite_differences(lengths):
+    """All five arrays of PPK-4.2c, for a weighted sum of several lengths."""
+    rng = np.random.default_rng(0)
+    arrays = [*weights(rng, 2, 3), *weights(rng, 3, 2), rng.random((2, 3, 3, 2))]
+    share = rng.normal(size=(len(lengths), 2, 3))
+    values, gradients = coupled_gradients(*arrays, lengths, share)
+
+    def objective(arrays):
+        *rest, psi = arrays
+        return np.sum(share * coupled_chains(*rest, psi.reshape(6, 6), np.zeros((2, 3)), lengths))
+
+    np.testing.assert_allclose(np.sum(share * values), objective(arrays), rtol=1e-12)
+    for at, gradient in enumerate(gradients):
+        direction = rng.normal(size=gradient.shape)
+        sides = [[x + s * 1e-6 * direction if i == at else x for i, x in enumerate(arrays)] for s in (1, -1)]
+        slope = (objective(sides[0]) - objective(sides[1])) / 2e-6
+        np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("layout", [Tile, Aligned])
+@pytest.mark.parametrize("block", [1, 3, 8])
+def test_adjoint_is_what_torch_finds(layout, block, monkeypatch, torch):
+    """The backward sweep against automatic differentiation of the forward one, over kept and recomputed tables."""
+    rng = np.random.default_rng(1)
+    shape = (2, 3, 4, 2) if layout is Tile else (2, 3, 2)
+    arrays = [*weights(rng, 2, 3), *weights(rng, 4 if layout is Tile else 2, 2), rng.random(shape)]
+    lengths = (1, 7, 24, 50)
+    share = None
+    found = []
+    for own in (True, False):
+        tensors = [torch.asarray(x).requires_grad_() for x in arrays]
+        if own:
+            values = differentiable_chains(layout, tensors[:2], tensors[2:4], tensors[4], lengths, block)
+        else:
+            monkeypatch.setattr("mercer.models._chains.coupled.needs_gradient", lambda *_: False)
+            if layout is Tile:
+                table = tensors[4].reshape(6, 8)
+                values = coupled_chains(*tensors[:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths)
+            else:
+                zero = torch.zeros(2, dtype=torch.float64)
+                values = coupled_pairs(*tensors[:2], tensors[4], zero, lengths, *tensors[2:4])
+        share = torch.asarray(rng.normal(size=values.shape)) if share is None else share
+        (values * share).sum().backward()
+        found.append([values.detach(), *(x.grad for x in tensors)])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize(
+    "kernel",
+    [*(mc.ProbabilityProduct(rho=rho) for rho in (0.5, 1.0, 2.0)), mc.MeanMap(gamma=0.3)],
+    ids=["0.5", "1", "2", "mean map"],
+)
+@pytest.mark.parametrize("kind", ["symbols", "points"])
+def test_gradcheck(kernel, kind, normalize, log, torch):
+    """Models of different sizes on both sides, through the whole kernel."""
+    kernel = clone(kernel).set_params(length=4, normalize=normalize)
+    a, b = (torch.asarray(free(s, 2, w)).requires_grad_() for s, w in ((1, 12 if kind == "symbols" else 10), (2, 21)))
+
+    def build(z, states):
+        if kind == "symbols":
+            return hmms(z, states, 3)
+        initial, transition = (
+            softmax(z[:, :states]),
+            softmax(z[:, states : states + states**2].reshape(-1, states, states)),
+        )
+        means = z[:, -2 * states : -states, None]
+        return mc.HMMs(initial, transition, mc.Gaussians(means, torch.exp(z[:, -states:])))
+
+    def value(a, b):
+        models = build(a, 2), build(b, 3)
+        return kernel.log(*models) if log else kernel(*models)
+
+    assert torch.autograd.gradcheck(value, (a, b), atol=1e-7)
+
+
+def test_ten_thousand_steps_in_the_memory_of_a_few(monkeypatch, torch):
+    """Of 10,000 tables a few hundred are alive at once; the gradient is that of the growth per step."""
+    kept = []
+    again = _adjoint._again
+    monkeypatch.setattr(_adjoint, "_again", lambda *args: kept.append(len(args[5])) or again(*args))
+    z = torch.asarray(free(3, 1, 12)).requires_grad_()
+    kernel = mc.ProbabilityProduct(rho=1.0, normalize=False, length=10_000)
+    (slope,) = torch.autograd.grad(kernel.log(hmms(z)).sum(), z)
+    assert len(kept) < 400
+    assert max(kept) < 400
+    direction = np.random.default_rng(0).normal(size=z.shape)
+    ends = [kernel.log(hmms(z.detach().numpy() + s * 1e-6 * direction)).sum() for s in (1, -1)]
+    assert np.sum(slope.numpy() * direction) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
+
+
+def test_pairs_that_underflow_keep_their_gradient(torch):
+    """One pair goes through the log domain and the others through the sweep: no NaN, and slopes that are right."""
+    initial = np.array([[1.0, 0.0], [0.5, 0.5]])
+    transition = np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
+    leaf = torch.asarray([[0.0, -1000.0, -1.0, -2.0], [-1000.0, -900.0, -3.0, -1.0]]).double().requires_grad_()
+    zeros = torch.zeros(1, 2, dtype=torch.float64)
+    sides = [torch.asarray(x) for x in (initial[:1], transition[:1], initial, transition)]
+    values = coupled_chains(*sides, torch.exp(leaf), zeros, (3,))
+    assert values[0, 0, 0] == -np.inf  # two leaves of exp(-900) are no float; operands look at logarithms
+    (slope,) = torch.autograd.grad(values[0, 0, 1], leaf)
+    assert torch.isfinite(slope).all()
+    assert slope.sum().item() == pytest.approx(3.0, rel=1e-12)  # three observations, each a leaf
+
+
+def test_second_derivatives(torch):
+    """Torch differentiates the forward sweep where the gradient itself is differentiated."""
+    z = torch.asarray(free(3, 1, 12)).requires_grad_()
+    kernel = mc.ProbabilityProduct(length=2, normalize=False)
+    assert torch.autograd.gradgradcheck(lambda z: kernel.log(hmms(z)), (z,), atol=1e-6)

@@ -1,0 +1,453 @@
+"""The coupled chain against enumeration, against itself in other forms, and where numbers run out."""
+
+import itertools
+import math
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer.models._chains import coupled as _chain
+from mercer.models._chains import lanes as _chain_small
+from mercer.models._chains import rescue as _rescue
+from mercer.models._chains import sweep as _sweep
+from mercer.models._chains.coupled import (
+    chain_tile,
+    coupled_chains,
+    coupled_chains_inner,
+    coupled_chains_log,
+    coupled_pairs,
+)
+from mercer.models._chains.lanes import small_categorical_chains, small_chains
+
+
+def models(rng, count, n, k=3, zeros=0.0):
+    """Draw initial, transition and emission probabilities, some of them zero."""
+
+    def draw(*shape):
+        x = rng.gamma(1.0, size=shape) * (rng.random(shape) >= zeros)
+        x[..., 0] += 1e-3 * (x.sum(axis=-1) == 0)
+        return x / x.sum(axis=-1, keepdims=True)
+
+    return draw(count, n), draw(count, n, n), draw(count, n, k)
+
+
+def table(weights_a, weights_b):
+    k = weights_a.shape[2]
+    return weights_a.reshape(-1, k) @ weights_b.reshape(-1, k).T
+
+
+def arguments(a, b, rho=1.0):
+    a, b = [x**rho for x in a], [x**rho for x in b]
+    scale = np.zeros((a[0].shape[0], b[0].shape[0]))
+    return a[0], a[1], b[0], b[1], table(a[2], b[2]), scale
+
+
+def logs(initial_a, transition_a, initial_b, transition_b, psi, log_scale, lengths):
+    with np.errstate(divide="ignore"):
+        parts = [np.log(x) for x in (initial_a, transition_a, initial_b, transition_b, psi)]
+    return coupled_chains_log(*parts, lengths) + np.reshape(lengths, (-1, 1, 1)) * log_scale
+
+
+def path_weight(model, path, string, rho):
+    initial, transition, emission = model
+    weight = initial[path[0]] * emission[path[0], string[0]]
+    for t in range(1, len(path)):
+        weight *= transition[path[t - 1], path[t]] * emission[path[t], string[t]]
+    return weight**rho
+
+
+def enumerated(p, q, length, rho):
+    """Sum over all strings and all hidden paths, as PPK-4.2 defines the kernel."""
+    symbols = range(p[2].shape[1])
+    total = 0.0
+    for string in itertools.product(symbols, repeat=length):
+        sides = [
+            sum(
+                path_weight(model, path, string, rho) for path in itertools.product(range(model[0].size), repeat=length)
+            )
+            for model in (p, q)
+        ]
+        total += sides[0] * sides[1]
+    return math.log(total)
+
+
+def one(model, index):
+    return tuple(x[index] for x in model)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(params=["products", "lanes"])
+def scheme(request, monkeypatch):
+    """Run a test once with matrix products and once with vector lanes."""
+    monkeypatch.setattr(_chain, "_LANE_WORK", 0 if request.param == "lanes" else math.inf)
+    return request.param
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+def test_enumeration(rng, rho, scheme):
+    a, b = models(rng, 2, 2), models(rng, 3, 3)
+    lengths = (1, 2, 3, 4)
+    result = coupled_chains(*arguments(a, b, rho), lengths)
+    truth = [[[enumerated(one(a, i), one(b, j), t, rho) for j in range(3)] for i in range(2)] for t in lengths]
+    np.testing.assert_allclose(result, truth, rtol=0, atol=1e-12)
+    powers = [x**rho for x in a], [x**rho for x in b]
+    np.testing.assert_allclose(coupled_chains_inner(*powers[0], *powers[1], lengths), truth, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(logs(*arguments(a, b, rho), lengths), truth, rtol=0, atol=1e-12)
+
+
+def test_strings_at_rho_one(rng, scheme):
+    """T-8: at rho = 1 the kernel is the sum over all strings of p(x) q(x)."""
+    a, b = models(rng, 1, 3, k=2), models(rng, 1, 2, k=2)
+
+    def probability(model, string):
+        alpha = model[0] * model[2][:, string[0]]
+        for symbol in string[1:]:
+            alpha = (alpha @ model[1]) * model[2][:, symbol]
+        return alpha.sum()
+
+    strings = itertools.product(range(2), repeat=6)
+    truth = math.log(sum(probability(one(a, 0), x) * probability(one(b, 0), x) for x in strings))
+    assert coupled_chains(*arguments(a, b), (6,))[0, 0, 0] == pytest.approx(truth, rel=1e-12)
+
+
+def test_one_state_is_a_power(rng, scheme):
+    """T-7: with one state each the kernel is the emission kernel to the power of the length."""
+    a, b = models(rng, 4, 1), models(rng, 5, 1)
+    result = coupled_chains(*arguments(a, b, 0.5), (1, 7))
+    np.testing.assert_allclose(result[1], 7 * np.log(table(a[2] ** 0.5, b[2] ** 0.5)), rtol=1e-12)
+
+
+def test_length_one_is_the_mixture_kernel(rng, scheme):
+    a, b = models(rng, 4, 3), models(rng, 5, 2)
+    mixed = [np.einsum("in,ink->ik", x[0], x[2]) for x in (a, b)]
+    np.testing.assert_allclose(coupled_chains(*arguments(a, b), (1,))[0], np.log(mixed[0] @ mixed[1].T), rtol=1e-12)
+
+
+def test_permuted_states_change_nothing(rng, scheme):
+    a, b = models(rng, 3, 4), models(rng, 3, 3)
+    p = rng.permutation(4)
+    permuted = a[0][:, p], a[1][:, p][:, :, p], a[2][:, p]
+    expected = coupled_chains(*arguments(a, b, 0.5), (2, 9))
+    np.testing.assert_allclose(coupled_chains(*arguments(permuted, b, 0.5), (2, 9)), expected, rtol=1e-13)
+
+
+def test_unreachable_states_change_nothing(rng, scheme):
+    a, b = models(rng, 3, 2), models(rng, 9, 3)
+    initial, transition, emission = np.zeros((3, 5)), np.zeros((3, 5, 5)), np.zeros((3, 5, 3))
+    initial[:, :2], transition[:, :2, :2], emission[:, :2] = a
+    transition[:, 2:] = 0.2
+    emission[:, 2:] = 1 / 3
+    expected = coupled_chains(*arguments(a, b), (1, 12))
+    padded = coupled_chains(*arguments((initial, transition, emission), b), (1, 12))
+    np.testing.assert_allclose(padded, expected, rtol=1e-13)
+
+
+def test_symmetry_and_normalisation(rng, scheme):
+    """T-1 and T-8: symmetric, and in [0, 1] once normalised."""
+    a, b = models(rng, 5, 3), models(rng, 5, 4)
+    cross = coupled_chains(*arguments(a, b), (30,))[0]
+    np.testing.assert_allclose(coupled_chains(*arguments(b, a), (30,))[0], cross.T, rtol=1e-12)
+    own = [np.diagonal(coupled_chains(*arguments(x, x), (30,))[0]) for x in (a, b)]
+    assert (cross - (own[0][:, None] + own[1][None, :]) / 2).max() <= 1e-12
+
+
+def test_path_equals_single_lengths(rng, scheme):
+    a, b = models(rng, 3, 3), models(rng, 9, 5)
+    path = coupled_chains(*arguments(a, b, 0.5), tuple(range(1, 31)))
+    for length in (1, 2, 8, 9, 17, 30):
+        single = coupled_chains(*arguments(a, b, 0.5), (length,))[0]
+        np.testing.assert_allclose(path[length - 1], single, rtol=1e-12)
+
+
+def test_scale_counts_once_a_step(rng, scheme):
+    a, b = models(rng, 3, 3), models(rng, 2, 2)
+    *rest, psi, scale = arguments(a, b)
+    expected = coupled_chains(*rest, psi, scale, (3, 11))
+    moved = rng.normal(size=scale.shape)
+    factor = np.repeat(np.repeat(np.exp(-moved), 3, axis=0), 2, axis=1)
+    np.testing.assert_allclose(coupled_chains(*rest, psi * factor, moved, (3, 11)), expected, rtol=1e-12)
+
+
+def test_aligned_pairs(rng):
+    a, b = models(rng, 4, 3), models(rng, 4, 2)
+    full = coupled_chains(*arguments(a, b, 0.5), (1, 5, 40))
+    powers = [[x**0.5 for x in model] for model in (a, b)]
+    psi = np.einsum("iak,ibk->iab", powers[0][2], powers[1][2])
+    pairs = coupled_pairs(*powers[0][:2], psi, np.zeros(4), (1, 5, 40), *powers[1][:2])
+    np.testing.assert_allclose(pairs, np.diagonal(full, axis1=1, axis2=2), rtol=1e-12)
+    own = np.einsum("iak,ibk->iab", powers[0][2], powers[0][2])
+    expected = np.diagonal(coupled_chains(*arguments(a, a, 0.5), (5,)), axis1=1, axis2=2)
+    np.testing.assert_allclose(coupled_pairs(*powers[0][:2], own, np.zeros(4), (5,)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [(), (0, 1), (2, 2), (3, 1)])
+def test_lengths_are_checked(rng, lengths):
+    a = models(rng, 1, 2)
+    with pytest.raises(ValueError, match="strictly increasing"):
+        coupled_chains(*arguments(a, a), lengths)
+
+
+# ------------------------------------------------------------------ where numbers run out
+
+
+def tiny_transition(count=1, epsilon=1e-300):
+    """Two states; the first emits what nobody else does, the way to the second is nearly closed."""
+    initial = np.tile([1.0, 0.0], (count, 1))
+    transition = np.tile([[1.0, epsilon], [0.0, 1.0]], (count, 1, 1))
+    return initial, transition
+
+
+def test_two_tiny_transitions_within_a_step(scheme):
+    """Two probabilities of 1e-300 multiply to zero in a step; the logarithm is 600 log 0.1."""
+    initial, _ = tiny_transition()
+    transition = np.array([[[0.0, 1e-300], [0.0, 1.0]]])
+    psi = np.eye(2)
+    result = coupled_chains(initial, transition, initial, transition, psi, np.zeros((1, 1)), (1, 2, 20))
+    np.testing.assert_allclose(result[:, 0, 0], [0, 2 * math.log(1e-300), 2 * math.log(1e-300)], rtol=1e-12)
+    pair = coupled_pairs(initial, transition, psi[None], np.zeros(1), (2,))
+    assert pair[0, 0] == pytest.approx(-1381.5510557964274, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-120, 1e-8])
+def test_a_lost_path_that_overtakes(scheme, epsilon):
+    """The open path fades by 1e-3 a step; the nearly closed one does not, and wins in the end."""
+    initial, transition = tiny_transition(3, epsilon)
+    psi = np.tile([[1e-3, 0.0], [0.0, 1.0]], (3, 3))
+    args = initial, transition, initial, transition, psi, np.zeros((3, 3))
+    lengths = (1, 100, 1000)
+    result = coupled_chains(*args, lengths)
+    np.testing.assert_allclose(result, logs(*args, lengths), rtol=1e-11)
+    pairs = coupled_pairs(initial, transition, psi[:2, :2][None].repeat(3, axis=0), np.zeros(3), lengths)
+    np.testing.assert_allclose(pairs, result[:, 0], rtol=1e-11)
+    assert result[2, 0, 0] > 2 * math.log(epsilon) - 10
+
+
+def test_only_the_offending_pairs_are_redone(rng, monkeypatch, scheme):
+    a = models(rng, 6, 2)
+    a[0][2], a[1][2] = [1.0, 0.0], [[0.0, 1e-300], [0.0, 1.0]]
+    redone = []
+    careful = _rescue._careful
+
+    def spy(left, right, psi, lengths):
+        redone.append(psi.shape[0])
+        return careful(left, right, psi, lengths)
+
+    monkeypatch.setattr(_rescue, "_careful", spy)
+    result = coupled_chains(*arguments(a, a), (5,))
+    np.testing.assert_allclose(result, logs(*arguments(a, a), (5,)), rtol=1e-12)
+    assert sum(redone) <= 11
+
+
+def test_small_leaves(scheme):
+    """Leaf values of 1e-40 that all reachable states share: twenty steps are far below the floating range."""
+    initial, transition = tiny_transition(3, 0.0)
+    psi = np.tile([[1e-40, 0.0], [0.0, 1.0]], (3, 3))
+    result = coupled_chains(initial, transition, initial, transition, psi, np.zeros((3, 3)), (1, 20))
+    np.testing.assert_allclose(result[1], np.full((3, 3), 20 * math.log(1e-40)), rtol=1e-12)
+
+
+@pytest.fixture
+def no_rescue(monkeypatch):
+    """Fail where a pair is redone that should not need it."""
+
+    def careful(*_):
+        raise AssertionError("an ordinary pair was redone")
+
+    monkeypatch.setattr(_rescue, "_careful", careful)
+
+
+def test_rows_that_sum_to_n(scheme, no_rescue):
+    """rho near zero: all weights one, so that sums grow by n m in every step."""
+    n = 30
+    ones = np.ones((2, n)), np.ones((2, n, n))
+    result = coupled_chains(*ones, *ones, np.ones((2 * n, 2 * n)), np.zeros((2, 2)), (1, 400))
+    np.testing.assert_allclose(result[1], np.full((2, 2), 400 * math.log(n * n)), rtol=1e-12)
+
+
+def test_zero_is_minus_infinity(scheme):
+    initial, transition = np.full((2, 2), 0.5), np.full((2, 2, 2), 0.5)
+    emission = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5]]])
+    a = (initial, transition, emission)
+    result = coupled_chains(*arguments(a, a), (1, 2, 100))
+    assert np.isfinite(result[:, [0, 1], [0, 1]]).all()
+    left_right = np.array([[[0.0, 1.0], [0.0, 0.0]]] * 2)  # dies after two steps
+    result = coupled_chains(*arguments((initial, left_right, emission), a), (1, 2, 3, 50))
+    assert np.isfinite(result[:2]).any()
+    assert (result[2:] == -np.inf).all()
+    disjoint = np.eye(2)[:, None, :].repeat(2, axis=1)
+    result = coupled_chains(*arguments((initial, transition, disjoint), a), (1, 9))
+    assert result[0, 1, 0] == result[1, 1, 0] == -np.inf
+    assert not np.isnan(result).any()
+
+
+def test_a_hundred_thousand_steps(rng, scheme, no_rescue):
+    """The growth per step is the spectral radius of the coupled operator."""
+    a, b = models(rng, 2, 2), models(rng, 2, 3)
+    length = 100_000
+    *_, psi, _ = args = arguments(a, b, 0.5)
+    result = coupled_chains(*args, (1, length - 1000, length))
+    assert np.isfinite(result).all()
+    for i, j in itertools.product(range(2), range(2)):
+        leaf = psi[2 * i : 2 * i + 2, 3 * j : 3 * j + 3].ravel()
+        operator = np.kron(a[1][i] ** 0.5, b[1][j] ** 0.5) * leaf
+        values, vectors = np.linalg.eig(operator)
+        top = np.argmax(values.real)
+        start = np.kron(a[0][i] ** 0.5, b[0][j] ** 0.5) * leaf
+        weight = np.linalg.solve(vectors, np.ones(6))[top] * (start @ vectors[:, top])
+        truth = (length - 1) * math.log(values[top].real) + math.log(weight.real)
+        assert result[2, i, j] == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_log_domain_over_many_steps(rng):
+    a = models(rng, 1, 2)
+    args = arguments(a, a)
+    np.testing.assert_allclose(logs(*args, (20_000,)), coupled_chains(*args, (20_000,)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_single_precision_does_not_collapse(rng, library, no_rescue, request):
+    a, b = models(rng, 3, 4), models(rng, 3, 4)
+    expected = coupled_chains(*arguments(a, b), (2000,))
+    xp = np if library == "numpy" else request.getfixturevalue("torch")
+    single = [xp.asarray(x.astype(np.float32)) for x in arguments(a, b)]
+    result = coupled_chains(*single, (2000,))
+    assert result.dtype == xp.float32
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-5)
+
+
+# ------------------------------------------------------------------ other libraries, other forms
+
+
+def test_same_numbers_on_other_libraries(rng, library):
+    a, b = models(rng, 3, 4, zeros=0.3), models(rng, 2, 3, zeros=0.3)
+    a[1][0] = [[0.0, 1e-300, 0.0, 0.0]] + [[0.0, 0.0, 0.0, 1.0]] * 3
+    a[0][0], b[1][0] = [1.0, 0.0, 0.0, 0.0], [[1e-300, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    args = arguments(a, b)
+    expected = coupled_chains(*args, (1, 3, 20))
+    result = coupled_chains(*map(library.asarray, args), (1, 3, 20))
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-12)
+    np.testing.assert_allclose(expected, logs(*args, (1, 3, 20)), rtol=1e-12)
+    inner = coupled_chains_inner(*map(library.asarray, a), *map(library.asarray, b), (1, 3, 20))
+    np.testing.assert_allclose(np.asarray(inner), expected, rtol=1e-12)
+    psi = np.einsum("iak,ibk->iab", a[2], a[2])
+    pairs = [coupled_pairs(*[lib.asarray(x) for x in (*a[:2], psi, np.zeros(3))], (1, 20)) for lib in (np, library)]
+    np.testing.assert_allclose(np.asarray(pairs[1]), pairs[0], rtol=1e-12)
+
+
+def test_gradients(rng, torch):
+    a, b = models(rng, 2, 2), models(rng, 2, 3)
+    args = [torch.tensor(x, requires_grad=True) for x in arguments(a, b)]
+    assert torch.autograd.gradcheck(lambda *x: coupled_chains(*x, (1, 3, 20)), args)
+    psi = torch.tensor(rng.random((2, 2, 3)), requires_grad=True)
+    pairs = [args[0], args[1], psi, torch.zeros(2, dtype=torch.float64, requires_grad=True)]
+    assert torch.autograd.gradcheck(lambda *x: coupled_pairs(*x[:4], (1, 3, 12), *x[4:]), [*pairs, args[2], args[3]])
+
+
+def test_gradients_stay_finite_where_a_kernel_is_zero(rng, torch):
+    a = models(rng, 2, 2)
+    a[2][0], a[2][1] = [[1.0, 0.0, 0.0]] * 2, [[0.0, 0.5, 0.5]] * 2
+    args = [torch.tensor(x, requires_grad=True) for x in arguments(a, a)]
+    values = coupled_chains(*args, (4,))
+    assert values[0, 0, 1] == -math.inf
+    torch.where(torch.isfinite(values), values, 0.0).sum().backward()
+    assert all(torch.isfinite(x.grad).all() for x in args)
+
+
+def test_gradients_of_rescued_pairs(torch):
+    initial = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    transition = torch.tensor([[[0.0, 1e-200], [0.0, 1.0]]], dtype=torch.float64, requires_grad=True)
+    psi, scale = torch.eye(2, dtype=torch.float64), torch.zeros((1, 1), dtype=torch.float64)
+    coupled_chains(initial, transition, initial, transition, psi, scale, (3,)).sum().backward()
+    assert transition.grad[0, 0, 1].item() == pytest.approx(2e200, rel=1e-12)
+    assert transition.grad[0, 1, 1].item() == pytest.approx(2.0, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 5),
+    m=st.integers(1, 5),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 18)),
+    rho=st.sampled_from([0.3, 0.5, 1.0, 2.0]),
+    zeros=st.sampled_from([0.0, 0.3, 0.7]),
+    length=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
+    rng = np.random.default_rng(seed)
+    a, b = models(rng, sizes[0], n, zeros=zeros), models(rng, sizes[1], m, zeros=zeros)
+    args = arguments(a, b, rho)
+    lengths = (1, length + 1) if length % 2 else (length,)
+    truth = logs(*args, lengths)
+    left, right = args[:2], args[2:4]
+    block = _sweep.steps_between_scalings(left, right, args[4])
+    products = _chain._tile_sweep(args[:2], args[2:4], args[4], lengths, block)
+    powers = [x**rho for x in a], [x**rho for x in b]
+    lanes = small_chains(*args[:5], lengths)
+    categorical = small_categorical_chains(*powers[0], *powers[1], lengths)
+    for raw in (products, lanes, categorical):
+        result = _rescue.rescue(raw, left, right, args[4], lengths)
+        np.testing.assert_allclose(result, truth, rtol=1e-11, atol=1e-11)
+
+
+def test_lanes_reach_their_largest_size(rng):
+    n = _chain._LANE_STATES
+    a, b = models(rng, 2, n), models(rng, 9, n)
+    args = arguments(a, b)
+    np.testing.assert_allclose(small_chains(*args[:5], (1, 12)), logs(*args, (1, 12)), rtol=1e-12)
+
+
+def test_threads_do_not_disturb_each_other(rng, scheme):
+    n = 8 if scheme == "lanes" else 24
+    sets = [arguments(models(rng, 6, n), models(rng, 8, n)) for _ in range(8)]
+    expected = [coupled_chains(*args, (10,)) for args in sets]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda args: coupled_chains(*args, (10,)), sets * 3))
+    for result, value in zip(results, expected * 3, strict=True):
+        np.testing.assert_array_equal(result, value)
+
+
+def test_inputs_are_not_written(rng, scheme):
+    args = arguments(models(rng, 3, 3), models(rng, 3, 3))
+    for x in args:
+        x.setflags(write=False)
+    before = [x.copy() for x in args]
+    coupled_chains(*args, (9,))
+    for x, y in zip(args, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_read_only_inputs_need_no_second_compilation(rng):
+    a, b = models(rng, 2, 2), models(rng, 3, 2)
+    args = arguments(a, b)[:5]
+    small_chains(*args, (3,))
+    small_chains(*[np.asfortranarray(x) for x in args], (3,))
+    for x in (*a, *b):
+        x.setflags(write=False)
+    small_categorical_chains(*a, *b, (1, 3))
+    assert len(_chain_small._kernel(2, True).signatures) == 1
+
+
+def test_empty_sides(rng):
+    a, none = models(rng, 2, 2), [x[:0] for x in models(rng, 1, 3)]
+    assert coupled_chains(*arguments(a, none), (1, 2)).shape == (2, 2, 0)
+    assert coupled_chains(*arguments(none, a), (1,)).shape == (1, 0, 2)
+
+
+def test_import_loads_no_compiler():
+    code = "import sys, mercer.models._chains.coupled; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_tiles():
+    assert all(chain_tile(n) % 8 == 0 for n in range(1, 100))
+    assert [chain_tile(n) for n in (2, 8, 16, 30)] == sorted((chain_tile(n) for n in (2, 8, 16, 30)), reverse=True)

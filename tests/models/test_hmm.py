@@ -1,0 +1,566 @@
+"""Given hidden Markov models against enumeration of every hidden path and every string."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mercer as mc
+from mercer.models._posterior import Posterior
+
+
+def random_hmms(count, n, k=3, seed=0, sparse=False):
+    rng = np.random.default_rng(seed)
+    transition = rng.dirichlet(np.ones(n), (count, n))
+    if sparse:
+        transition = np.where(rng.random(transition.shape) < 0.4, 0.0, transition) + 1e-3 * np.eye(n)
+        transition /= transition.sum(axis=-1, keepdims=True)
+    return mc.HMMs(
+        rng.dirichlet(np.ones(n), count),
+        transition,
+        mc.Categoricals(rng.dirichlet(np.ones(k), (count, n)), alphabet="abcdefgh"[:k]),
+    )
+
+
+def joint_power(model, string, rho):
+    """Sum over all hidden paths of the joint probability to the power rho, from the definition (PPK-4.0)."""
+    pi, A, B = (np.asarray(x) ** rho for x in (model.initial, model.transition, model.emission.probability))
+    codes = ["abcdefgh".index(letter) for letter in string]
+    total = 0.0
+    for path in product(range(len(pi)), repeat=len(codes)):
+        p = pi[path[0]] * B[path[0], codes[0]]
+        for t in range(1, len(codes)):
+            p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
+        total += p
+    return total
+
+
+def string_probability(model, string):
+    return joint_power(model, string, 1.0)
+
+
+def test_log_prob_equals_the_sum_over_hidden_paths():
+    models = random_hmms(3, 2)
+    strings = ["a", "abc", "cab", "bbbb"]
+    truth = [[np.log(string_probability(model, s)) for s in strings] for model in models]
+    np.testing.assert_allclose(models.log_prob(strings), truth, rtol=1e-12)
+
+
+def test_ambiguity_codes_and_missing_symbols_are_marginalised():
+    rng = np.random.default_rng(1)
+    models = mc.HMMs(
+        rng.dirichlet(np.ones(2), 2),
+        rng.dirichlet(np.ones(2), (2, 2)),
+        mc.Categoricals(rng.dirichlet(np.ones(4), (2, 2)), alphabet="dna"),
+    )
+    with_r = np.exp(models.log_prob(["CRT"]))
+    np.testing.assert_allclose(with_r, np.exp(models.log_prob(["CAT"])) + np.exp(models.log_prob(["CGT"])), rtol=1e-12)
+    with_n = np.exp(models.log_prob(["CNT"]))
+    np.testing.assert_allclose(with_n, sum(np.exp(models.log_prob([f"C{s}T"])) for s in "ACGT"), rtol=1e-12)
+
+
+def test_gaussian_emissions_marginalise_nan():
+    models = mc.HMMs(
+        [[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], mc.Gaussians([[[0.0, 0.0], [2.0, 1.0]]], [[np.eye(2), 2 * np.eye(2)]])
+    )
+    whole = np.array([[0.1, 0.2], [1.0, np.nan], [2.0, 0.5]])
+    grid = np.linspace(-15, 15, 4001)
+    values = [np.exp(models.log_prob([np.where(np.isnan(whole), y, whole)]))[0, 0] for y in grid]
+    np.testing.assert_allclose(np.exp(models.log_prob([whole]))[0, 0], np.trapezoid(values, grid), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_probability_product_equals_enumeration(rho, length):
+    models = random_hmms(3, 2, seed=2)
+    other = random_hmms(2, 3, seed=3)
+    strings = ["".join(s) for s in product("abc", repeat=length)]
+    features = np.array([[joint_power(m, s, rho) for s in strings] for m in models])
+    others = np.array([[joint_power(m, s, rho) for s in strings] for m in other])
+    kernel = mc.ProbabilityProduct(rho=rho, length=length, normalize=False)
+    np.testing.assert_allclose(kernel(models, other), features @ others.T, rtol=1e-12)
+    np.testing.assert_allclose(kernel(models), features @ features.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_mean_map_equals_all_pairs_of_strings(length):
+    models, gamma = random_hmms(3, 2, seed=4), 0.7
+    strings = ["".join(s) for s in product("abc", repeat=length)]
+    p = np.array([[string_probability(m, s) for s in strings] for m in models])
+    base = np.array(
+        [[np.exp(-2 * gamma * sum(x != y for x, y in zip(s, t, strict=True))) for t in strings] for s in strings]
+    )
+    kernel = mc.MeanMap(gamma=gamma, length=length, normalize=False)
+    np.testing.assert_allclose(kernel(models), p @ base @ p.T, rtol=1e-12)
+
+
+def test_one_state_is_the_emission_kernel_to_the_length_and_length_one_the_mixture():
+    one = random_hmms(4, 1, seed=5)
+    emission = one.emission.reshape(4)
+    kernel = mc.ProbabilityProduct(rho=0.5, length=7, normalize=False)
+    np.testing.assert_allclose(kernel.log(one), 7 * emission.log_product(emission, rho=0.5), rtol=1e-12, atol=1e-14)
+    models = random_hmms(4, 3, seed=6)
+    mixtures = mc.Mixtures(models.initial, models.emission)
+    for rho in (0.5, 1.0):
+        first = mc.ProbabilityProduct(rho=rho, length=1, normalize=False)
+        np.testing.assert_allclose(first(models), mc.ProbabilityProduct(rho=rho, normalize=False)(mixtures), rtol=1e-12)
+
+
+def test_deterministic_models_have_the_base_kernel_of_their_strings():
+    def deterministic(string):
+        n = len(string)
+        emission = np.eye(3)[["abc".index(c) for c in string]]
+        return mc.HMMs(
+            [np.eye(n)[0]], [np.eye(n)[np.minimum(np.arange(n) + 1, n - 1)]], mc.Categoricals([emission], "abc")
+        )
+
+    kernel = mc.MeanMap(gamma=0.4, length=4, normalize=False)
+    value = kernel(deterministic("abca"), deterministic("abbb"))[0, 0]
+    np.testing.assert_allclose(value, np.exp(-2 * 0.4 * 2), rtol=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 10_000))
+def test_permuting_hidden_states_changes_nothing(n, seed):
+    models = random_hmms(2, n, seed=seed)
+    order = np.random.default_rng(seed).permutation(n)
+    moved = mc.HMMs(models.initial[:, order], models.transition[:, order][:, :, order], models.emission[:, order])
+    kernel = mc.ProbabilityProduct(rho=0.5, length=6)
+    np.testing.assert_allclose(kernel.log(models, moved), kernel.log(models), rtol=1e-10, atol=1e-12)
+
+
+def test_concat_of_different_sizes_changes_no_result():
+    small, large = random_hmms(3, 2, seed=7), random_hmms(2, 5, seed=8)
+    both = mc.HMMs.concat([small, large])
+    assert both.n_states.tolist() == [2, 2, 2, 5, 5]
+    for kernel in (mc.ProbabilityProduct(rho=0.5, length=5), mc.MeanMap(gamma=1.0, length=5)):
+        K = kernel(both)
+        np.testing.assert_allclose(K[:3, 3:], kernel(small, large), rtol=1e-12)
+        np.testing.assert_allclose(K[:3, :3], kernel(small), rtol=1e-12)
+    np.testing.assert_allclose(both.log_prob(["abc"])[:3], small.log_prob(["abc"]), rtol=1e-12)
+    shuffled = both[np.array([4, 0, 3, 1, 2])]
+    order = np.array([4, 0, 3, 1, 2])
+    kernel = mc.ProbabilityProduct(rho=1.0, length=5)
+    np.testing.assert_allclose(kernel(shuffled), kernel(both)[np.ix_(order, order)], rtol=1e-12)
+
+
+def test_gaussian_and_mixture_emissions():
+    rng = np.random.default_rng(9)
+    initial, transition = rng.dirichlet(np.ones(2), 3), rng.dirichlet(np.ones(2), (3, 2))
+    gaussians = mc.Gaussians(rng.normal(size=(3, 2, 2)), rng.uniform(0.5, 2, (3, 2, 2)))
+    models = mc.HMMs(initial, transition, gaussians)
+    mixed = mc.HMMs(initial, transition, mc.Mixtures(np.ones((3, 2, 1)), gaussians.reshape(3, 2, 1)))
+    for kernel in (mc.ProbabilityProduct(rho=0.5, length=4), mc.MeanMap(gamma=0.5, length=4)):
+        np.testing.assert_allclose(kernel(mixed), kernel(models), rtol=1e-10)
+    # Length 2 by hand: the sum over both models' paths of length 2.
+    psi = np.exp(np.asarray(gaussians.reshape(6).log_product(gaussians.reshape(6), rho=1.0))).reshape(3, 2, 3, 2)
+    truth = np.einsum("ia,jb,iajb,iac,jbd,icjd->ij", initial, initial, psi, transition, transition, psi, optimize=True)
+    kernel = mc.ProbabilityProduct(rho=1.0, length=2, normalize=False)
+    np.testing.assert_allclose(kernel(models), truth, rtol=1e-12)
+
+
+def test_long_sequences_and_tiny_probabilities_stay_finite():
+    models = random_hmms(3, 3, seed=10)
+    log = mc.ProbabilityProduct(rho=1.0, length=100_000, normalize=False).log(models)
+    assert np.isfinite(log).all()
+    assert log.max() < -1000
+    tiny = mc.HMMs(
+        [[1.0, 0.0]], [[[1 - 1e-15, 1e-300], [0.0, 1.0]]], mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]], alphabet="ab")
+    )
+    # Another model that must leave state a at once: only the path through the 1e-300 transition remains.
+    forced = mc.HMMs(
+        [[1.0, 0.0]], [[[0.0, 1.0], [0.0, 1.0]]], mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]]], alphabet="ab")
+    )
+    value = mc.ProbabilityProduct(rho=2.0, length=2, normalize=False).log(tiny, forced)[0, 0]
+    np.testing.assert_allclose(value, 2 * np.log(1e-300), rtol=1e-12)
+
+
+def test_sticky_chains_are_positive_semi_definite():
+    rng = np.random.default_rng(11)
+    transition = np.stack([np.full((2, 2), e) + (1 - 2 * e) * np.eye(2) for e in 10.0 ** -rng.uniform(1, 8, 25)])
+    emission = mc.Categoricals(rng.dirichlet([0.1, 0.1], (25, 2)))
+    models = mc.HMMs(np.full((25, 2), 0.5), transition, emission)
+    for rho in (0.5, 1.0):
+        assert mc.gram.psd.check(mc.ProbabilityProduct(rho=rho, length=30)(models))
+
+
+def test_samples_have_the_models_frequencies():
+    models = random_hmms(2, 2, seed=12)
+    drawn = models.sample(length=3, size=20_000, random_state=0)
+    assert drawn.shape == (2, 20_000, 3)
+    strings = ["".join(s) for s in product("abc", repeat=3)]
+    for model, sequences in zip(models, drawn, strict=True):
+        codes = sequences @ np.array([9, 3, 1])
+        seen = np.bincount(codes, minlength=27) / len(codes)
+        truth = np.array([string_probability(model, s) for s in strings])
+        assert np.all(np.abs(seen - truth) < 5 * np.sqrt(truth * (1 - truth) / len(codes)) + 1e-12)
+
+
+def test_given_models_work_behind_a_pipeline():
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    rng = np.random.default_rng(13)
+    stay = np.concatenate([rng.uniform(0.9, 0.99, 20), rng.uniform(0.4, 0.6, 20)])[:, None, None]
+    transition = stay * np.eye(2) + (1 - stay) * (1 - np.eye(2))
+    emission = mc.Categoricals(np.tile([[[0.9, 0.1], [0.1, 0.9]]], (40, 1, 1)))
+    models = mc.HMMs(np.full((40, 2), 0.5), transition, emission)
+    labels = np.repeat([0, 1], 20)
+    pipeline = make_pipeline(mc.ProbabilityProduct(rho=1.0, length=8), SVC(kernel="precomputed"))
+    assert cross_val_score(pipeline, models, labels, cv=4).mean() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"initial": [[0.5, 0.6]]}, "sums to 1.1, not to one"),
+        ({"transition": [[[0.5, 0.5]]]}, "transition has shape"),
+        ({"transition": [[[1.0, 0.0], [-0.1, 1.1]]]}, "must be nonnegative"),
+        ({"emission": [[0.5, 0.5]]}, "give a batch of a family"),
+        ({"emission": mc.Categoricals([[[0.5, 0.5]]])}, "one distribution per state"),
+        ({"n_states": [3]}, "numbers from 1 to 2"),
+    ],
+)
+def test_bad_models_get_one_clear_sentence(change, message):
+    good = {
+        "initial": [[0.5, 0.5]],
+        "transition": [[[0.5, 0.5], [0.5, 0.5]]],
+        "emission": mc.Categoricals([[[0.5, 0.5], [0.5, 0.5]]]),
+    }
+    with pytest.raises((ValueError, TypeError), match=message):
+        mc.HMMs(**(good | change))
+
+
+def test_unlike_models_cannot_be_compared():
+    kernel = mc.ProbabilityProduct(length=3)
+    with pytest.raises(ValueError, match="alphabet"):
+        kernel(random_hmms(2, 2, k=3), random_hmms(2, 2, k=4))
+    gaussian = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    with pytest.raises(TypeError, match="same family"):
+        kernel(random_hmms(2, 1), gaussian)
+    with pytest.raises(ValueError, match="length"):
+        mc.ProbabilityProduct(length=None)(gaussian)
+    with pytest.raises(ValueError, match="at least one observation"):
+        gaussian.sample(0)
+
+
+@pytest.mark.parametrize("gamma", [300.0, 370.0, 900.0])
+def test_mean_map_of_a_large_gamma(gamma):
+    flip, stay = [[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
+    letters = mc.Categoricals(np.broadcast_to(np.eye(2), (2, 2, 2)), "ab")
+    p = mc.HMMs([[1.0, 0.0], [0.0, 1.0]], [flip, stay], letters)  # abab.. and bbbb..
+    operand = p.couple(mc.families.Smoothed(gamma), (1, 4))
+    mismatches = np.array([[[0, 1], [1, 0]], [[0, 2], [2, 0]]])
+    np.testing.assert_allclose(operand.pair(operand), -2 * gamma * mismatches, atol=1e-12)
+    np.testing.assert_allclose(operand.alone(), 0.0, atol=1e-12)
+
+
+# -- inference -----------------------------------------------------------------------------------------------
+
+
+def enumerated(model, codes):
+    """Probabilities of all hidden paths together with a string, from the definition."""
+    pi, A, B = (np.asarray(x) for x in (model.initial, model.transition, model.emission.probability))
+    for path in product(range(len(pi)), repeat=len(codes)):
+        p = pi[path[0]] * B[path[0], codes[0]]
+        for t in range(1, len(codes)):
+            p *= A[path[t - 1], path[t]] * B[path[t], codes[t]]
+        yield path, p
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_posteriors_and_best_paths_equal_enumeration(sparse):
+    models = random_hmms(3, 3, seed=20, sparse=sparse)
+    strings = ["abca", "b", "ccab"]
+    found = models.posterior(strings)
+    paths, value = models.viterbi(strings)
+    assert (len(found), found.n_states, found.transitions.shape) == (3, 3, (3, 3, 3))
+    for i, (model, string) in enumerate(zip(models, strings, strict=True)):
+        codes = ["abc".index(letter) for letter in string]
+        states, steps, total, best = np.zeros((len(codes), 3)), np.zeros((3, 3)), 0.0, (None, -1.0)
+        for path, p in enumerated(model, codes):
+            total += p
+            best = max(best, (path, p), key=lambda pair: pair[1])
+            states[np.arange(len(codes)), path] += p
+            np.add.at(steps, (path[:-1], path[1:]), p)
+        np.testing.assert_allclose(found[i], states / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.transitions[i], steps / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.log_prob[i], np.log(total), rtol=1e-12)
+        np.testing.assert_allclose(value[i], np.log(best[1]), rtol=1e-12)
+        assert paths[i].tolist() == list(best[0])
+
+
+def test_one_model_reads_every_sequence_and_several_read_their_own():
+    models = random_hmms(3, 2, seed=21)
+    strings = ["ab", "cabb", "a", "bb"]
+    shared = models[1:2].posterior(strings)
+    assert len(shared) == 4
+    np.testing.assert_allclose(shared.log_prob, models.log_prob(strings)[1], rtol=1e-12)
+    np.testing.assert_allclose(
+        models.posterior(strings[:3]).log_prob, models.log_prob(strings[:3]).diagonal(), rtol=1e-12
+    )
+    for ask in (models.posterior, models.viterbi):
+        with pytest.raises(ValueError, match="3 models and 4 sequences: give one model"):
+            ask(strings)
+
+
+def test_padding_changes_no_posterior():
+    small, large = random_hmms(1, 2, seed=22), random_hmms(1, 4, seed=23)
+    both = mc.HMMs.concat([small, large])
+    found = both.posterior(["abcc", "ab"])
+    np.testing.assert_allclose(found[0][:, :2], small.posterior(["abcc"])[0], rtol=1e-12)
+    assert np.all(found[0][:, 2:] == 0)
+    assert both.viterbi(["abcc", "ab"])[0][0].tolist() == small.viterbi(["abcc"])[0][0].tolist()
+    assert both.n_parameters.tolist() == [1 + 2 + 2 * 2, 3 + 12 + 4 * 2]
+    assert both._trimmed(4) is both
+    with pytest.raises(ValueError, match="a model has 4 states: it cannot be trimmed to 3"):
+        both._trimmed(3)
+
+
+@pytest.mark.parametrize("emission", ["diagonal", "isotropic", "mixture", "poisson", "bernoulli"])
+def test_log_prob_marginalises_what_was_not_observed(emission):
+    """NaN equals the integral, or the sum, over what might have been there."""
+    rng = np.random.default_rng(24)
+    mean, variance = rng.normal(size=(1, 2, 2)), rng.uniform(0.5, 2, (1, 2, 2))
+    batch, grid = {
+        "diagonal": (mc.Gaussians(mean, variance), np.linspace(-15, 15, 601)),
+        "isotropic": (mc.Gaussians(mean, variance[..., 0]), np.linspace(-15, 15, 601)),
+        "mixture": (
+            mc.Mixtures([[[0.3, 0.7], [1.0, 0.0]]], mc.Gaussians(rng.normal(size=(1, 2, 2, 2)), np.ones((1, 2, 2, 2)))),
+            np.linspace(-15, 15, 601),
+        ),
+        "poisson": (mc.Poissons(np.exp(mean)), np.arange(60.0)),
+        "bernoulli": (mc.Bernoullis(1 / (1 + np.exp(-mean))), np.arange(2.0)),
+    }[emission]
+    model = mc.HMMs([[0.3, 0.7]], [[[0.9, 0.1], [0.2, 0.8]]], batch)
+    x = np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0]])
+    completed = np.repeat(x[None], len(grid), axis=0)
+    completed[:, 1, 0] = grid
+    truth = np.exp(model.log_prob(completed)[0]).sum() * (grid[1] - grid[0])
+    np.testing.assert_allclose(np.exp(model.log_prob([x]))[0, 0], truth, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(model.posterior([x]).log_prob[0]), truth, rtol=1e-9)
+
+
+def test_missing_coordinates_of_full_covariances_have_posteriors():
+    rng = np.random.default_rng(25)
+    root = rng.normal(size=(2, 2, 2, 2))
+    models = mc.HMMs(
+        [[0.5, 0.5]] * 2,
+        [[[0.8, 0.2], [0.2, 0.8]]] * 2,
+        mc.Gaussians(rng.normal(size=(2, 2, 2)), root @ root.mT + np.eye(2)),
+    )
+    x = [np.array([[0.0, np.nan], [1.0, 2.0], [np.nan, np.nan]]), np.array([[np.nan, 1.0], [0.0, 0.0]])]
+    found = models.posterior(x)
+    np.testing.assert_allclose(found.log_prob, models.log_prob(x).diagonal(), rtol=1e-12)
+    only = mc.HMMs(models.initial, models.transition, models.emission.marginal([0]))
+    np.testing.assert_allclose(
+        models.log_prob([np.array([[0.3, np.nan], [1.0, np.nan]])]),
+        only.log_prob([np.array([[0.3], [1.0]])]),
+        rtol=1e-12,
+    )
+
+
+def test_the_long_run():
+    models = random_hmms(5, 4, seed=26)
+    pi = models.stationary()
+    np.testing.assert_allclose(np.einsum("ni,nij->nj", pi, models.transition), pi, rtol=1e-12)
+    np.testing.assert_allclose(pi.sum(axis=1), 1.0)
+    # Sticky: entries to full precision, where an eigensolver has lost half of the digits.
+    a, b = 1e-9, 3e-9
+    emission = mc.Categoricals(np.full((1, 2, 2), 0.5))
+    sticky = mc.HMMs([[1.0, 0.0]], [[[1 - a, a], [b, 1 - b]]], emission)
+    np.testing.assert_allclose(sticky.stationary(), [[0.75, 0.25]], rtol=1e-14)
+    # Periodic, and reducible: the average over time, by the definition.
+    transition = np.array(
+        [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0.2, 0, 0.5, 0.3, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0.5, 0.5]]
+    )
+    initial = np.array([0.1, 0.0, 0.7, 0.2, 0.0])
+    model = mc.HMMs(initial[None], transition[None], mc.Categoricals(np.full((1, 5, 2), 0.5)))
+    average, p = np.zeros(5), initial
+    for _ in range(20_000):
+        average, p = average + p / 20_000, p @ transition
+    np.testing.assert_allclose(model.stationary()[0], average, atol=1e-4)
+
+
+def test_bic_and_free_parameters():
+    emission = mc.Gaussians(np.zeros((1, 2, 3)), np.tile(np.eye(3), (1, 2, 1, 1)))
+    model = mc.HMMs([[1.0, 0.0]], [[[0.5, 0.5], [0.0, 1.0]]], emission)
+    assert model.n_parameters.tolist() == [0 + 1 + 2 * (3 + 6)]
+    x = [np.random.default_rng(0).normal(size=(n, 3)) for n in (4, 6)]
+    truth = -2 * model.log_prob(x).sum() + 19 * np.log(10)
+    np.testing.assert_allclose(model.bic(x), [truth])
+    mixed = mc.HMMs(
+        [[1.0]], [[[1.0]]], mc.Mixtures([[[0.5, 0.5]]], mc.Gaussians(np.zeros((1, 1, 2, 3)), np.ones((1, 1, 2))))
+    )
+    assert mixed.n_parameters.tolist() == [1 + 2 * 4]
+    assert mc.HMMs([[1.0]], [[[1.0]]], mc.Poissons(np.ones((1, 1, 4)))).n_parameters.tolist() == [4]
+    models = random_hmms(2, 2, seed=27)
+    values = models.log_prob(["abc", "ab", "c"]).sum(axis=1)  # every model is judged by all sequences
+    np.testing.assert_allclose(models.bic(["abc", "ab", "c"]), -2 * values + (1 + 2 + 2 * 2) * np.log(6))
+
+
+def test_models_know_what_their_data_look_like():
+    estimator = random_hmms(2, 3, seed=28).estimator()
+    assert estimator.n_states == 3
+    assert estimator.accept(["abc"]).alphabet == random_hmms(1, 2).emission.alphabet
+    numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    assert numbers.estimator().accept([[0.0, 1.0]]).dimension == 1
+
+
+def test_impossible_and_wrong_sequences_get_one_clear_sentence():
+    model = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0]]], "ab"))
+    assert model.log_prob(["ab"])[0, 0] == -np.inf
+    for ask in (model.posterior, model.viterbi):
+        with pytest.raises(ValueError, match="sequence 1 has probability zero under its model"):
+            ask(["a", "ab"])
+    numbers = mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]]))
+    with pytest.raises(TypeError, match="the model emits numbers, and these are symbols"):
+        numbers.log_prob(["ab"])
+    with pytest.raises(ValueError, match="the data have 2 coordinates, the model has 1"):
+        numbers.posterior([np.zeros((3, 2))])
+
+
+# -- posteriors of elsewhere -----------------------------------------------------------------------------------
+
+
+def test_a_posterior_is_an_immutable_container():
+    import copy
+    import pickle
+
+    X = mc.Sequences(["abca", "", "b", "cc"], ids=["w", "x", "y", "z"])
+    found = random_hmms(1, 2, seed=29).posterior(X)
+    assert [p.shape for p in found] == [(4, 2), (0, 2), (1, 2), (2, 2)]
+    assert found.lengths.tolist() == [4, 0, 1, 2]
+    some = found[[3, 0]]
+    assert some.ids == ("z", "w")
+    np.testing.assert_array_equal(some[1], found[0])
+    np.testing.assert_array_equal(some.transitions, found.transitions[[3, 0]])
+    np.testing.assert_array_equal(found[1:].log_prob, found.log_prob[1:])
+    assert found[np.array([False, False, True, False])].lengths.tolist() == [1]
+    assert copy.deepcopy(found) is found
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).states, found.states)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        found.states = None
+    with pytest.raises(ValueError, match="read-only"):
+        found.states[0] = 0.0
+    with pytest.raises(IndexError, match="no sequence 4"):
+        found[4]
+
+
+def test_posteriors_of_elsewhere_equal_ours():
+    X = mc.Sequences(["abca", "b", "cc"])
+    found = random_hmms(1, 2, seed=30).posterior(X)
+    again = Posterior(X, found.states, found.transitions)
+    np.testing.assert_array_equal(again.transitions, found.transitions)
+    pieces = Posterior(list(X), [found[i] for i in range(3)])
+    np.testing.assert_array_equal(pieces.states, found.states)
+    assert pieces.transitions is None
+    rows = Posterior(X, found.states.tolist())  # nested lists are rows, not sequences
+    np.testing.assert_array_equal(rows.states, found.states)
+    # Posteriors of single steps, as other libraries give them, are added up.
+    steps = np.array([np.outer(found.states[t], found.states[t + 1]) for t in (0, 1, 2, 5)])
+    summed = Posterior(X, found.states, steps).transitions
+    np.testing.assert_allclose(summed[0], steps[:3].sum(axis=0))
+    np.testing.assert_array_equal(summed[1], 0.0)
+    np.testing.assert_allclose(summed[2], steps[3])
+    # As many steps as sequences: what the numbers sum to decides.
+    Y, half = mc.Sequences(["abc", "a"]), np.full((2, 2, 2), 0.25)
+    states = np.full((4, 2), 0.5)
+    np.testing.assert_allclose(Posterior(Y, states, half).transitions, [half.sum(axis=0), 0 * half[0]])
+    np.testing.assert_allclose(Posterior(Y, states, [2 * half[0], 0 * half[0]]).transitions[0], 2 * half[0])
+
+
+@pytest.mark.parametrize(
+    ("states", "transitions", "message"),
+    [
+        (np.full((2, 2), 0.5), None, r"states has shape \(2, 2\): give one row per observation, \(3, n\)"),
+        ([np.full((1, 2), 0.5)] * 2, None, "sequence 0 has 2 observations and 1 rows"),
+        ([np.full((2, 2), 0.5)], None, "there are 1 arrays for 2 sequences"),
+        (np.full((3, 2), 0.4), None, "the posterior of sequence 0 at observation 0 is .* that sum to one"),
+        (np.array([[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]]), None, "the posterior of sequence 1 at observation 0"),
+        (np.full((3, 2), 0.5), np.zeros((5, 2, 2)), r"transitions has shape \(5, 2, 2\): give one matrix per sequence"),
+        (np.full((3, 2), 0.5), np.full((2, 2, 2), 0.1), "the transitions of sequence 0 sum to 0.4: it has 1 steps"),
+        (np.full((3, 2), 0.5), np.full((1, 2, 2), 0.1), "the posterior of step 0 sums to 0.4, not to one"),
+        ([[0.5, 0.5], [0.5, 0.5]], None, r"states has shape \(2, 2\)"),
+        ([[0.5, 0.5], [1.0], [0.5, 0.5]], None, "the rows of states differ in length"),
+        ([np.full((2, 2), 0.5), np.full((1, 3), 1 / 3)], None, "sequence 1 have 3 columns, those of sequence 0 2"),
+        ([np.full((2, 2), 0.5), np.ones(1)], None, r"the states of sequence 1 have shape \(1,\)"),
+        (
+            np.full((3, 2), 0.5),
+            [[[0.6, 0.2], [0.1, 0.1]], np.zeros((2, 2))],
+            "the transitions of sequence 0 leave state 0 0.8 times, its states say 0.5",
+        ),
+        (
+            np.array([[0.8, 0.2], [0.5, 0.5], [0.5, 0.5]]),
+            [[[0.6, 0.2], [0.1, 0.1]], np.zeros((2, 2))],
+            "the transitions of sequence 0 enter state 0 0.7 times, its states say 0.5",
+        ),
+    ],
+)
+def test_bad_posteriors_get_one_clear_sentence(states, transitions, message):
+    with pytest.raises(ValueError, match=message):
+        Posterior(["ab", "b"], states, transitions)
+
+
+def test_log_probabilities_of_elsewhere_are_numbers():
+    states = np.full((3, 2), 0.5)
+    assert Posterior(["ab", "b"], states, log_prob=[-1.0, -np.inf]).log_prob.tolist() == [-1.0, -np.inf]
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"the log probability of sequence 1 is {bad}"):
+            Posterior(["ab", "b"], states, log_prob=[-1.0, bad])
+
+
+def test_nothing_is_an_index_and_a_batch():
+    models = random_hmms(2, 2)
+    assert models[[]].shape == (0,)
+    assert models[:0].sample(3).shape == (0, 1, 3)
+    nobody = mc.Sequences([], alphabet="abc")
+    states, log_prob = models[:1].viterbi(nobody)
+    assert states == []
+    assert log_prob.shape == (0,)
+    posterior = models.posterior(["ab", "c"])[[]]
+    assert len(posterior) == 0
+    assert posterior.states.shape == (0, 2)
+
+
+@pytest.mark.parametrize(("length", "size"), [(2.5, 1), (0, 1), (True, 1), (3, -1), (3, 1.5)])
+def test_samples_have_whole_sizes(length, size):
+    with pytest.raises(ValueError, match=r"(length|size) = .*: give a whole number"):
+        random_hmms(1, 2).sample(length, size)
+
+
+def test_states_that_are_left_for_good_need_no_subtraction():
+    """A state that is left with a probability far below rounding is left all the same."""
+    emission = mc.Categoricals(np.full((1, 2, 2), 0.5))
+    model = mc.HMMs([[1.0, 0.0]], [[[1.0, 1e-20], [0.0, 1.0]]], emission)
+    np.testing.assert_array_equal(model.stationary(), [[0.0, 1.0]])
+    # Two ways out of two states that feed each other, in the proportion 3 : 1 from each.
+    a = 1e-17
+    transition = np.array([[0.5, 0.5, 3 * a, a], [1 - 4 * a, 0.0, 3 * a, a], [0, 0, 1, 0], [0, 0, 0, 1]])
+    model = mc.HMMs([[0.2, 0.6, 0.0, 0.2]], transition[None], mc.Categoricals(np.full((1, 4, 2), 0.5)))
+    np.testing.assert_allclose(model.stationary(), [[0.0, 0.0, 0.6, 0.4]], rtol=1e-14)
+
+
+def test_every_batch_knows_its_free_parameters():
+    gaussians = [mc.Gaussians(np.zeros((1, 3)), c) for c in (np.eye(3)[None], np.ones((1, 3)), np.ones(1))]
+    assert [p.n_parameters for p in gaussians] == [9, 6, 4]
+    assert mc.Categoricals([[0.2, 0.8]]).n_parameters == 1
+    assert mc.Multinomials([[0.2, 0.3, 0.5]], trials=7).n_parameters == 2
+    assert mc.Bernoullis([[0.2, 0.3, 0.5]]).n_parameters == 3
+    assert mc.Poissons([[1.0, 2.0]]).n_parameters == 2
+    assert mc.Mixtures([[0.5, 0.5]], mc.Poissons([[[1.0, 2.0], [0.0, 1.0]]])).n_parameters == 1 + 2 * 2
+
+
+def test_models_know_their_alphabet_and_say_how_to_read_other_symbols():
+    model = random_hmms(1, 2)
+    assert model.alphabet == mc.Alphabet("abc")
+    assert mc.HMMs([[1.0]], [[[1.0]]], mc.Gaussians([[[0.0]]], [[1.0]])).alphabet is None
+    with pytest.raises(ValueError, match=r"mc\.Sequences\(X, alphabet=\.\.\., unknown='missing'\)"):
+        model.log_prob(["ab-"])
+    X = mc.Sequences(["ab-"], alphabet=model.alphabet, unknown="missing")
+    assert np.isfinite(model.log_prob(X)).all()

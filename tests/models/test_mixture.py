@@ -1,0 +1,429 @@
+"""Mixtures: closed forms against quadrature and enumeration, EM against its own promises."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+import mercer as mc
+from mercer._array import logsumexp, safe_log
+from mercer.models._fitting.mixture_goal import MixtureGoal
+from mercer.models.mixture_estimator import Mixture
+
+
+def random_mixtures(count=3, m=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return mc.Mixtures(
+        rng.dirichlet(np.ones(m), count),
+        mc.Gaussians(rng.normal(0, 2, (count, m, 1)), rng.uniform(0.3, 2, (count, m, 1, 1))),
+    )
+
+
+def densities(mixtures, grid):
+    """Component densities times weights, straight from the definition, (N, m, T)."""
+    mean = np.asarray(mixtures.components.mean)[..., 0, None]
+    variance = np.asarray(mixtures.components.covariance)[..., 0, 0, None]
+    w = np.asarray(mixtures.weights)[..., None]
+    return w, np.exp(-((grid - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+GRID = np.linspace(-25, 25, 20_001)
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
+def test_probability_product_equals_quadrature_of_the_joint(rho):
+    p, q = random_mixtures(3, 2, seed=1), random_mixtures(2, 3, seed=2)
+
+    def feature(mixtures):
+        w, f = densities(mixtures, GRID)
+        return (w**rho * f**rho).sum(axis=1)
+
+    truth = np.trapezoid(feature(p)[:, None] * feature(q), GRID, axis=-1)
+    np.testing.assert_allclose(mc.ProbabilityProduct(rho=rho, normalize=False)(p, q), truth, rtol=1e-9)
+
+
+def test_mean_map_equals_quadrature():
+    p, gamma = random_mixtures(3, 2, seed=3), 0.4
+    grid = np.linspace(-15, 15, 1501)
+    w, f = densities(p, grid)
+    density = (w * f).sum(axis=1)
+    base = np.exp(-gamma * (grid[:, None] - grid) ** 2)
+    truth = density @ base @ density.T * (grid[1] - grid[0]) ** 2
+    np.testing.assert_allclose(mc.MeanMap(gamma=gamma, normalize=False)(p), truth, rtol=1e-8)
+
+
+def test_splitting_a_component_multiplies_by_the_stated_factor():
+    p, u, rho = random_mixtures(1, 1, seed=4), 0.3, 0.5
+    split = mc.Mixtures([[u, 1 - u]], p.components[:, np.array([0, 0])])
+    q = random_mixtures(2, 2, seed=5)
+    kernel = mc.ProbabilityProduct(rho=rho, normalize=False)
+    np.testing.assert_allclose(kernel(split, q), kernel(p, q) * (u**rho + (1 - u) ** rho), rtol=1e-12)
+    one = mc.ProbabilityProduct(rho=1.0, normalize=False)
+    np.testing.assert_allclose(one(split, q), one(p, q), rtol=1e-12)
+
+
+def test_log_prob_sample_and_responsibilities():
+    p = random_mixtures(2, 3, seed=6)
+    w, f = densities(p, GRID)
+    np.testing.assert_allclose(p.log_prob(GRID[:, None]), np.log((w * f).sum(axis=1) + 1e-300), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(p.responsibilities(GRID[::100, None]).sum(axis=1), 1.0, rtol=1e-12)
+    drawn = p.sample(40_000, random_state=0)
+    assert drawn.shape == (2, 40_000, 1)
+    mean = np.trapezoid((w * f).sum(axis=1) * GRID, GRID)
+    variance = np.trapezoid((w * f).sum(axis=1) * GRID**2, GRID) - mean**2
+    assert np.all(np.abs(drawn.mean(axis=(1, 2)) - mean) < 5 * np.sqrt(variance / 40_000))
+
+
+COMPONENTS = {
+    "full": mc.Gaussian("full", floor=0.0),
+    "diagonal": mc.Gaussian("diagonal", floor=0.0),
+    "isotropic with a floor": mc.Gaussian("isotropic", floor=0.2),
+    "full with a floor": mc.Gaussian("full", floor=0.2),
+    "shrunk": mc.Gaussian("diagonal", prior="pooled", prior_strength=3.0),
+    "poisson": mc.Poisson(),
+    "bernoulli": mc.Bernoulli(threshold=3.0),
+    "multinomial": mc.Multinomial(trials=5),
+}
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+@pytest.mark.parametrize("name", sorted(COMPONENTS))
+def test_the_objective_never_decreases(name, prior, monkeypatch):
+    component, rng = COMPONENTS[name], np.random.default_rng(7)
+    if isinstance(component, mc.Gaussian):
+        sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 2)) for n in (40, 60)]
+    else:
+        sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0, 1.0]).astype(float) for n in (40, 60)]
+    estimator = Mixture(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=0.0)
+    context = clone(estimator).set_params(n_iter=3).context(estimator.accept(sets))
+    history, maximise = [], MixtureGoal.maximise
+
+    def watched(self, mixtures, data, found, memory):
+        history.append(found.log_prob + self.log_prior(mixtures))
+        return maximise(self, mixtures, data, found, memory)
+
+    monkeypatch.setattr(MixtureGoal, "maximise", watched)
+    with mc.config(cache_bytes=0):
+        estimator.fit_each(sets, context)
+    objective = np.array(history)
+    assert objective.shape == (30, 2)
+    assert np.all(np.diff(objective, axis=0) >= -1e-10 * np.abs(objective[:-1]))
+    assert np.all(objective[-1] > objective[0] + 1e-4)
+
+
+def test_one_step_by_hand_with_weights_and_a_floor():
+    """Responsibilities see what the fit sees: every point with the floor as a variance of its own."""
+    x, weights = np.array([[0.0], [1.0], [4.0], [6.0]]), np.array([1.0, 2.0, 0.5, 1.0])
+    start = mc.Mixtures([[0.3, 0.7]], mc.Gaussians([[[0.5], [5.0]]], [[[1.0], [2.0]]]))
+    estimator = mc.Mixture(mc.Gaussian("diagonal", floor=0.25), prior=None, n_iter=1)
+    context = estimator.context(x)
+    found = estimator.fit_weighted(x, weights[:, None], np.array([0, 4]), context, start=start.reshape(1, 1))[:, 0]
+    mean, variance, f = np.array([0.5, 5.0]), np.array([1.0, 2.0]), context.floor
+    assert f > 0
+    joint = np.log([0.3, 0.7]) - (np.log(variance) + ((x - mean) ** 2 + f) / variance) / 2
+    share = np.exp(joint) / np.exp(joint).sum(axis=1, keepdims=True) * weights[:, None]
+    mass = share.sum(axis=0)
+    m = (share * x).sum(axis=0) / mass
+    v = (share * ((x - m) ** 2 + f)).sum(axis=0) / mass
+    np.testing.assert_allclose(found.weights[0], mass / mass.sum(), rtol=1e-12)
+    np.testing.assert_allclose(found.components.mean[0, :, 0], m, rtol=1e-12)
+    np.testing.assert_allclose(found.components.covariance[0, :, 0], v, rtol=1e-12)
+
+
+def test_em_finds_what_scikit_learn_finds():
+    rng = np.random.default_rng(8)
+    x = np.concatenate([rng.normal([-3, 0], 1.0, (150, 2)), rng.normal([3, 1], [0.5, 2.0], (100, 2))])
+    ours = mc.Mixture(mc.Gaussian("full", floor=0.0), n_components=2, prior=None, tol=1e-10, n_iter=500).fit(x)
+    theirs = GaussianMixture(2, reg_covar=0.0, tol=1e-10, max_iter=500, n_init=3, random_state=0).fit(x)
+    assert abs(ours.score(x) - theirs.score(x)) < 1e-6
+
+
+def test_a_fit_depends_on_its_datum_alone():
+    rng = np.random.default_rng(9)
+    sets = [rng.normal(rng.choice([-2.0, 2.0], (n, 1)), 1.0, (n, 1)) for n in (30, 40, 50)]
+    estimator = mc.Mixture(n_components=2, prior=None, n_init=2, tol=1e-4, n_iter=100)
+    context = estimator.context(estimator.accept(sets))
+    with mc.config(cache_bytes=0):
+        together = estimator.fit_each(sets, context)
+        alone = estimator.fit_each(sets[1:2], context)
+        reverse = estimator.fit_each(sets[::-1], context)
+    for found in (alone[0], reverse[1]):
+        np.testing.assert_allclose(np.asarray(found.weights), np.asarray(together[1].weights), rtol=1e-10)
+        np.testing.assert_allclose(
+            np.asarray(found.components.mean), np.asarray(together[1].components.mean), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_pooled_prior_interpolates_between_the_datum_and_everybody():
+    rng = np.random.default_rng(10)
+    sets = [rng.normal(c, 1.0, (30, 1)) for c in (-1.0, 0.0, 1.0)]
+    strong = mc.Mixture(n_components=2, prior_strength=1e9).fit_each(sets)
+    np.testing.assert_allclose(np.asarray(strong.weights), np.asarray(strong.weights[:1]).repeat(3, axis=0), atol=1e-6)
+    weak = mc.Mixture(n_components=2, prior_strength=1e-9).fit_each(sets)
+    means = (np.asarray(weak.weights)[..., None] * np.asarray(weak.components.mean)).sum(axis=1)[:, 0]
+    np.testing.assert_allclose(means, [s.mean() for s in sets], atol=1e-6)
+
+
+def test_degenerate_data_give_valid_mixtures():
+    same = [np.zeros((10, 2)), np.ones((1, 2)), np.repeat([[0.0, 1.0]], 3, axis=0)]
+    for prior in (None, "pooled"):
+        found = mc.Mixture(mc.Gaussian("full"), n_components=4, prior=prior).fit_each(same)
+        assert np.isfinite(np.asarray(found.weights)).all()
+        np.testing.assert_allclose(np.asarray(found.weights).sum(axis=-1), 1.0)
+        assert np.isfinite(found.log_prob(same[0])).all()
+        assert np.isfinite(mc.ProbabilityProduct(rho=0.5)(found)).all()
+
+
+def test_categorical_and_sparse_multinomial_components():
+    rng = np.random.default_rng(11)
+    strings = ["".join(rng.choice(list("ACGT"), 60, p=p)) for p in rng.dirichlet(np.ones(4), 5)]
+    found = mc.Mixture(mc.Categorical(alphabet="dna"), n_components=2).fit_each(strings)
+    assert found.shape == (5,)
+    assert mc.gram.psd.check(mc.ProbabilityProduct(rho=0.5)(found))
+    topics = rng.dirichlet(np.full(30, 0.1), 2)
+    counts = np.stack([rng.multinomial(50, topics[i % 2]) for i in range(40)]).astype(float)
+    dense = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(counts)
+    thin = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(sparse.csr_array(counts))
+    np.testing.assert_allclose(np.sort(np.asarray(dense.model_.weights)), 0.5, atol=1e-3)
+    assert abs(dense.score(counts) - thin.score(sparse.csr_array(counts))) < 1e-6
+
+
+def test_mixtures_in_a_pipeline_and_a_search():
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    from mercer.datasets import make_point_sets
+
+    sets, labels = make_point_sets(n_samples=40, random_state=0)
+    search = GridSearchCV(
+        make_pipeline(
+            mc.MeanMap(mc.Mixture(mc.Gaussian("full"), n_iter=20, tol=1e-3), gamma=0.5), SVC(kernel="precomputed")
+        ),
+        {"meanmap__model__n_components": [1, 2], "meanmap__model__component__covariance": ["full", "diagonal"]},
+        cv=3,
+    ).fit(sets, labels)
+    assert search.best_score_ > 0.8
+    assert clone(search.best_estimator_)[0].model.n_components in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (mc.Mixture(n_components=0), "n_components = 0: give a whole number"),
+        (mc.Mixture(component="gaussian"), "give an estimator of a family"),
+        (mc.Mixture(prior="pool"), "give None, 'pooled' or a batch"),
+        (mc.Mixture(prior_strength=-1.0), "prior_strength = -1.0"),
+        (mc.Mixture(tol=-1.0), "tol = -1.0: give a number, 0 or more"),
+        (mc.Mixture(tol=np.inf), "tol = inf: give a number"),
+        (mc.Mixture(n_iter=1.5), "n_iter = 1.5: give a whole number"),
+    ],
+)
+def test_bad_parameters_get_one_clear_sentence(estimator, message):
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        estimator.fit_each([np.zeros((3, 1)), np.ones((3, 1))])
+
+
+def test_bad_batches_get_one_clear_sentence():
+    components = mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])
+    with pytest.raises(ValueError, match=r"sums to 0\.9"):
+        mc.Mixtures([[0.5, 0.4]], components)
+    with pytest.raises(ValueError, match="one per weight"):
+        mc.Mixtures([[1.0]], components)
+    with pytest.raises(TypeError, match="JensenShannon needs"):
+        mc.JensenShannon()(mc.Mixtures([[0.5, 0.5]], components))
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal", "isotropic"])
+def test_a_strong_prior_is_the_estimate_whatever_the_floor(structure):
+    rng = np.random.default_rng(12)
+    sets = [rng.normal(rng.choice([-3.0, 3.0], (20, 1)), 1.0, (20, 2)) for _ in range(3)]
+    estimator = mc.Mixture(mc.Gaussian(structure, floor=0.1), n_components=2, prior_strength=1e12)
+    context = estimator.context(estimator.accept(sets, reset=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = estimator.fit_each(sets, context)
+    for i in range(3):
+        for name in ("mean", "covariance"):
+            value, pooled = (np.asarray(getattr(p.components, name)) for p in (found, context.pooled))
+            np.testing.assert_allclose(value[i], pooled[0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(found.weights)[i], np.asarray(context.pooled.weights)[0], rtol=1e-8)
+
+
+def test_seeds_see_every_coordinate_in_its_own_unit():
+    """Clusters in a narrow coordinate beside a wide one without any: the narrow one must count as much."""
+    rng = np.random.default_rng(13)
+    side = rng.choice([-1.0, 1.0], 200)
+    x = np.stack([1e4 * rng.normal(size=200), 1e-2 * (4 * side + rng.normal(size=200))], axis=1)
+    x[::17, 0] = np.nan
+    estimator = mc.Mixture(mc.Gaussian("diagonal", floor=0.0), n_components=2, prior=None)
+    context = estimator.context(estimator.accept(x, reset=True))
+    assert np.all(context.scale > 0)
+    np.testing.assert_allclose(np.log2(context.scale / np.nanvar(x, axis=0)), 0, atol=0.5 + 1e-9)
+    means = np.sort(np.asarray(estimator.fit(x).model_.components.mean)[0, :, 1])
+    np.testing.assert_allclose(means, [-0.04, 0.04], atol=5e-3)
+
+
+def test_a_mixture_takes_what_its_components_take():
+    rng = np.random.default_rng(14)
+    sets = [rng.normal(size=(15, 3)) for _ in range(3)]
+    ones = mc.Mixture(mc.Bernoulli(threshold=0.5)).fit_each(sets)
+    truth = mc.Mixture(mc.Bernoulli()).fit_each([(x > 0.5).astype(float) for x in sets])
+    np.testing.assert_allclose(np.asarray(ones.components.probability), np.asarray(truth.components.probability))
+    strings = mc.Mixture(mc.Categorical("dna", unknown="missing")).fit_each(["ACG?T", "AAAC", "GG!"])
+    assert strings.shape == (3,)
+    with pytest.raises(ValueError, match="the sequences have the alphabet"):
+        mc.Mixture(mc.Categorical()).fit(["AB", "BA"]).fit_each(mc.Sequences(["XY"]))
+    sets[1][2, 0] = np.nan
+    for prior in (None, "pooled"):
+        estimator = mc.Mixture(mc.Gaussian("full"), prior=prior)
+        message = r"sequence 1 \(point 2\) has a coordinate that was not observed \(NaN\): only covariance='diagonal'"
+        for fit in (estimator.fit, estimator.fit_each):
+            with pytest.raises(ValueError, match=message):
+                fit(sets)
+        with pytest.raises(ValueError, match=r"row 2 has a coordinate that was not observed"):
+            estimator.fit(sets[1])
+    assert mc.Mixture(mc.Gaussian("diagonal")).fit_each(sets).shape == (3,)
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_n_iter_counts_the_shared_fit(prior, monkeypatch):
+    rng = np.random.default_rng(15)
+    x = rng.normal(rng.choice([-3.0, 3.0], (80, 1)), 1.0, (80, 1))
+    estimator = mc.Mixture(prior=prior, n_init=1)
+    calls = []
+    expect = MixtureGoal.expect
+    monkeypatch.setattr(MixtureGoal, "expect", lambda self, *args: calls.append(1) or expect(self, *args))
+    estimator.fit(x)
+    assert estimator.n_iter_ == len(calls)
+    assert 1 < estimator.n_iter_ < estimator.n_iter
+    assert estimator.converged_ is True
+    before = estimator.n_iter_
+    estimator.fit_each([x[:20], x[20:30]])
+    assert estimator.n_iter_ == before
+    other = mc.Mixture(prior=prior)
+    other.fit_each([x[:20], x[20:]])
+    mc.MeanMap(other, gamma=0.5).fit([x[:20], x[20:]])
+    assert not hasattr(other, "n_iter_")
+
+
+@pytest.mark.parametrize("prior", [None, "pooled"])
+def test_init_is_where_every_fit_starts(prior):
+    rng = np.random.default_rng(16)
+    sets = [rng.normal(rng.choice([-3.0, 3.0], (60, 1)), 1.0, (60, 1)) for _ in range(3)]
+    for order in ([-3.0, 3.0], [3.0, -3.0]):
+        init = mc.Mixtures([[0.5, 0.5]], mc.Gaussians(np.array(order)[None, :, None], np.ones((1, 2, 1))))
+        estimator = mc.Mixture(prior=prior, init=init)
+        for found in (estimator.fit_each(sets), clone(estimator).fit(sets).model_):
+            means = np.asarray(found.components.mean)[..., 0]
+            np.testing.assert_array_equal(np.sign(means), np.tile(np.sign(order), (len(found), 1)))
+
+
+def test_a_bad_init_gets_one_clear_sentence():
+    components = mc.Gaussians(np.zeros((2, 2, 1)), np.ones((2, 2, 1)))
+    two = mc.Mixtures(np.full((2, 2), 0.5), components)
+    sets = [np.arange(4.0)[:, None], np.ones((3, 1))]
+    for init, n, error, message in [
+        ("random", 2, TypeError, "init = 'random': give None for k-means"),
+        (two, 2, ValueError, r"init has shape \(2,\): give Mixtures of shape \(1,\)"),
+        (two[:1], 3, ValueError, "init has 2 components, and n_components = 3"),
+    ]:
+        with pytest.raises(error, match=message):
+            mc.Mixture(n_components=n, init=init).fit_each(sets)
+    with pytest.raises(ValueError, match=r"init does not suit Gaussian components: .*differ in structure"):
+        mc.Mixture(mc.Gaussian("full"), init=two[:1]).fit_each(sets)
+    with pytest.raises(TypeError, match="init does not suit Poisson components"):
+        mc.Mixture(mc.Poisson(), init=two[:1]).fit_each(sets)
+
+
+def test_weights_of_points_count_in_the_mixing_weights_of_a_start():
+    x = np.array([[0.0], [0.1], [9.9], [10.0]])
+    estimator = mc.Mixture(mc.Gaussian("diagonal"), prior=None, n_init=1)
+    context = estimator.context(x)
+    start = estimator._start(x, np.array([3.0, 3.0, 1.0, 1.0]), np.array([0, 4]), context, 0, 0)
+    # Shares are 0.95 and 0.05: (6 * .95 + 2 * .05) / 8 and the rest.
+    np.testing.assert_allclose(np.sort(np.asarray(start.weights)[0]), [0.275, 0.725], rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_generator_gives_a_seed(make):
+    sets = [np.random.default_rng(i).normal(size=(12, 1)) for i in range(2)]
+    fits = [mc.Mixture(prior=None, random_state=make(0), n_iter=3, tol=0.0).fit_each(sets) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].components.mean, fits[1].components.mean)
+
+
+@pytest.mark.parametrize("state", ["a", -1, 1.5, True])
+def test_what_is_no_seed(state):
+    with pytest.raises(ValueError, match=r"random_state = .*: give a whole number"):
+        mc.Mixture(random_state=state).fit(np.eye(3))
+
+
+def test_no_mixture_of_mixtures():
+    with pytest.raises(TypeError, match="a mixture of mixtures is a mixture"):
+        mc.Mixture(mc.Mixture()).fit(np.eye(3))
+
+
+def test_impossible_and_unconverged_data_are_named():
+    X = mc.Sequences(["ab", "ba", "bb"], ids=["one", "two", "three"])
+    never = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[1.0, 0.0], [1.0, 0.0]]], "ab"))
+    with pytest.raises(ValueError, match="sequence 'one' has probability zero under the prior"):
+        mc.Mixture(mc.Categorical("ab"), prior=never).fit_each(X)
+    sets = [np.random.default_rng(i).normal(size=(20, 1)) for i in range(3)]
+    estimator = mc.Mixture(prior=None, n_iter=2, tol=1e-12, n_init=1)
+    with pytest.warns(
+        ConvergenceWarning, match="EM stopped after n_iter = 2 iterations, before sequence 0, sequence 1"
+    ):
+        _, info = estimator.fit_each(sets[:2], return_info=True)
+    assert info.n_iter.tolist() == [2, 2]
+    assert not info.converged.any()
+    with pytest.warns(ConvergenceWarning):
+        estimator.fit_each(sets[:2])
+    with pytest.warns(ConvergenceWarning, match="before sequence 2 converged"):
+        estimator.fit_each(sets)
+
+
+def test_what_training_lacks_is_not_impossible_under_a_pooled_mixture():
+    estimator = mc.Mixture(mc.Categorical("ab"), n_components=2).fit(["aaaa", "aa"])
+    assert np.isfinite(estimator.score_samples(["ab"])).all()
+    assert np.isfinite(np.asarray(estimator.fit_each(["bb"]).log_prob(np.array([1])))).all()
+
+
+V = [np.random.default_rng(i).normal(size=(12, 2)) for i in range(3)]
+
+
+def test_what_is_given_must_suit_the_components():
+    two = mc.Mixture(n_components=2).fit(V).model_
+    with pytest.raises(ValueError, match="prior has 2 components, and n_components = 3"):
+        mc.Mixture(n_components=3, prior=two).fit(V)
+    with pytest.raises(ValueError, match="prior does not suit Gaussian components"):
+        mc.Mixture(mc.Gaussian("full"), prior=two).fit_each(V)
+    with pytest.raises(TypeError, match="give None, 'pooled', or Mixtures"):
+        mc.Mixture(prior=mc.Gaussian("diagonal").fit(V).model_).fit_each(V)
+    with pytest.raises(ValueError, match="prior does not suit"):
+        mc.Mixture(mc.Gaussian("diagonal")).fit(V).set_params(component=mc.Gaussian("full")).fit_each(V)
+    with pytest.raises(TypeError, match="give an estimator of a family"):
+        mc.Mixture(mc.MarkovChain(2)).fit(["ab"])
+
+
+def test_numbers_of_points_to_draw():
+    mixture = mc.Mixture().fit(V).model_
+    with pytest.raises(ValueError, match=r"size = 2.5: give a whole number"):
+        mixture.sample(2.5)
+
+
+def test_a_pooled_prior_of_the_family_makes_nothing_impossible():
+    mixture = mc.Mixture(mc.Bernoulli(prior="pooled")).fit([np.ones((4, 1))])
+    assert np.isfinite(mixture.model_.log_prob(np.zeros((1, 1)))).all()
+
+
+def test_nan_is_not_lost():
+    """A component that has no density leaves none, where it would look like one of density zero."""
+    logs = np.array([[0.0, np.nan], [-np.inf, -np.inf], [1.0, np.inf]])
+    assert np.array_equal(logsumexp(logs), [np.nan, -np.inf, np.inf], equal_nan=True)
+    assert np.array_equal(safe_log(np.array([0.0, np.nan, 1.0])), [-np.inf, np.nan, 0.0], equal_nan=True)
