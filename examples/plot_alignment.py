@@ -41,7 +41,8 @@ plt.show()
 # %%
 # The kernel is the joint probability of both strings. The self-kernels are so much larger than the kernel between
 # relatives that the normalized Gram matrix is the identity. The information is in the logarithms:
-# :class:`mercer.EmpiricalKernelMap` describes a string by its log kernels with all training strings, and the families appear.
+# :class:`mercer.EmpiricalKernelMap` describes a string by its log kernels with all training strings, and the families
+# appear.
 
 kernel = mc.Marginalization(pairs)
 matrices = {

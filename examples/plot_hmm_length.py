@@ -55,9 +55,9 @@ plt.show()
 
 # %%
 # At 300 letters the off-diagonal values have vanished. They are still informative, though: 1e-9 and 1e-40 are both
-# negligible compared with 1, but their logarithms differ. ``EmpiricalKernelMap`` describes each model by the *logarithms* of
-# its kernels with the training models, and compares these descriptions. ``Discounted`` is the third way: instead of one
-# length, it sums over all lengths with decreasing weights.
+# negligible compared with 1, but their logarithms differ. ``EmpiricalKernelMap`` describes each model by the
+# *logarithms* of its kernels with the training models, and compares these descriptions. ``Discounted`` is the third
+# way: instead of one length, it sums over all lengths with decreasing weights.
 
 
 def errors(kernel):
