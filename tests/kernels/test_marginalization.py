@@ -266,7 +266,7 @@ def test_in_a_search():
     X, y = strings(0, 24, 2, 6), np.arange(24) % 2
     model = mc.PairHMM.affine(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
     clf = make_pipeline(mc.EmpiricalKernelMap(mc.Marginalization(model)), SVC(kernel="precomputed"))
-    grid = {"empiricalmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
+    grid = {"empiricalkernelmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
     search = GridSearchCV(clf, grid, cv=3).fit(X, y)
     assert search.predict(["abab", ""]).shape == (2,)
 
