@@ -165,6 +165,7 @@ def run_page(text: str, name: str) -> None:
             exec(compile("\n" * line + code, name, "exec"), namespace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)  # for what a page saves

@@ -76,6 +76,7 @@ class TestCompare:
         exec(code, names)
         assert names["classifier"].predict(X).shape == (12,)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("task", list(_compare.TASKS))
     def test_every_kernel_of_every_task_has_code_that_runs(self, task):
         made = {"point-sets": make_point_sets, "dna": make_dna, "proteins": make_families}.get(task, make_documents)

@@ -134,7 +134,7 @@ def test_gram_is_psd(coupling, d):
     models = mc.HMMs.concat([symbols(5, 12, k=2), sticky(), sticky(1e-3), symbols(6, 6, 3, k=2)])
     K = raw(coupling, Discounted(d)).set_params(normalize=True)(models)
     assert np.isfinite(K).all()
-    assert mc.psd.check(K, 1e-9), np.linalg.eigvalsh(K)[0]
+    assert mc.gram.psd.check(K, 1e-9), np.linalg.eigvalsh(K)[0]
 
 
 def test_growth_rate_is_no_kernel():

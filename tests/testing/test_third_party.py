@@ -62,6 +62,7 @@ def results(pytester: pytest.Pytester):
     return run
 
 
+@pytest.mark.slow
 def test_a_right_kernel_passes(results):
     outcome = results(KERNEL.replace("{gamma}", "0.3")).parseoutcomes()
     assert outcome.keys() <= {"passed", "skipped"}, outcome
@@ -75,6 +76,7 @@ def test_a_wrong_kernel_is_found(results):
     assert "Not equal to tolerance" in run.stdout.str()
 
 
+@pytest.mark.slow
 def test_the_example_of_contributing_passes(results):
     """The family of CONTRIBUTING.md, under the battery that the same page shows."""
     page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
