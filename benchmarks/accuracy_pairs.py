@@ -42,8 +42,8 @@ def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
         "length only": length_only(gamma=["scale", 10.0, 100.0]),
         "Spectrum": on_symbols(mc.Spectrum(3), k=[1, 2, 3]),
         "Marginalization(AffinePairHMM)": on_symbols(kernel, **inside("", {"gap_open": [8, 11, 14]})),
-        "EmpiricalMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalMap(kernel), **searched),
-        "the same, gap costs by EM": on_symbols(mc.EmpiricalMap(learning)),
+        "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalKernelMap(kernel), **searched),
+        "the same, gap costs by EM": on_symbols(mc.EmpiricalKernelMap(learning)),
         "Tempered(Marginalization(AffinePairHMM))": on_symbols(
             mc.Tempered(kernel, beta=0.01), beta=[0.0005, 0.001, 0.005, 0.02], kernel__model__gap_open=[8, 11]
         ),
@@ -74,8 +74,8 @@ def starts() -> Task:
     hmm = mc.HMM(n_states=10, n_init=1, random_state=0)
     states = {"n_states": [5, 10, 20]}
     methods |= {
-        "EmpiricalMap(Marginalization(HMM))": on_symbols(
-            mc.EmpiricalMap(mc.Marginalization(hmm)), **inside("kernel__", states)
+        "EmpiricalKernelMap(Marginalization(HMM))": on_symbols(
+            mc.EmpiricalKernelMap(mc.Marginalization(hmm)), **inside("kernel__", states)
         ),
         "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal"), **inside("", states)),
     }
@@ -93,14 +93,16 @@ def promoters() -> Task:
     methods = {
         "Spectrum": on_symbols(mc.Spectrum(3), k=[2, 3, 4, 5]),
         "Marginalization(AffinePairHMM)": on_symbols(kernel, **inside("", laws)),
-        "EmpiricalMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalMap(kernel), **inside("kernel__", laws)),
+        "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(
+            mc.EmpiricalKernelMap(kernel), **inside("kernel__", laws)
+        ),
         "Tempered(Marginalization(AffinePairHMM))": on_symbols(
             mc.Tempered(kernel, beta=0.05), beta=[0.02, 0.05, 0.1], **inside("kernel__", laws)
         ),
         "Fisher(AffinePairHMM)": on_symbols(mc.Fisher(pairs, information="diagonal"), **inside("", laws)),
         "Marginalization(HMM)": on_symbols(mc.Marginalization(hmm), **inside("", states)),
-        "EmpiricalMap(Marginalization(HMM))": on_symbols(
-            mc.EmpiricalMap(mc.Marginalization(hmm)), **inside("kernel__", states)
+        "EmpiricalKernelMap(Marginalization(HMM))": on_symbols(
+            mc.EmpiricalKernelMap(mc.Marginalization(hmm)), **inside("kernel__", states)
         ),
         "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal"), **inside("", states)),
     }

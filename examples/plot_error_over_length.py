@@ -2,8 +2,9 @@
 Error over length
 =================
 
-Kernels between hidden Markov models have a length: how many steps of the two models are compared. ``kernel.path`` gives
-the matrices of many lengths for the price of the longest, so the whole curve costs little more than a point of it.
+Kernels between hidden Markov models have a length: the number of steps on which two models are compared.
+``kernel.path`` computes the matrices of many lengths at the cost of the longest, so the whole curve costs little more
+than one point.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,7 @@ import mercer as mc
 from mercer.datasets import make_hmm_sequences
 
 # %%
-# Two classes of series, of 15 to 45 steps, that differ in their order in time alone.
+# Two classes of series, of 15 to 45 steps, that differ only in their order in time.
 
 series, y = make_hmm_sequences(80, n_features=2, length=(15, 45), noise=0.35, random_state=0)
 X = mc.Sequences(series)
@@ -26,7 +27,7 @@ folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
 
 
 def errors_of(kernel):
-    """Return the errors of a support vector machine, a row for every length, a column for every fold."""
+    """Return the errors of a support vector machine, one row per length, one column per fold."""
     columns = []
     for train, test in folds:
         scaler = mc.PerStep(StandardScaler()).fit(X[train])
@@ -39,28 +40,29 @@ def errors_of(kernel):
 
 
 # %%
-# Models fitted to every series alone, and models that lean on one of all training series. Baselines: a classifier that
-# sees nothing but the length of a series, and one model per class.
+# Compare models that are fitted separately to each series with models that are shrunk toward a model of all training
+# series. The baselines are a classifier that uses only the length of a series, and one model per class.
 
 only_length = 1 - cross_val_score(make_pipeline(mc.Lengths(), StandardScaler(), SVC()), X, y, cv=folds).mean()
 bayes = 1 - cross_val_score(mc.LikelihoodRatio(mc.HMM(n_states=3)), X, y, cv=folds).mean()
 
 ax = None
 for label, model in {
-    "fitted alone": mc.HMM(n_states=3, prior=None, n_init=1),
+    "no prior": mc.HMM(n_states=3, prior=None, n_init=1),
     "pooled prior": mc.HMM(n_states=3, prior_strength=5),
 }.items():
     kernel = mc.ProbabilityProduct(model, rho=1.0, length=1)
-    last = {"length of the series alone": only_length, "one model per class": bayes} if ax is not None else None
+    last = {"length of the series only": only_length, "one model per class": bayes} if ax is not None else None
     ax = mc.plot.error_over_length(lengths, errors_of(kernel), ax=ax, label=label, baselines=last)
 plt.show()
 
 # %%
-# At length 1 the kernel sees no time. Then it gets better, and at last sharper than the data allow. Fitted alone,
-# models are over-confident from the start.
+# At length 1 the kernel does not see time. Longer lengths are better at first, and too sharp in the end. Without a
+# prior, the models are overconfident from the start.
 #
-# The curve is drawn on the test folds: it shows what length does. To *choose* a length, search it inside the training
-# folds. Or do not choose: ``Discounted(d)`` adds up all lengths, with a weight that falls by d at every step.
+# The curve is computed on the test folds: it shows the effect of the length. To *choose* a length, search over it
+# inside the training folds. Alternatively, ``Discounted(d)`` sums over all lengths, with weights that decrease by a
+# factor of d at each step.
 
 free = mc.MeanMap(mc.HMM(n_states=3, prior_strength=5), gamma=0.5, length=mc.Discounted(0.8))
 classifier = make_pipeline(mc.PerStep(StandardScaler()), free, SVC(kernel="precomputed", C=10.0))

@@ -2,8 +2,8 @@
 A Gaussian process on strings
 =============================
 
-What is the temperature at which a strand of DNA melts, the activity of a promoter, the speed of a gait? A number is
-predicted from a sequence, with an error bar. The kernel's parameters are chosen by the evidence, without a grid.
+At what temperature does a strand of DNA melt? How active is a promoter, how fast is a gait? A Gaussian process predicts
+a number from a sequence, with an error bar. It chooses the kernel's parameters by the evidence, without a grid search.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 import mercer as mc
 
 # %%
-# Strings of 40 to 160 letters. Each has a habit of its own: with probability s the next letter is the last one again.
-# What is measured is a wave of that habit, and noise. No letter is more frequent for any s: only pairs of letters tell.
+# Strings of 40 to 160 letters. Each string has its own probability s of repeating the previous letter. The target is a
+# sine of s plus noise. The letter frequencies do not depend on s: only pairs of letters are informative.
 
 rng = np.random.default_rng(0)
 habit = rng.uniform(0.1, 0.9, size=120)
@@ -32,13 +32,13 @@ def string_of(s: float) -> str:
 
 strings = mc.Sequences([string_of(s) for s in habit], alphabet="dna")
 y = np.sin(6 * habit) + rng.normal(scale=0.1, size=len(habit))
-X = mc.objects(strings)  # scikit-learn lets them pass
+X = mc.objects(strings)  # accepted by scikit-learn's input checks
 train, test = np.arange(80), np.arange(80, 120)
 
 # %%
-# A Markov chain for every string, a kernel between the chains, and a weight: ``1.0 * kernel`` is how large the function
-# is. The chains share a prior that is learned from the training strings, so the kernel is fitted first. ``as_gp`` gives
-# it to the process, which searches weight, rho and noise.
+# Use one Markov chain per string, a kernel between the chains, and a weight: ``1.0 * kernel`` sets the variance of the
+# function. The chains share a prior that is learned from the training strings, so fit the kernel first. ``as_gp``
+# converts it for the process, which optimizes weight, rho and noise.
 
 product = mc.ProbabilityProduct(mc.MarkovChain(prior="pooled"), rho=0.5, length=10)
 kernel = (1.0 * product).fit(strings[train])
@@ -46,7 +46,7 @@ process = GaussianProcessRegressor(kernel.as_gp() + WhiteKernel(0.1), normalize_
 print(process.kernel_)
 
 # %%
-# Predictions of the other strings, and two standard deviations. About 95 % of the measurements should be inside.
+# Predictions for the test strings, with two standard deviations. About 95 % of the measurements should be inside.
 
 mean, std = process.predict(X[test], return_std=True)
 inside = np.mean(np.abs(mean - y[test]) < 2 * std)
@@ -61,7 +61,8 @@ axis.legend()
 plt.show()
 
 # %%
-# The evidence over rho, all else as it was found. Its derivative led the search: the mark is where it ended.
+# The evidence as a function of rho, with all other parameters at their optimum. The optimizer uses its derivative; the
+# marker shows where it ended.
 
 found = process.kernel_.theta
 names = [h.name for h in process.kernel_.hyperparameters]

@@ -2,9 +2,9 @@
 How long should the sequences be?
 =================================
 
-A hidden Markov model is no distribution until the length of its sequences is fixed, so the kernels between HMMs have a
-parameter ``length``. It decides how sharp the kernel is. Too long, and every model resembles itself alone: the matrix
-is right to 12 digits and useless.
+A hidden Markov model defines a distribution only for a fixed sequence length, so the kernels between HMMs have a
+parameter ``length``. It determines how sharp the kernel is. If it is too long, each model is similar only to itself:
+the matrix is correct to 12 digits and useless.
 """
 
 import warnings
@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 import mercer as mc
 
 # %%
-# Sixty given models with three states over the letters of DNA. The class decides how sticky the states are: models of
-# class 1 stay longer. The emissions are noisy and the same in distribution for both classes.
+# Sixty given models with three states over the letters of DNA. The class determines how long the states last: models of
+# class 1 stay longer. The emissions are noisy and have the same distribution in both classes.
 
 rng = np.random.default_rng(0)
 n_models, n_states = 60, 3
@@ -35,9 +35,9 @@ models = mc.HMMs(
 )
 
 # %%
-# The probability product kernel over sequences of 1 to 1000 letters: ``path`` gives all matrices from one sweep over
-# the longest. Three of them, with what the diagnosis says of each. It warns where a matrix is diagonally dominant; here
-# we want to see it.
+# The probability product kernel over sequences of 1 to 1000 letters: ``path`` computes all matrices in one pass over
+# the longest. The figure shows three of them with their diagnosis. ``diagnose`` warns if a matrix is diagonally
+# dominant, which is expected here.
 
 lengths = (1, 3, 10, 30, 100, 300, 1000)
 matrices = dict(zip(lengths, mc.ProbabilityProduct(rho=1.0).path(models, lengths=lengths), strict=True))
@@ -54,10 +54,10 @@ for column, length in zip(axes.T, (3, 30, 300), strict=True):
 plt.show()
 
 # %%
-# At 300 letters the off-diagonal has vanished. It has not lost its information, though: 1e-9 and 1e-40 are both nothing
-# beside 1, but they differ. ``EmpiricalMap`` describes every model by the *logarithms* of its kernels with the training
-# models, and compares descriptions. ``Discounted`` is the third way: no length at all, but the sum over all of them,
-# with weights that fall.
+# At 300 letters the off-diagonal values have vanished. They are still informative, though: 1e-9 and 1e-40 are both
+# negligible compared with 1, but their logarithms differ. ``EmpiricalKernelMap`` describes each model by the
+# *logarithms* of its kernels with the training models, and compares these descriptions. ``Discounted`` is the third
+# way: instead of one length, it sums over all lengths with decreasing weights.
 
 
 def errors(kernel):
@@ -65,14 +65,14 @@ def errors(kernel):
 
 
 plain = [errors(mc.ProbabilityProduct(rho=1.0, length=length)) for length in lengths]
-mapped = [errors(mc.EmpiricalMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
+mapped = [errors(mc.EmpiricalKernelMap(mc.ProbabilityProduct(rho=1.0, length=length))) for length in lengths]
 free = errors(mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))).mean()
 
 ax = mc.plot.error_over_length(lengths, plain, label="ProbabilityProduct")
-mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalMap of it", baselines={"Discounted(0.9)": free})
+mc.plot.error_over_length(lengths, mapped, ax=ax, label="EmpiricalKernelMap", baselines={"Discounted(0.9)": free})
 plt.show()
 
 # %%
-# Three cures, then: a length of about 10, found by cross-validation like any other parameter; the empirical map, which
-# does not care; or a discounted sum. ``prior="pooled"`` is the fourth, for models that are fitted to single sequences:
-# see :ref:`sphx_glr_gallery_plot_error_over_length.py`.
+# So there are three remedies: a length of about 10, found by cross-validation like any other parameter; the empirical
+# map, which does not depend on the length; or a discounted sum. ``prior="pooled"`` is the fourth, for models that are
+# fitted to single sequences: see :ref:`sphx_glr_gallery_plot_error_over_length.py`.

@@ -1,9 +1,9 @@
 """
-Kernel PCA of sets of points
-============================
+Kernel PCA of point sets
+========================
 
-A datum need not be a vector. Here it is a set of 10 to 40 points in the plane. The three classes have the same mean and
-the same total variance; they differ in the direction in which the points spread. Kernel PCA shows the sets in two
+A sample need not be a vector. Here it is a set of 10 to 40 points in the plane. The three classes have the same mean
+and the same total variance; they differ in the direction in which the points spread. Kernel PCA shows the sets in two
 dimensions.
 """
 
@@ -27,9 +27,9 @@ for c, axis in enumerate(axes):
 plt.show()
 
 # %%
-# Four views of the same sets. ``EmpiricalMeanMap`` compares the points themselves. ``MeanMap`` and
-# ``ProbabilityProduct`` fit a Gaussian to every set first. The last one looks at the mean of every set only, as one
-# would without kernels on sets.
+# Four kernels on the same sets. ``EmpiricalMeanMap`` compares the points themselves. ``MeanMap`` and
+# ``ProbabilityProduct`` first fit a Gaussian to each set. The last one uses only the mean of each set, as one would
+# without kernels on sets.
 
 means = np.stack([points.mean(axis=0) for points in sets])
 views = {
@@ -48,7 +48,8 @@ for axis, (name, (kernel, data)) in zip(axes, views.items(), strict=True):
 plt.show()
 
 # %%
-# The means alone know little. The alignment of every Gram matrix with the labels says the same without a classifier.
+# The means carry little information. The alignment of each Gram matrix with the labels shows the same without a
+# classifier.
 
 for name, (kernel, data) in views.items():
     found = mc.gram.diagnose(kernel(data), labels)

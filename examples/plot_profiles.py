@@ -1,10 +1,10 @@
 """
-Phylogenetic profiles and the tree that made them
-=================================================
+Phylogenetic profiles and their tree
+====================================
 
-The profile of a gene says in which genomes it occurs. Genomes have a common history, so the columns of a table of
+The profile of a gene lists the genomes in which it occurs. Genomes have a common history, so the columns of a table of
 profiles are not independent: a gene that was lost once, long ago, is absent from a whole clade. A kernel that sums over
-what the ancestors may have had counts such an event once.
+the possible states of the ancestors counts such an event once.
 """
 
 import matplotlib.pyplot as plt
@@ -18,9 +18,9 @@ import mercer as mc
 from mercer.datasets import make_profiles
 
 # %%
-# Sixty genes in 48 genomes, of which half of the entries were never looked at. There are six classes, and the genes of
-# one class share an ancestral history: they were gained and lost together on the inner branches of the tree. What a
-# genome shows changes further, for every gene by itself. Rows are sorted by class; white is not observed.
+# Sixty genes in 48 genomes; half of the entries are missing. There are six classes, and the genes of one class share an
+# ancestral history: they were gained and lost together on the inner branches of the tree. On the outer branches each
+# gene changes independently. Rows are sorted by class; white marks missing values.
 
 profiles = make_profiles(random_state=0)
 X, y = profiles.data, profiles.target
@@ -31,17 +31,17 @@ axis.set(xlabel="genome, in the order of the tree", ylabel="gene, sorted by clas
 plt.show()
 
 # %%
-# The tree is known, in Newick notation. Its rates of gain and loss are learned, by expectation maximisation from all
-# training data without their classes; leaves that were not observed are summed over.
+# The tree is known, in Newick notation. The rates of gain and loss are learned by expectation maximization from all
+# training data without their classes; the model sums over missing leaves.
 
 tree = mc.HiddenTree(profiles.tree, pruning=0.05).fit(X)
 print("rates of gain and loss:", tree.rate_[0, 1].round(2), tree.rate_[1, 0].round(2))
 print("after", tree.n_iter_, "iterations")
 
 # %%
-# Two genes are compared by the probability that one history of ancestors made both (``pruning``: they may part on the
-# way down). The kernel of long data is nearly the identity, so it is tempered. Kernels on the columns need the gaps
-# filled in, with the frequency in the column. All parameters are chosen inside of the folds.
+# Two genes are compared by the probability that one history of ancestors generated both (``pruning``: they may separate
+# on the way down). With many leaves the kernel is close to the identity, so it is tempered. Kernels on the columns need
+# imputed values: missing entries are replaced by the column mean. All parameters are chosen inside the folds.
 
 
 def machine(kernel, **grid):
@@ -52,10 +52,8 @@ def machine(kernel, **grid):
 filled = SimpleImputer(keep_empty_features=True)
 wide = np.array([0.3, 1, 3, 10]) / X.shape[1]
 machines = {
-    "linear, gaps filled": GridSearchCV(
-        make_pipeline(filled, SVC(kernel="linear")), {"svc__C": [0.01, 0.1, 1, 10]}, cv=3
-    ),
-    "RBF, gaps filled": GridSearchCV(
+    "linear, imputed": GridSearchCV(make_pipeline(filled, SVC(kernel="linear")), {"svc__C": [0.01, 0.1, 1, 10]}, cv=3),
+    "RBF, imputed": GridSearchCV(
         make_pipeline(filled, SVC()),
         {"svc__C": [0.1, 1, 10], "svc__gamma": wide},
         cv=3,

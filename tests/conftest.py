@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -45,6 +47,23 @@ def torch() -> Any:
 def library(request: pytest.FixtureRequest) -> Any:
     """Return an array library other than NumPy; torch is skipped where it is not installed."""
     return pytest.importorskip(request.param)
+
+
+@functools.cache
+def _mentions_torch(function: Any) -> bool:
+    return "torch" in inspect.getsource(function)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need torch, so that ``pytest -m torch`` runs them alone."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            chosen = getattr(item, "callspec", None)
+            names = {value for value in chosen.params.values() if isinstance(value, str)} if chosen else set()
+            if names & {"numpy", "array_api_strict"}:
+                continue
+            if "torch" in names or "torch" in item.fixturenames or _mentions_torch(item.function):
+                item.add_marker("torch")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -125,7 +125,7 @@ class TestPipelines:
             K = kernel.fit_transform(X)
             np.testing.assert_allclose(kernel.fit(X).transform(X), K, rtol=1e-12)
             np.testing.assert_allclose(kernel(X), K, rtol=1e-12)
-        assert mc.psd.check(K)
+        assert mc.gram.psd.check(K)
 
 
 @pytest.mark.parametrize("name", ["strings", "ragged arrays", "CSR", "plural", "sequences"])
@@ -180,7 +180,7 @@ class TestOtherEstimators:
             assert np.isfinite(scores).all()
 
     def test_svc_with_a_fitted_kernel(self):
-        kernel = mc.Fisher(mc.Gaussian("diagonal"), zero="zero").fit(MATRIX)
+        kernel = mc.Fisher(mc.Gaussian("diagonal"), on_zero="zero").fit(MATRIX)
         assert SVC(kernel=kernel).fit(MATRIX, LABELS).score(MATRIX, LABELS) > 0.5
         with pytest.raises(NotFittedError, match=r"kernel\.fit\(training_data\)"):
             SVC(kernel=mc.Fisher(mc.Gaussian("diagonal"))).fit(MATRIX, LABELS)

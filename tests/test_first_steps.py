@@ -162,7 +162,7 @@ def test_empirical_map_of_a_spectrum():
     features = (logs - logs.mean(axis=0)) / logs.std(axis=0)
     norm = np.linalg.norm(features, axis=1)
     for normalize in (True, False):
-        K = mc.EmpiricalMap(mc.Spectrum(2, normalize=normalize)).fit_transform(strings)
+        K = mc.EmpiricalKernelMap(mc.Spectrum(2, normalize=normalize)).fit_transform(strings)
         np.testing.assert_allclose(K, features @ features.T / norm / norm[:, None], atol=1e-12)
 
 

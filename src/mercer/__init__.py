@@ -1,203 +1,66 @@
 """Kernels from generative models, for scikit-learn.
 
-Say how your data come about (a hidden Markov model, a multinomial, a Gaussian), and mercer turns the model into a
-positive semi-definite kernel, and the kernel into an SVM, a kernel ridge regression, a kernel PCA.
+Say how your data arise (a hidden Markov model, a multinomial, a Gaussian), and mercer turns the model into a
+positive semi-definite kernel, and the kernel into an SVM, a Gaussian process, a kernel PCA. Which kernel fits your
+data is the subject of the documentation's page "Which kernel for my data?".
+
+Names are imported when they are first used: ``import mercer`` itself is fast and needs no scikit-learn.
 """
 
-from typing import Any
+# ruff: noqa: F401, F403 - type checkers read the imports, Python the table below
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from mercer import gram, plot
-from mercer._batch import load
-from mercer._config import Settings, config, settings
-from mercer._verdict import Verdict
-from mercer._version import __version__
-from mercer.data import (
-    Alphabet,
-    Delays,
-    Derivatives,
-    Lengths,
-    PerStep,
-    Sequences,
-    objects,
-    read_fasta,
-    read_ts,
-    read_ucr,
-)
-from mercer.families import (
-    Bernoulli,
-    Bernoullis,
-    Beta,
-    Betas,
-    Categorical,
-    Categoricals,
-    CountVector,
-    CountVectors,
-    Dirichlet,
-    DirichletMultinomials,
-    Dirichlets,
-    Exponential,
-    Exponentials,
-    Gamma,
-    Gammas,
-    Gaussian,
-    Gaussians,
-    Geometric,
-    Geometrics,
-    Multinomial,
-    Multinomials,
-    NegativeBinomials,
-    Poisson,
-    Poissons,
-)
-from mercer.gram import psd
-from mercer.kernels import (
-    RBF,
-    TOP,
-    Aligned,
-    Centered,
-    Confounded,
-    EmpiricalMap,
-    EmpiricalMeanMap,
-    Fisher,
-    Gaussianized,
-    Heat,
-    JensenShannon,
-    Landmarks,
-    LatentMeanMap,
-    LikelihoodRatio,
-    Linear,
-    Marginalization,
-    MeanMap,
-    Multiplied,
-    Normalized,
-    PosteriorCounts,
-    ProbabilityProduct,
-    Repaired,
-    Residualized,
-    Scaled,
-    Spectrum,
-    Sum,
-    SymmetricKL,
-    Tempered,
-    align,
-)
-from mercer.models import (
-    HMM,
-    KDE,
-    AffinePairHMM,
-    AffinePairHMMs,
-    Discounted,
-    HiddenTree,
-    HiddenTrees,
-    HMMs,
-    KDEs,
-    MarkovChain,
-    MarkovChains,
-    Matches,
-    Mixture,
-    Mixtures,
-    PairHMM,
-    PairHMMs,
-    Posterior,
-)
+from mercer import _renamed
+from mercer._config import config as config
+from mercer._config import settings as settings
+from mercer._version import __version__ as __version__
 
-__all__ = [
-    "HMM",
-    "KDE",
-    "RBF",
-    "TOP",
-    "AffinePairHMM",
-    "AffinePairHMMs",
-    "Aligned",
-    "Alphabet",
-    "Bernoulli",
-    "Bernoullis",
-    "Beta",
-    "Betas",
-    "Categorical",
-    "Categoricals",
-    "Centered",
-    "Confounded",
-    "CountVector",
-    "CountVectors",
-    "Delays",
-    "Derivatives",
-    "Dirichlet",
-    "DirichletMultinomials",
-    "Dirichlets",
-    "Discounted",
-    "EmpiricalMap",
-    "EmpiricalMeanMap",
-    "Exponential",
-    "Exponentials",
-    "Fisher",
-    "Gamma",
-    "Gammas",
-    "Gaussian",
-    "Gaussianized",
-    "Gaussians",
-    "Geometric",
-    "Geometrics",
-    "HMMs",
-    "Heat",
-    "HiddenTree",
-    "HiddenTrees",
-    "JensenShannon",
-    "KDEs",
-    "Landmarks",
-    "LatentMeanMap",
-    "Lengths",
-    "LikelihoodRatio",
-    "Linear",
-    "Marginalization",
-    "MarkovChain",
-    "MarkovChains",
-    "Matches",
-    "MeanMap",
-    "Mixture",
-    "Mixtures",
-    "Multinomial",
-    "Multinomials",
-    "Multiplied",
-    "NegativeBinomials",
-    "Normalized",
-    "PairHMM",
-    "PairHMMs",
-    "PerStep",
-    "Poisson",
-    "Poissons",
-    "Posterior",
-    "PosteriorCounts",
-    "ProbabilityProduct",
-    "Repaired",
-    "Residualized",
-    "Scaled",
-    "Sequences",
-    "Settings",
-    "Spectrum",
-    "Sum",
-    "SymmetricKL",
-    "Tempered",
-    "Verdict",
-    "__version__",
-    "align",
-    "config",
-    "gram",
-    "load",
-    "objects",
-    "plot",
-    "psd",
-    "read_fasta",
-    "read_ts",
-    "read_ucr",
-    "settings",
-]
+if TYPE_CHECKING:
+    from mercer import datasets, gram, kernels, models, plot
+    from mercer.data import *
+    from mercer.families import *
+    from mercer.gram._file import load
+    from mercer.kernels import *
+    from mercer.models import *
+
+_ROOMS = ("datasets", "families", "gram", "kernels", "models", "plot")
+_HOMES = {
+    "mercer.data": """
+        Alphabet Delays Derivatives Lengths PerStep Sequences objects read_fasta read_ts read_ucr
+    """,
+    "mercer.families": """
+        Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
+        DirichletMultinomials Dirichlets Exponential Exponentials Gamma Gammas Gaussian Gaussians
+        Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons
+    """,
+    "mercer.models": """
+        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain
+        MarkovChains Mixture Mixtures PairHMM PairHMMs
+    """,
+    "mercer.kernels": """
+        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
+        JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
+        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
+        Spectrum Sum SymmetricKL TOP TargetAligned Tempered target_aligned
+    """,
+    "mercer.gram._file": "load",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HERE = ("__version__", "config", "settings")
+
+__all__ = sorted((*_HOME, *_ROOMS, *_HERE))
 
 
 def __getattr__(name: str) -> Any:
-    """Import `mercer.datasets` where it is first asked for: few programs need it."""
-    if name == "datasets":
-        import mercer.datasets as datasets
+    """Import a public name where it is first used."""
+    if name in _ROOMS:
+        return import_module(f"mercer.{name}")
+    if name not in _HOME:
+        _renamed.missing(__name__, name, _renamed.TOP_LEVEL)
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
 
-        return datasets
-    raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return __all__

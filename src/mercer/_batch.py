@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -239,16 +240,19 @@ class Batch:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a batch that `save` wrote."""
-        header, arrays = _files.read(path, "batch")
+        batch = cls._from_file(path, *_files.read(path, "batch"))
+        if not isinstance(batch, cls):
+            raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
+        return batch
+
+    @staticmethod
+    def _from_file(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         try:
-            batch = _unpack(header["batch"], arrays)
+            return _unpack(header["batch"], arrays)
         except KeyError as error:
             raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error
         except _Damaged as error:
             raise ValueError(f"{os.fspath(path)} is damaged: {error}") from error
-        if not isinstance(batch, cls):
-            raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
-        return batch
 
     def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         header: dict[str, Any] = {"class": type(self).__name__, "shared": self._shared_header(), "parts": {}}
@@ -272,6 +276,8 @@ class Batch:
 def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:
     name = header["class"]
     if name not in _registry:
+        importlib.import_module("mercer.models")  # the package loads lazily, and a class is registered by its import
+    if name not in _registry:
         raise ValueError(f"the file holds {name}, a class that is not imported here: import it first")
     cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
@@ -286,20 +292,6 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
 
 class _Damaged(Exception):
     """A file's arrays do not make the batch that its header promises."""
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read any batch from a file that its ``save`` wrote.
-
-    Examples
-    --------
-    >>> import mercer as mc, tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> mc.Poissons(rate=[[1.0], [2.0]]).save(folder / "rates.npz")
-    >>> mc.load(folder / "rates.npz")
-    Poissons(shape=(2,))
-    """
-    return Batch.load(path)
 
 
 def _nbytes(x: Any) -> int:

@@ -1,9 +1,10 @@
 """What two distributions are asked when they meet, and the operand that a tile is made from.
 
-A *coupling* is an elementary kernel on distributions and a power on hidden weights: `Product` (probability product,
-PPK), `Smoothed`, `LaplaceSmoothed` and `CountSmoothed` (mean maps, GMMK), `Divergence` (dual Jensen-Shannon, DJS-2).
-``batch.couple(coupling, lengths)`` does once per batch what does not depend on the other side, and returns an operand;
-two operands answer a tile. Structured models ask their leaves, so that a new coupling costs no edit in any model.
+A *coupling* is an elementary kernel on distributions and a power on hidden weights: `PowerProduct` (probability
+product, PPK), `Smoothed`, `LaplaceSmoothed` and `CountSmoothed` (mean maps, GMMK), `Divergence` (dual
+Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does once per batch what does not depend
+on the other side, and returns an operand; two operands answer a tile. Structured models ask their leaves, so that a new
+coupling costs no edit in any model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Coupling(Protocol):
 
 
 @dataclass(frozen=True)
-class Product:
+class PowerProduct:
     """Probability product: log of the integral of p^rho q^rho (PPK-1).
 
     With ``marginal`` the power is of the observed law: a model with hidden variables then multiplies copies of itself

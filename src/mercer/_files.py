@@ -35,8 +35,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
         partial.unlink(missing_ok=True)
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Read what `write` wrote, checking format and kind."""
+def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Read what `write` wrote, checking the format and that it is one of these kinds."""
     if not zipfile.is_zipfile(_existing(path)):
         raise ValueError(f"{os.fspath(path)} is not a mercer file (it is no npz archive)")
     try:
@@ -53,8 +53,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         raise ValueError(
             f"{os.fspath(path)} has file format {header['format']}, this version reads up to {FORMAT}: upgrade mercer"
         )
-    if header.get("kind") != kind:
-        raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a {kind}")
+    if header.get("kind") not in kinds:
+        raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a {' or a '.join(kinds)}")
     return header, arrays
 
 

@@ -76,7 +76,7 @@ class TestGolden:
         )
 
     def test_the_gram_matrix(self):
-        found = mc.gram.load(V1 / "gram.npz")
+        found = mc.load(V1 / "gram.npz")
         np.testing.assert_array_equal(found.K, make.GRAM["K"])
         assert (found.rows, found.columns) == (make.GRAM["rows"], make.GRAM["columns"])
         assert found.kernel == "RBF(gamma=0.5)"
@@ -121,11 +121,11 @@ class TestRoundTrip:
     def test_gram(self, tmp_path):
         path = tmp_path / "gram.npz"
         mc.gram.save(path, np.eye(3))
-        found = mc.gram.load(path)
+        found = mc.load(path)
         assert (found.rows, found.columns, found.kernel) == (None, None, "")
         mc.gram.save(path, np.eye(2, 3, dtype=np.float32), rows=[1, 2], kernel="mine")
-        assert mc.gram.load(path).rows == ["1", "2"]
-        assert mc.gram.load(path).K.dtype == np.float32
+        assert mc.load(path).rows == ["1", "2"]
+        assert mc.load(path).K.dtype == np.float32
 
     def test_gram_nonsense(self, tmp_path):
         with pytest.raises(ValueError, match="3 ids for 2 rows"):
@@ -152,11 +152,12 @@ class TestUnreadable:
         with pytest.raises(ValueError, match="has file format 99, this version reads up to 1: upgrade mercer"):
             mc.load(tmp_path / "x.npz")
 
-    def test_the_wrong_kind(self):
+    def test_the_wrong_kind(self, tmp_path):
         with pytest.raises(ValueError, match="holds a gram, not a batch"):
-            mc.load(V1 / "gram.npz")
-        with pytest.raises(ValueError, match="holds a batch, not a gram"):
-            mc.gram.load(V1 / "poissons.npz")
+            mc.Poissons.load(V1 / "gram.npz")
+        _files.write(tmp_path / "x.npz", {"kind": "report"}, {})
+        with pytest.raises(ValueError, match="holds a report, not a batch or a gram"):
+            mc.load(tmp_path / "x.npz")
         with pytest.raises(ValueError, match="holds Poissons, not Gaussians"):
             mc.Gaussians.load(V1 / "poissons.npz")
 
@@ -173,7 +174,7 @@ class TestUnreadable:
             mc.load(tmp_path / "x.npz")
         rewrite(V1 / "gram.npz", tmp_path / "x.npz", lambda header, _: {k: v for k, v in header.items() if k != "rows"})
         with pytest.raises(ValueError, match="lacks 'rows'"):
-            mc.gram.load(tmp_path / "x.npz")
+            mc.load(tmp_path / "x.npz")
 
     def test_no_header_or_a_strange_one(self, tmp_path):
         np.savez(tmp_path / "x.npz", a=np.eye(2))
@@ -193,7 +194,7 @@ class TestUnreadable:
     def test_an_npy_file(self, tmp_path):
         np.save(tmp_path / "x.npy", np.eye(2))
         with pytest.raises(ValueError, match="it is no npz archive"):
-            mc.gram.load(tmp_path / "x.npy")
+            mc.load(tmp_path / "x.npy")
 
     def test_a_truncated_file(self, tmp_path):
         raw = (V1 / "poissons.npz").read_bytes()

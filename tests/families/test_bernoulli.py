@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class TestBernoullis(FamilyContract):

@@ -9,8 +9,8 @@ from scipy import optimize
 from scipy.spatial.distance import jensenshannon
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 def softmax(theta):

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import KernelContract, PluralContract, categoricals, poissons, softmax
 from mercer.families import _characteristic
 from mercer.families.count_vector import CountVectors
+from mercer.testing.kernels import KernelContract, PluralContract, categoricals, poissons, softmax
 
 
 def outcomes(total, words=3):
@@ -246,7 +246,7 @@ def test_through_an_estimator_and_a_generator():
     kernel.set_params(random_state=np.random.default_rng(1)).fit(counts)
     assert_allclose(kernel.transform(counts), kernel(counts), rtol=1e-9)
     exact = mc.MeanMap(mc.Multinomial(trials=5), gamma=0.1, base="counts").fit_transform(counts)
-    assert mc.psd.check(exact)
+    assert mc.gram.psd.check(exact)
 
 
 def test_what_cannot():

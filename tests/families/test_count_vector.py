@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import Gradients, PluralContract, softmax
-from family_contract import EstimatorContract
 from mercer.families.count_vector import LAWS, CountVectors
 from mercer.families.count_vector_estimator import CountVector
+from mercer.testing.families import EstimatorContract
+from mercer.testing.kernels import Gradients, PluralContract, softmax
 
 COUNTS = np.array(list(itertools.product(range(61), repeat=2)), dtype=float)
 
@@ -279,14 +279,14 @@ def test_in_a_mixture():
     model = mc.Mixture(CountVector(prior="pooled", prior_strength=0.1), n_components=2, random_state=0).fit(X).model_
     assert_allclose(np.sort(model.components.length[0]), [5.2, 12.2], rtol=0.15)
     K = mc.ProbabilityProduct()(mc.Mixtures(np.full((2, 2), 0.5), members(n=4).reshape(2, 2)))
-    assert mc.psd.check(K)
+    assert mc.gram.psd.check(K)
 
 
 def test_in_a_kernel():
     X = np.random.default_rng(0).poisson(1.0, size=(20, 8)) + np.eye(20, 8)
     for law in LAWS:
         K = mc.ProbabilityProduct(CountVector(law=law)).fit_transform(X)
-        assert mc.psd.check(K)
+        assert mc.gram.psd.check(K)
         assert_array_equal(np.diagonal(K), 1)
 
 

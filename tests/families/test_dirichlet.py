@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer.families._gamma_functions import solve_concentration
 from mercer.families.beta import Beta, Betas
 from mercer.families.dirichlet import Dirichlet, Dirichlets
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 def logistic(reach, step):

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import mercer as mc
 from mercer.families._counts.convolution import log_sum_over_counts
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
-from predictive_contract import PlainFamilyContract
+from mercer.testing.plain_families import PlainFamilyContract
 
 
 def all_counts(k, s):

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer.families.exponential import Exponential, Exponentials, log_mean_gap
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 def half_line(low, high, step):

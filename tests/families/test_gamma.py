@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, special, stats
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
 from mercer.families._gamma_functions import binet, gap, gap_slope, solve_shape
 from mercer.families.exponential import Exponentials
 from mercer.families.gamma import Gamma, Gammas
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class TestGammas(FamilyContract):

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 import mercer as mc
-from family_contract import RHOS, EstimatorContract, FamilyContract, dual_gram, smallest_ratio
 from mercer._array import namespace
+from mercer.testing.families import RHOS, EstimatorContract, FamilyContract, dual_gram, smallest_ratio
 
 STEP = 0.25
 AXIS = np.arange(-16.0, 16.0 + STEP / 2, STEP)

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
 from mercer.families.geometric import Geometric, Geometrics
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class TestGeometrics(FamilyContract):

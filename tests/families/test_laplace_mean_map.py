@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 import mercer as mc
-from contract import AXIS, STEP, WIDTH, Gradients, PluralContract, by_pairs, gaussian_hmms, gaussians
-from contract import mixtures as line_mixtures
 from mercer.families._laplace import log_laplace
+from mercer.testing.kernels import AXIS, STEP, WIDTH, Gradients, PluralContract, by_pairs, gaussian_hmms, gaussians
+from mercer.testing.kernels import mixtures as line_mixtures
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 DIFFERENCES = np.concatenate([(NODES + 1) / 2 + i for i in range(40)])  # panels of [0, 40]
@@ -214,7 +214,7 @@ def test_sets_of_points():
     rng = np.random.default_rng(0)
     sets = [rng.normal(i % 2, 1, size=(12, 2)) for i in range(6)]
     K = mc.MeanMap(mc.Gaussian("diagonal"), gamma=0.5, base="laplace").fit_transform(sets)
-    assert mc.psd.check(K)
+    assert mc.gram.psd.check(K)
 
 
 def test_a_gamma_whose_square_overflows():

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from contract import softmax
-from family_contract import RHOS, EstimatorContract, FamilyContract
+from mercer.testing.families import RHOS, EstimatorContract, FamilyContract
+from mercer.testing.kernels import softmax
 
 
 class TestMultinomials(FamilyContract):
@@ -269,7 +269,7 @@ def test_products_of_small_probabilities(make):
     assert_allclose(p.log_product(p, rho=1.0), expected, rtol=1e-14)
     assert_allclose(p[:2].log_product(p[2:], rho=1.0), [[-np.inf], [-np.inf]])
     uniform = mc.Multinomials(make(np.full((2, 1000), 1e-3)))
-    leaf = uniform.couple(mc.families.Product(60.0))
+    leaf = uniform.couple(mc.families.PowerProduct(60.0))
     value = np.log(1000) + 120 * np.log(1e-3)
     assert_allclose(leaf.pair(leaf), np.full((2, 2), value), rtol=1e-13)
     assert_allclose(leaf[1:].alone(), [value], rtol=1e-13)

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import mercer as mc
 from mercer.families._counts.nodes import count_nodes
 from mercer.families.negative_binomial import NegativeBinomials, log_pmf
-from predictive_contract import PlainFamilyContract
+from mercer.testing.plain_families import PlainFamilyContract
 
 
 class TestNegativeBinomials(PlainFamilyContract):

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 import mercer as mc
-from family_contract import EstimatorContract, FamilyContract
 from mercer._array import namespace
 from mercer.families.poisson import _series
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class TestPoissons(FamilyContract):

@@ -112,7 +112,7 @@ class TestSearch:
         cross_val_score(pipeline, X, y, cv=cv, error_score="raise")
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
-    @pytest.mark.parametrize("wrap", [mc.EmpiricalMap, mc.Repaired])
+    @pytest.mark.parametrize("wrap", [mc.EmpiricalKernelMap, mc.Repaired])
     def test_wrappers_about_the_training_data_share_the_pairs_of_their_kernel(self, counted, wrap):
         """What a description is made of does not depend on the fold, though the description does."""
         X, y = strings()
@@ -193,7 +193,7 @@ class TestKernelsThroughTheMemo:
         np.testing.assert_allclose(mc.Fisher(mc.Gaussian("diagonal")).fit(self.X[5:]).transform(self.X), expected)
 
     @pytest.mark.parametrize(
-        "wrap", [mc.Centered, mc.Repaired, mc.EmpiricalMap, lambda k: mc.Normalized(mc.Centered(k))]
+        "wrap", [mc.Centered, mc.Repaired, mc.EmpiricalKernelMap, lambda k: mc.Normalized(mc.Centered(k))]
     )
     def test_other_training_data_share_nothing(self, wrap):
         kernel = wrap(mc.RBF(gamma=0.3))

@@ -68,9 +68,9 @@ class TestDiagnose:
             same = (y[:, None] == y).astype(float)
             assert mc.gram.diagnose(K, y).alignment == pytest.approx(slow_alignment(K, same), abs=1e-12)
         y = rng.normal(size=40)
-        assert mc.gram.alignment(K, y) == pytest.approx(slow_alignment(K, np.outer(y, y)), abs=1e-12)
-        assert mc.gram.alignment(np.outer(y, y), y) == pytest.approx(1)
-        assert mc.gram.alignment(K, np.zeros(40, dtype=int)) == 0
+        assert mc.gram.target_alignment(K, y) == pytest.approx(slow_alignment(K, np.outer(y, y)), abs=1e-12)
+        assert mc.gram.target_alignment(np.outer(y, y), y) == pytest.approx(1)
+        assert mc.gram.target_alignment(K, np.zeros(40, dtype=int)) == 0
 
     @pytest.mark.parametrize("scale", [1e-300, 1e-221, 1e-170, 1e160, 1e300, 1.5e308])
     def test_the_scale_of_the_kernel_does_not_matter(self, scale):
@@ -82,11 +82,11 @@ class TestDiagnose:
         assert list(scaled.off_diagonal.values()) == pytest.approx(list(plain.off_diagonal.values()), rel=1e-9)
         assert scaled.advice == plain.advice
         target = np.random.default_rng(3).normal(size=40)
-        expected = mc.gram.alignment(K, target)
-        assert mc.gram.alignment(scale * K, scale / 10 * target) == pytest.approx(expected, rel=1e-9)
+        expected = mc.gram.target_alignment(K, target)
+        assert mc.gram.target_alignment(scale * K, scale / 10 * target) == pytest.approx(expected, rel=1e-9)
 
     def test_nonsense(self):
-        for ask in (mc.gram.diagnose, mc.psd.check, lambda K: mc.gram.alignment(K, [0, 1])):
+        for ask in (mc.gram.diagnose, mc.gram.psd.check, lambda K: mc.gram.target_alignment(K, [0, 1])):
             with pytest.raises(TypeError, match=r"holds complex numbers, and kernels are real: pass its real part"):
                 ask(np.eye(2) + 1j)
             with pytest.raises(ValueError, match=r"the Gram matrix holds nan at \(0, 1\)"):
@@ -94,7 +94,7 @@ class TestDiagnose:
         with pytest.raises(ValueError, match=r"labels of shape \(3,\) for a Gram matrix of 40 objects"):
             mc.gram.diagnose(healthy(), [1, 2, 3])
         with pytest.raises(ValueError, match="target 1 is not finite"):
-            mc.gram.alignment(np.eye(2), [0.5, np.nan])
+            mc.gram.target_alignment(np.eye(2), [0.5, np.nan])
         with pytest.raises(ValueError, match="object 1 has the self-kernel 0"):
             mc.gram.diagnose(np.diag([1.0, 0.0, 1.0]))
         with pytest.raises(ValueError, match="at least two"):
@@ -112,9 +112,9 @@ class TestCheck:
         """n = 2000 by Lanczos: the crowd of eigenvalues at zero, where the plain method does not converge, included."""
         X = np.random.default_rng(0).normal(size=(2000, 3))
         K = mc.RBF(gamma=0.1)(X)
-        lanczos = mc.psd.check(K)
+        lanczos = mc.gram.psd.check(K)
         monkeypatch.setattr(psd._check, "DENSE_UP_TO", 5000)
-        dense = mc.psd.check(K)
+        dense = mc.gram.psd.check(K)
         assert (lanczos.method, dense.method) == ("lanczos", "dense")
         assert lanczos.ok
         assert dense.ok
@@ -126,9 +126,9 @@ class TestCheck:
         values = np.linspace(max(smallest, 0.0), 1.0, 200)
         values[0] = smallest
         K = self.spectrum(values)
-        dense = mc.psd.check(K)
+        dense = mc.gram.psd.check(K)
         monkeypatch.setattr(psd._check, "DENSE_UP_TO", 100)
-        lanczos = mc.psd.check(K)
+        lanczos = mc.gram.psd.check(K)
         assert lanczos.method == "lanczos"
         assert dense.ok is lanczos.ok is (smallest > -1e-10)
         assert lanczos.smallest == pytest.approx(smallest, abs=1e-12, rel=1e-3)
@@ -137,16 +137,16 @@ class TestCheck:
     @pytest.mark.parametrize("K", [np.eye(150), np.zeros((150, 150)), np.ones((150, 150)), -np.ones((150, 150))])
     def test_degenerate_matrices(self, monkeypatch, K):
         monkeypatch.setattr(psd._check, "DENSE_UP_TO", 100)
-        assert mc.psd.check(K).ok == (K[0, 0] >= 0)
+        assert mc.gram.psd.check(K).ok == (K[0, 0] >= 0)
 
     def test_slightly_negative_within_the_tolerance(self):
         K = self.spectrum(np.append(np.linspace(0, 1, 50), -1e-8))
-        assert not mc.psd.check(K)
-        assert mc.psd.check(K, tolerance=1e-7)
+        assert not mc.gram.psd.check(K)
+        assert mc.gram.psd.check(K, tolerance=1e-7)
 
     def test_rounding_is_no_offence(self):
         X = np.random.default_rng(0).normal(size=(100, 3))
-        assert mc.psd.check(X @ X.T)
+        assert mc.gram.psd.check(X @ X.T)
 
     @pytest.mark.parametrize(
         ("K", "message"),
@@ -161,11 +161,11 @@ class TestCheck:
     )
     def test_nonsense(self, K, message):
         with pytest.raises(ValueError, match=message):
-            mc.psd.check(K)
+            mc.gram.psd.check(K)
 
     def test_torch(self):
         torch = pytest.importorskip("torch")
-        assert mc.psd.check(torch.eye(3, requires_grad=True))
+        assert mc.gram.psd.check(torch.eye(3, requires_grad=True))
 
 
 class TestEstimate:

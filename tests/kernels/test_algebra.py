@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, categoricals, hmms
 from mercer.families.estimator import Estimator
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals, hmms
 
 
 class TestSumOfLogs(Matrices):
@@ -145,9 +145,9 @@ def points(n=6, seed=7):
     [
         (mc.RBF(1.0) + mc.RBF(2.0), {"k1__gamma": 5.0}, "this Sum was fitted with k1__gamma = 1.0, which is 5.0 now"),
         (mc.RBF(1.0) + mc.RBF(2.0), {"k1": mc.Linear()}, "k1 = RBF, which is Linear now"),
-        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k2__weight": 2.0}, "this Multiplied .* k2__weight = 0.5, which is 2.0 now"),
+        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k2__weight": 2.0}, "this Product .* k2__weight = 0.5, which is 2.0 now"),
         (mc.Centered(mc.RBF(2.0)), {"kernel__gamma": None}, "kernel__gamma = 2.0, which is None now"),
-        (mc.EmpiricalMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
+        (mc.EmpiricalKernelMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
         (mc.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
         (mc.ProbabilityProduct(mc.Gaussian()), {"model__covariance": "diagonal"}, "model__covariance = 'full', which"),
         (mc.ProbabilityProduct(mc.Gaussian()), {"model": mc.Poisson()}, "model = Gaussian, which is Poisson now"),
@@ -230,7 +230,7 @@ def test_what_is_no_kernel():
     for weight in ("a", None, np.nan, np.inf, True):
         with pytest.raises(ValueError, match=r"weight = .*: give a finite number"):
             mc.Scaled(mc.RBF(), weight)(X)
-    for k in (mc.Sum(mc.RBF(), 3), mc.Multiplied(None, mc.RBF()), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
+    for k in (mc.Sum(mc.RBF(), 3), mc.Product(None, mc.RBF()), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
         with pytest.raises(TypeError, match=r"=.*: give a kernel, such as mc.RBF\(\)"):
             k(X)
     for combine in (lambda k: k + 1, lambda k: 1 + k, lambda k: k * "a", lambda k: k * None, lambda k: k + "a"):

@@ -15,12 +15,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, normalised, string_weights, strings
 from mercer.kernels._operands import CenteredCounts
 from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import hmm_scores
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
+from mercer.testing.kernels import KernelContract, normalised, string_weights, strings
 
 
 def gaussian_log_density(x, parameters):
@@ -211,7 +211,7 @@ def test_degenerate_scores_are_no_nan():
     flat = mc.Fisher(mc.Categoricals([[0.5, 0.5]], alphabet="ab"))
     with pytest.raises(ValueError, match=r"sequence 1 has zero norm under Fisher"):
         flat(["a", "ab"])
-    assert np.array_equal(flat.set_params(zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
+    assert np.array_equal(flat.set_params(on_zero="zero")(["a", "ab"]), np.diag([1.0, 0.0]))
 
 
 def test_data_of_another_width_do_not_broadcast():
@@ -786,7 +786,7 @@ def test_models_without_a_closed_form_say_so():
 
 
 def test_empty_and_long_sequences():
-    k = mc.Fisher(chain(), zero="zero")
+    k = mc.Fisher(chain(), on_zero="zero")
     assert np.array_equal(k(["", "ab"])[0], [0.0, 0.0])
     long = "abcabc" * 3000
     assert np.isfinite(mc.Fisher(chain(), per="step")([long, "abc"])).all()
@@ -814,7 +814,7 @@ def test_what_was_not_observed_has_no_direction(parametrization):
         np.testing.assert_array_equal(model.sequence_scores(X, parametrization)[0, 1], 0)
         with pytest.raises(ValueError, match=r"sequence 'q' has zero norm under Fisher \(nothing in it was observed"):
             kernel(X)
-        np.testing.assert_array_equal(clone(kernel).set_params(zero="zero")(X), [[1, 0], [0, 0]])
+        np.testing.assert_array_equal(clone(kernel).set_params(on_zero="zero")(X), [[1, 0], [0, 0]])
 
 
 def test_cures_of_impossible_sequences():

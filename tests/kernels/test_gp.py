@@ -158,7 +158,7 @@ def test_objects_without_anything_in_common_have_no_slope():
         assert (gradient[0, 1] == 0).all()
 
 
-@pytest.mark.parametrize("kernel", [mc.Normalized(mc.Linear(normalize=False) * mc.RBF(gamma=0.5), zero="zero")])
+@pytest.mark.parametrize("kernel", [mc.Normalized(mc.Linear(normalize=False) * mc.RBF(gamma=0.5), on_zero="zero")])
 def test_objects_of_zero_norm(kernel: Any):
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])
     K, gradient = kernel.as_gp()(X, eval_gradient=True)
@@ -276,7 +276,7 @@ def test_kernels_that_have_learned_something_else_differ():
     for kernel in (
         mc.Fisher(mc.Gaussian()),
         mc.Centered(mc.RBF(gamma=1.0)),
-        2.0 * mc.EmpiricalMap(mc.RBF(gamma=1.0), gamma=0.5),
+        2.0 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.5),
     ):
         gp = clone(kernel).fit(X).as_gp()
         assert gp == clone(gp) == pickle.loads(pickle.dumps(gp))
@@ -293,7 +293,11 @@ def test_kernels_that_have_learned_something_else_differ():
 
 @pytest.mark.parametrize(
     "kernel",
-    [mc.Fisher(mc.Gaussian()), mc.EmpiricalMap(mc.RBF(gamma=1.0), gamma=0.5), mc.RBF() + mc.Fisher(mc.Gaussian())],
+    [
+        mc.Fisher(mc.Gaussian()),
+        mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.5),
+        mc.RBF() + mc.Fisher(mc.Gaussian()),
+    ],
 )
 def test_a_kernel_that_learns_is_fitted_before(kernel: Any):
     with pytest.raises(NotFittedError, match=r"call kernel\.fit"):
@@ -302,7 +306,7 @@ def test_a_kernel_that_learns_is_fitted_before(kernel: Any):
     fitted = clone(kernel).fit(X)
     gp = clone(fitted.as_gp())
     np.testing.assert_array_equal(gp(Z, X), fitted.transform(Z))
-    assert [h.name for h in gp.hyperparameters] == (["gamma"] if isinstance(kernel, mc.EmpiricalMap) else [])
+    assert [h.name for h in gp.hyperparameters] == (["gamma"] if isinstance(kernel, mc.EmpiricalKernelMap) else [])
 
 
 @pytest.mark.parametrize("case", OF_DATA)
@@ -317,12 +321,12 @@ def test_a_kernel_that_makes_models_of_data_is_fitted_before(case: str):
 
 def test_what_stands_inside_a_fitted_compound_can_be_changed():
     X, Z = vectors(), vectors(4, seed=5)
-    kernel = 0.5 * mc.EmpiricalMap(mc.RBF(gamma=1.0), gamma=0.5) + mc.RBF(gamma=2.0)
+    kernel = 0.5 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.5) + mc.RBF(gamma=2.0)
     gp = kernel.fit(X).as_gp()
     assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__gamma", "k2__gamma"]
     np.testing.assert_allclose(gp(X, eval_gradient=True)[1], differences(gp, X), atol=1e-7)
     changed = gp.clone_with_theta(np.log([2.0, 0.7, 0.3]))
-    expected = 2.0 * mc.EmpiricalMap(mc.RBF(gamma=1.0), gamma=0.7) + mc.RBF(gamma=0.3)
+    expected = 2.0 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.7) + mc.RBF(gamma=0.3)
     np.testing.assert_allclose(changed(Z, X), expected.fit(X).transform(Z), rtol=1e-13)
     np.testing.assert_array_equal(gp(Z, X), kernel.transform(Z))
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import mercer as mc
 from mercer._coupling import Smoothed
-from mercer.families import Product
+from mercer.families import PowerProduct
 from mercer.kernels._slopes import chains as chain_slopes
 from mercer.kernels._slopes import compound
 from mercer.kernels._slopes.families import slope_of
@@ -71,7 +71,7 @@ SMOOTHED = [name for name, p in P.items() if hasattr(p, "log_mean_map")]
 @pytest.mark.parametrize("name", P)
 def test_products_of_families(name: str, rho: float):
     p, q = P[name], Q[name]  # leading axes align, last axes cross
-    slope = slope_of(p, Product(rho))(p, q, p.log_product(q, rho=rho))
+    slope = slope_of(p, PowerProduct(rho))(p, q, p.log_product(q, rho=rho))
     assert slope.shape == (2, 4, 3)
     agree(slope, extrapolated(lambda x: p.log_product(q, rho=x), rho))
 
@@ -97,7 +97,7 @@ def test_mean_maps_of_families(name: str, gamma: float):
 )
 def test_large_and_small_parameters(p: Any):
     for rho in RHOS:
-        slope = slope_of(p, Product(rho))(p, p, p.log_product(p, rho=rho))
+        slope = slope_of(p, PowerProduct(rho))(p, p, p.log_product(p, rho=rho))
         agree(slope, extrapolated(lambda x: p.log_product(p, rho=x), rho), 1e-7)
     if hasattr(p, "log_mean_map") and not isinstance(p, mc.Poissons):
         slope = slope_of(p, Smoothed(1e-3))(p, p, p.log_mean_map(p, gamma=1e-3))
@@ -121,9 +121,9 @@ def test_sparse_rows_and_powers_that_underflow():
     p, q = mc.Multinomials(rows), mc.Multinomials(sparse.csr_array(rows))
     assert np.isinf(p.log_product(p)).any()
     for rho in (0.3, 2.0, 300.0):
-        slope = log_slopes(p, Product(rho), None)
+        slope = log_slopes(p, PowerProduct(rho), None)
         agree(slope, extrapolated(lambda x: p.log_product(p, rho=x), rho))
-        np.testing.assert_allclose(log_slopes(q, Product(rho), None), slope, rtol=1e-12)
+        np.testing.assert_allclose(log_slopes(q, PowerProduct(rho), None), slope, rtol=1e-12)
         assert (slope[p.log_product(p) == -np.inf] == 0).all()
     for gamma in (1e-3, 1.0, 400.0, 1e4):
         slope = log_slopes(p, Smoothed(gamma), None)
@@ -202,7 +202,7 @@ def log_kernel(batch: Any, coupling: Any, lengths: Any) -> np.ndarray:
 @pytest.mark.parametrize("case", MODELS)
 def test_models(case: str):
     batch, lengths, parameters = MODELS[case]
-    for name, coupling, values in (("rho", Product, RHOS), ("gamma", Smoothed, (0.02, 0.7))):
+    for name, coupling, values in (("rho", PowerProduct, RHOS), ("gamma", Smoothed, (0.02, 0.7))):
         for value in values if name in parameters else ():
             slope = log_slopes(batch, coupling(value), lengths)
             truth = extrapolated(lambda x: log_kernel(batch, coupling(x), lengths), value)  # noqa: B023
@@ -210,7 +210,7 @@ def test_models(case: str):
             assert (slope[log_kernel(batch, coupling(value), lengths) == -np.inf] == 0).all()
 
 
-@pytest.mark.parametrize("coupling", [Product(0.6), Smoothed(0.6)])
+@pytest.mark.parametrize("coupling", [PowerProduct(0.6), Smoothed(0.6)])
 def test_three_ways_to_sweep_chains(coupling: Any, monkeypatch: pytest.MonkeyPatch):
     batch = mc.HMMs.concat([hmms(5, 2), hmms(4, 2, 7, sparse_rows=True)])
     slope = log_slopes(batch, coupling, (30,))
@@ -227,8 +227,8 @@ def test_probabilities_whose_powers_underflow():
         mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]], [[1e-150, 1.0], [0.0, 1.0]]], alphabet="ab"),
     )
     for rho in (1.0, 2.0, 5.0):
-        slope = log_slopes(tiny, Product(rho), (12,))
-        agree(slope, extrapolated(lambda x: log_kernel(tiny, Product(x), (12,)), rho), 1e-7)
+        slope = log_slopes(tiny, PowerProduct(rho), (12,))
+        agree(slope, extrapolated(lambda x: log_kernel(tiny, PowerProduct(x), (12,)), rho), 1e-7)
         assert np.abs(slope).max() > 100
 
 
@@ -354,7 +354,7 @@ class Told(mc.Exponentials):
 def test_families_of_your_own(monkeypatch: pytest.MonkeyPatch):
     scale = np.random.default_rng(0).uniform(0.2, 3, size=(5, 2))
     known, told, bare = (kind(scale) for kind in (mc.Exponentials, Told, Bare))
-    assert slope_of(bare, Product(0.5)) is None
+    assert slope_of(bare, PowerProduct(0.5)) is None
     gp = mc.ProbabilityProduct(rho=0.7, normalize=False).as_gp()
     expected = gp(known, eval_gradient=True)[1]
     np.testing.assert_allclose(gp(bare, eval_gradient=True)[1], expected, rtol=1e-5)
@@ -379,13 +379,13 @@ def test_single_precision_is_derived_in_double():
         batch.transition.astype(np.float32),
         mc.Categoricals(batch.emission.probability.astype(np.float32)),
     )
-    slope = log_slopes(small, Product(0.7), (10,))
+    slope = log_slopes(small, PowerProduct(0.7), (10,))
     assert slope.dtype == np.float64
-    np.testing.assert_allclose(slope, log_slopes(batch, Product(0.7), (10,)), rtol=1e-5)
+    np.testing.assert_allclose(slope, log_slopes(batch, PowerProduct(0.7), (10,)), rtol=1e-5)
 
 
 def test_a_marginal_power_is_not_searched():
-    kernel = mc.ProbabilityProduct(rho=2.0, power="marginal")
+    kernel = mc.ProbabilityProduct(rho=2.0, marginal=True)
     assert kernel.as_gp().theta.shape == (0,)
     assert (3.0 * kernel).as_gp().theta.shape == (1,)
 

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import WIDTH, KernelContract, PluralContract, by_pairs, categoricals
 from mercer.kernels.heat import Heat
+from mercer.testing.kernels import WIDTH, KernelContract, PluralContract, by_pairs, categoricals
 
 
 def slow(p, q, t):
@@ -117,7 +117,7 @@ def test_two_outcomes_are_points_of_an_arc():
     place = np.arcsin(np.sqrt(p))
     K = Heat(t=10.0)(mc.Multinomials(np.stack([p, 1 - p], axis=1)))
     np.testing.assert_allclose(K, np.exp(-((place[:, None] - place) ** 2) / 10), rtol=1e-12)
-    assert mc.psd.check(K, 1e-12)
+    assert mc.gram.psd.check(K, 1e-12)
 
 
 def test_trials_are_a_longer_way():
@@ -161,12 +161,12 @@ def test_not_positive_semi_definite(m, t, smallest):
     assert "t = 10" in k.psd.reason
     values = np.linalg.eigvalsh(k(mc.Multinomials(grid(m))))
     np.testing.assert_allclose(values[0], smallest, rtol=0.1)
-    assert not mc.psd.check(k(mc.Multinomials(grid(m))), 1e-10)
+    assert not mc.gram.psd.check(k(mc.Multinomials(grid(m))), 1e-10)
 
 
 def test_repaired():
     p = mc.Multinomials(grid(2))
-    assert mc.psd.check(mc.Repaired(Heat(t=10.0)).fit_transform(p), 1e-10)
+    assert mc.gram.psd.check(mc.Repaired(Heat(t=10.0)).fit_transform(p), 1e-10)
 
 
 def test_in_a_pipeline():

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from contract import STEP, density_on_line, normalised
-from mercer.families import Product, Smoothed
+from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
+from mercer.testing.kernels import STEP, density_on_line, normalised
 
 RHOS = [0.3, 0.5, 1.0, 2.0]
 
@@ -229,20 +229,20 @@ def test_gram_is_psd(name, length):
     for kernel in kernels(length, normalize=True):
         K = kernel(everything)
         assert np.isfinite(K).all()
-        assert mc.psd.check(K, 1e-9), (kernel, np.linalg.eigvalsh(K)[0])
+        assert mc.gram.psd.check(K, 1e-9), (kernel, np.linalg.eigvalsh(K)[0])
 
 
 # ------------------------------------------------------------------ extremes
 
 
-@pytest.mark.parametrize("coupling", [Product(0.5), Product(1.0), Smoothed(0.5)], ids=repr)
+@pytest.mark.parametrize("coupling", [PowerProduct(0.5), PowerProduct(1.0), Smoothed(0.5)], ids=repr)
 @pytest.mark.parametrize("name", ["categorical", "gaussian"])
 def test_a_hundred_thousand_observations(name, coupling):
     """Against powers of the coupled operator by squaring, and the growth that is its spectral radius."""
     p, q = models(16, 2, 2, EMISSIONS[name]), models(17, 2, 3, EMISSIONS[name])
     length, power = 100_000, coupling.power
     parameters = {"normalize": False, "length": length}
-    if isinstance(coupling, Product):
+    if isinstance(coupling, PowerProduct):
         kernel = mc.ProbabilityProduct(rho=coupling.rho, **parameters)
     else:
         kernel = mc.MeanMap(gamma=coupling.gamma, **parameters)

@@ -353,7 +353,7 @@ def test_a_fitted_kernel_forgets_what_it_does_not_need():
 
 def test_objects_of_zero_norm_are_zero():
     X = np.concatenate([points(), np.zeros((2, 3))])
-    features = Landmarks(mc.Linear(zero="zero"), 10, explicit=False).fit_transform(X)
+    features = Landmarks(mc.Linear(on_zero="zero"), 10, explicit=False).fit_transform(X)
     assert np.all(features[-2:] == 0)
 
 
@@ -371,10 +371,10 @@ def test_a_search_over_the_kernel():
 
 
 def test_a_kernel_that_learns_from_y():
-    from mercer.kernels.aligned import Aligned
+    from mercer.kernels.targetaligned import TargetAligned
 
     X = points()
-    found = Landmarks(Aligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]), 80, held_out=0)
+    found = Landmarks(TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]), 80, held_out=0)
     features = found.fit_transform(X, X[:, 0] > 0)
     np.testing.assert_allclose(features @ features.T, found.kernel_(X), atol=1e-6)
 
@@ -436,7 +436,9 @@ def test_more_messages():
         Landmarks(0.0 * mc.RBF(), 3).fit(points())
 
 
-@parametrize_with_checks([Landmarks(mc.RBF()), Landmarks(mc.Linear(zero="zero")), Landmarks(mc.RBF(), 4, "kmeans++")])
+@parametrize_with_checks(
+    [Landmarks(mc.RBF()), Landmarks(mc.Linear(on_zero="zero")), Landmarks(mc.RBF(), 4, "kmeans++")]
+)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -13,12 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs, hmms
 from mercer._coupling import smoothed_features
 from mercer.kernels import latentmeanmap
 from mercer.kernels._operands import Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.latentmeanmap import LatentMeanMap
+from mercer.testing.kernels import KernelContract, by_pairs, hmms
 
 
 def paths(initial, transition, likelihood):
@@ -358,7 +358,7 @@ def test_values_are_those_of_posteriors(series, gamma, gamma_states):
     expected = by_pairs(pair, range(len(series)))
     found = kernel(series)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
-    assert mc.psd.check(found, 1e-10)
+    assert mc.gram.psd.check(found, 1e-10)
 
 
 @settings(max_examples=30, deadline=None)
@@ -413,7 +413,7 @@ def test_in_a_search():
         ({"gamma_states": -1.0}, ValueError, r"gamma_states = -1.0: the base kernel"),
         ({"transitions": "yes"}, ValueError, r"transitions = 'yes': give True or False"),
         ({"n_components": 0}, ValueError, r"n_components = 0: give the number of random frequencies"),
-        ({"zero": "no"}, ValueError, r"zero = 'no'"),
+        ({"on_zero": "no"}, ValueError, r"on_zero must be .*; got 'no'"),
     ],
 )
 def test_bad_parameters(parameters, error, match):
@@ -431,7 +431,7 @@ def test_bad_data():
         LatentMeanMap(never)(mc.Sequences(["aa", "ab"], alphabet="ab", ids=["good", "bad"]))
     with pytest.raises(ValueError, match=r"has zero norm under LatentMeanMap \(nothing in it was observed\)"):
         LatentMeanMap(symbolic_model())(["ab", ""])
-    assert np.array_equal(LatentMeanMap(symbolic_model(), zero="zero")(["ab", ""])[1], [0.0, 0.0])
+    assert np.array_equal(LatentMeanMap(symbolic_model(), on_zero="zero")(["ab", ""])[1], [0.0, 0.0])
     mixture = mc.Mixtures([[0.5, 0.5]], mc.Multinomials([[[0.5, 0.5], [0.9, 0.1]]]))
     with pytest.raises(TypeError, match=r"these are sparse rows: pass X.toarray\(\)"):
         LatentMeanMap(mixture)(sparse.csr_matrix([[1.0, 2.0], [3.0, 0.0]]))

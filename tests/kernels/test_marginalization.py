@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs
+from mercer.testing.kernels import KernelContract, by_pairs
 
 LETTERS = "abc"
 RNG = np.random.default_rng(0)
@@ -265,8 +265,8 @@ def test_explicit_features_do_not_underflow():
 def test_in_a_search():
     X, y = strings(0, 24, 2, 6), np.arange(24) % 2
     model = mc.AffinePairHMM(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
-    clf = make_pipeline(mc.EmpiricalMap(mc.Marginalization(model)), SVC(kernel="precomputed"))
-    grid = {"empiricalmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
+    clf = make_pipeline(mc.EmpiricalKernelMap(mc.Marginalization(model)), SVC(kernel="precomputed"))
+    grid = {"empiricalkernelmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
     search = GridSearchCV(clf, grid, cv=3).fit(X, y)
     assert search.predict(["abab", ""]).shape == (2,)
 
@@ -348,7 +348,7 @@ def test_impossible_data_have_zero_norm():
     sure = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0, 0.0]]], LETTERS))
     with pytest.raises(ValueError, match=r"sequence 1 .* impossible under the model"):
         mc.Marginalization(sure)(["aa", "ab"])
-    K = mc.Marginalization(sure, zero="zero")(["aa", "ab"])
+    K = mc.Marginalization(sure, on_zero="zero")(["aa", "ab"])
     np.testing.assert_array_equal(K, [[1.0, 0.0], [0.0, 0.0]])
 
 
@@ -360,9 +360,9 @@ def test_p_kernel_on_all_short_strings(form):
         words = ["".join(word) for n in range(4) for word in itertools.product(LETTERS, repeat=n)]
     K = form().kernel().set_params(normalize=False)(words)
     assert K.min() >= 0
-    assert mc.psd.check(K)
+    assert mc.gram.psd.check(K)
     if form in (TestHMM, TestMixture, TestPrior, TestPairHMM):  # all that these can make
-        assert mc.psd.is_p_kernel(K)
+        assert mc.gram.psd.is_p_kernel(K)
     else:
         assert K.sum() < 1
 
@@ -371,5 +371,5 @@ def test_mixtures_of_marginalization_kernels_are_p_kernels():
     words = ["".join(word) for word in itertools.product(LETTERS, repeat=2)]
     one, two = TestHMM().kernel().set_params(normalize=False), TestMixture().kernel().set_params(normalize=False)
     K = (0.4 * one + 0.6 * two)(words)
-    assert mc.psd.is_p_kernel(K)
-    np.testing.assert_allclose(K, mc.psd.p_mixture([one(words), two(words)], [0.4, 0.6]), rtol=1e-12)
+    assert mc.gram.psd.is_p_kernel(K)
+    np.testing.assert_allclose(K, mc.gram.psd.p_mixture([one(words), two(words)], [0.4, 0.6]), rtol=1e-12)

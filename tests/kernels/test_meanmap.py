@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from contract import (
+from mercer.testing.kernels import (
     AXIS,
     STEP,
     WIDTH,
@@ -79,7 +79,7 @@ class TestCategoricals(MeanMapOfPlural):
 
 
 class TestMultinomials(MeanMapOfPlural):
-    """Aligned tokens (GMMK-10c): the mean over all pairs of token sequences."""
+    """TargetAligned tokens (GMMK-10c): the mean over all pairs of token sequences."""
 
     width = WIDTH[categoricals]
 

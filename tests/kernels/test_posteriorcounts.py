@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import mercer as mc
-from contract import KernelContract
 from mercer.kernels import _step_counts
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.models._forward import scaled
+from mercer.testing.kernels import KernelContract
 
 INITIAL, TRANSITION = np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]])
 TABLE = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
@@ -215,7 +215,7 @@ def test_both_forms_agree_and_are_a_kernel(strings, states, seed):
         np.testing.assert_allclose(_step_counts.step_counts(hmm, X).toarray(), dense, rtol=1e-13, atol=1e-16)
     np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=1e-12)
     for order in (1, 2):
-        assert mc.psd.check(PosteriorCounts(hmm, order=order)(X), 1e-10)
+        assert mc.gram.psd.check(PosteriorCounts(hmm, order=order)(X), 1e-10)
 
 
 def test_it_is_a_latent_mean_map_without_mismatches():
@@ -275,7 +275,7 @@ def test_bad_data():
         ValueError, match=r"short.* has zero norm under PosteriorCounts \(it has no pair of neighbours\)"
     ):
         PosteriorCounts(model(), order=2)(X)
-    assert np.array_equal(PosteriorCounts(model(), order=2, zero="zero")(X), [[1.0, 0.0], [0.0, 0.0]])
+    assert np.array_equal(PosteriorCounts(model(), order=2, on_zero="zero")(X), [[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"has zero norm under PosteriorCounts \(it has no symbols\)"):
         PosteriorCounts(model())(["ab", ""])
     never = model("abc", np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))

@@ -77,13 +77,13 @@ def test_the_normalised_gram_of_proteins_is_the_identity(proteins):
         mc.gram.diagnose(K, y)
     majority = np.mean(y == "fn3")
     assert accuracy(of_proteins(), X, y) == pytest.approx(majority, abs=0.02)
-    for cure in (mc.EmpiricalMap(of_proteins()), mc.Tempered(of_proteins(), beta=0.01)):
+    for cure in (mc.EmpiricalKernelMap(of_proteins()), mc.Tempered(of_proteins(), beta=0.01)):
         assert "diagonally dominant" not in mc.gram.diagnose(cure.fit_transform(X), y).advice
 
 
 def test_families_by_empirical_maps(proteins):
     X, y = proteins
-    found = accuracy(mc.EmpiricalMap(of_proteins()), X, y, kernel__model__gap_open=[8, 11])
+    found = accuracy(mc.EmpiricalKernelMap(of_proteins()), X, y, kernel__model__gap_open=[8, 11])
     assert found >= 0.98  # the length alone has .98 here, and words of residues .95
     assert by_length(X, y) < found
     assert accuracy(mc.Spectrum(3), X, y, k=[1, 2, 3]) < found
@@ -98,13 +98,13 @@ def test_families_by_their_first_residues(proteins):
     """Without lengths: the first 60 residues of every protein."""
     X, y = proteins
     X = mc.Sequences([x[:60] for x in X], alphabet="protein")
-    found = accuracy(mc.EmpiricalMap(of_proteins()), X, y, kernel__model__gap_open=[8, 11, 14])
+    found = accuracy(mc.EmpiricalKernelMap(of_proteins()), X, y, kernel__model__gap_open=[8, 11, 14])
     assert found >= 0.95
     assert found > accuracy(mc.Spectrum(3), X, y, k=[1, 2, 3])
 
 
 def test_promoters_by_empirical_maps(promoters):
-    kernel = mc.EmpiricalMap(of_dna())
+    kernel = mc.EmpiricalKernelMap(of_dna())
     laws = {"kernel__model__scale": [0.2, 0.5], "kernel__model__open_probability": [0.005, 0.02]}
     assert accuracy(kernel, *promoters, **laws) >= 0.90
     assert by_length(*promoters) < 0.6  # all lengths are equal
@@ -117,5 +117,5 @@ def test_promoters_by_tempered_kernels(promoters):
 
 
 def test_promoters_by_a_shared_path_of_hidden_states(promoters):
-    kernel = mc.EmpiricalMap(mc.Marginalization(mc.HMM(n_states=4, n_init=1, random_state=0)))
+    kernel = mc.EmpiricalKernelMap(mc.Marginalization(mc.HMM(n_states=4, n_init=1, random_state=0)))
     assert accuracy(kernel, *promoters, kernel__model__n_states=[4, 8]) >= 0.80

@@ -17,9 +17,9 @@ from sklearn.svm import SVC
 from sklearn.utils.fixes import parse_version
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, gaussians
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.residualized import Residualized
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians
 
 
 def hat(C):
@@ -209,7 +209,7 @@ def test_verdict_and_parameters():
     assert Residualized(-1.0 * mc.RBF()).psd == "no"
     X, _, C, _ = example()
     kernel = Residualized(mc.RBF(gamma=1.0)).fit(X, confounds=C)
-    assert mc.psd.check(kernel(X, confounds=C))
+    assert mc.gram.psd.check(kernel(X, confounds=C))
     for change in ({"intercept": False}, {"kernel__gamma": 2.0}):
         stale = clone(kernel).fit(X, confounds=C).set_params(**change)
         with pytest.raises(NotFittedError, match=f"was fitted with {next(iter(change))} = .*: call fit again"):

@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs, normalised
 from mercer.datasets import make_dna
 from mercer.kernels import spectrum
 from mercer.kernels.spectrum import Spectrum
+from mercer.testing.kernels import KernelContract, by_pairs, normalised
 
 
 def brute(x, y, k, m, letters):
@@ -123,11 +123,13 @@ def test_windows_do_not_cross_sequences():
 
 def test_sequences_without_a_window():
     X = mc.Sequences(["ACGT", "AC", "ANGT"], alphabet="dna", ids=["one", "two", "three"])
-    with pytest.raises(ValueError, match=r"sequence 'two' of length 2 has no window of 3 plain symbols.*zero='zero'"):
+    with pytest.raises(
+        ValueError, match=r"sequence 'two' of length 2 has no window of 3 plain symbols.*on_zero='zero'"
+    ):
         Spectrum(3)(X[:2])
     with pytest.raises(ValueError, match=r"sequence 'three' of length 4 has no window"):
         Spectrum(3).fit(X[::2]).transform(X[::2])
-    K = Spectrum(3, zero="zero")(X)
+    K = Spectrum(3, on_zero="zero")(X)
     np.testing.assert_array_equal(K, np.diag([1.0, 0.0, 0.0]))
 
 
@@ -213,7 +215,7 @@ def test_a_string_of_no_window_in_features():
 def test_more_strings_than_can_be_numbered(k):
     with pytest.raises(ValueError, match=rf"there are 4\^{k} strings of {k} symbols .*: lower k"):
         Spectrum(k, alphabet="dna")(["ACGT"])
-    np.testing.assert_array_equal(Spectrum(k, alphabet="A", zero="zero")(["AAA"]), [[0.0]])
+    np.testing.assert_array_equal(Spectrum(k, alphabet="A", on_zero="zero")(["AAA"]), [[0.0]])
 
 
 def test_alphabet_is_learned_on_the_training_data():

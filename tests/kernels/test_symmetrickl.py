@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import mercer as mc
-from contract import (
+from mercer.kernels.symmetrickl import SymmetricKL
+from mercer.testing.kernels import (
     STEP,
     WIDTH,
     KernelContract,
@@ -24,7 +25,6 @@ from contract import (
     mixtures,
     poissons,
 )
-from mercer.kernels.symmetrickl import SymmetricKL
 
 
 def divergence(p, q):

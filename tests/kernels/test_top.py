@@ -15,10 +15,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, string_weights, strings
 from mercer.kernels import _tangents
 from mercer.kernels._operands import CenteredCounts
 from mercer.kernels.top import TOP
+from mercer.testing.kernels import KernelContract, string_weights, strings
 
 
 def log_odds(joint):
@@ -289,7 +289,7 @@ def test_any_model_with_scores(model):
     X, y = [rng.normal(2 * (i % 3), 1.0, size=(8, 2)) for i in range(18)], np.arange(18) % 3
     for information in ("identity", "diagonal"):
         K = TOP(model, information).fit_transform(X, y)
-        assert mc.psd.check(K, 1e-10)
+        assert mc.gram.psd.check(K, 1e-10)
         assert np.all(np.diag(K) == 1)
 
 
@@ -311,7 +311,7 @@ def test_what_was_not_observed_has_no_direction():
     X = mc.Sequences(["ACGTA", "N" * 40], ids=["p", "q"], alphabet="dna")
     with pytest.raises(ValueError, match=r"sequence 'q' has zero norm under TOP \(all classes are equally probable"):
         TOP(models)(X)
-    np.testing.assert_array_equal(TOP(models, zero="zero")(X), [[1, 0], [0, 0]])
+    np.testing.assert_array_equal(TOP(models, on_zero="zero")(X), [[1, 0], [0, 0]])
     np.testing.assert_allclose(TOP(models, priors=[0.2, 0.8]).log_odds(X)[1], np.log(4))
 
 
@@ -330,7 +330,7 @@ def test_in_pipelines():
 
 def test_impossible_data_are_named():
     X, y = ["abab", "baba", "aaaa"], [0, 0, 1]
-    k = TOP(mc.MarkovChain(order=1, prior=None), zero="zero")
+    k = TOP(mc.MarkovChain(order=1, prior=None), on_zero="zero")
     with pytest.raises(
         ValueError, match=r"sequence 0 has the log probability -inf under the model of class 1, .* prior"
     ):

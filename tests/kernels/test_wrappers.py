@@ -1,4 +1,4 @@
-"""Wrappers: Normalized, Centered, Gaussianized, EmpiricalMap, Tempered, Repaired, and objects of zero norm in each."""
+"""Wrappers: Normalized, Centered, Gaussianized, EmpiricalKernelMap, Tempered, Repaired; objects of zero norm."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
 
 
 class TestNormalized(Matrices):
@@ -94,7 +94,7 @@ class TestEmpiricalMap(Matrices):
     gamma = None
 
     def kernel(self):
-        return mc.EmpiricalMap(mc.RBF(gamma=0.4), gamma=self.gamma)
+        return mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), gamma=self.gamma)
 
     def describe(self, X, Z):
         return -0.4 * np.sum((X[:, None] - Z) ** 2, axis=-1)
@@ -112,7 +112,7 @@ class TestEmpiricalMap(Matrices):
         train, test = self.describe(X, X), self.describe(new, X)
         center, scale = train.mean(axis=0), train.std(axis=0)
         expected = ((test - center) / scale) @ ((train - center) / scale).T
-        found = mc.EmpiricalMap(mc.RBF(gamma=0.4), normalize=False).fit(X).transform(new)
+        found = mc.EmpiricalKernelMap(mc.RBF(gamma=0.4), normalize=False).fit(X).transform(new)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -171,7 +171,7 @@ class TestRepaired(Matrices):
         values = np.linalg.eigvalsh(K)
         np.testing.assert_allclose(k.clipped_, -values[values < 0].sum() / np.abs(values).sum(), rtol=1e-9)
         both = take(np.concatenate([X, new]), range(17))
-        assert mc.psd.check(k(both), 1e-10)
+        assert mc.gram.psd.check(k(both), 1e-10)
         np.testing.assert_allclose(k(both)[12:, :12], k.transform(new), atol=1e-10)
         assert k.psd == "always"
 
@@ -193,9 +193,9 @@ SPARSE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0,
 class Squared(mc.kernels.Kernel):
     """<x, y>^2 in logarithms: a log kernel whose objects can have zero norm."""
 
-    def __init__(self, normalize=True, zero="zero"):
+    def __init__(self, normalize=True, on_zero="zero"):
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _accept(self, X, *, reset):
         return np.asarray(X)
@@ -213,10 +213,10 @@ class Squared(mc.kernels.Kernel):
 
     @property
     def psd(self):
-        return mc.Verdict("always", "a square of an inner product")
+        return mc.kernels.Verdict("always", "a square of an inner product")
 
 
-@pytest.mark.parametrize("kernel", [Squared(), mc.Normalized(Squared(normalize=False), zero="zero"), Squared(False)])
+@pytest.mark.parametrize("kernel", [Squared(), mc.Normalized(Squared(normalize=False), on_zero="zero"), Squared(False)])
 def test_objects_of_zero_norm_pass_through(kernel):
     """They resemble nothing, have distance 0 from themselves, and are never NaN in any wrapper."""
     K = kernel(SPARSE)
@@ -228,8 +228,8 @@ def test_objects_of_zero_norm_pass_through(kernel):
     tempered = mc.Tempered(kernel, beta=0.5)(SPARSE)
     np.testing.assert_allclose(tempered, np.sqrt(normalised(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
     for wrapper in (
-        mc.EmpiricalMap(kernel),
-        mc.EmpiricalMap(kernel, gamma=1.0),
+        mc.EmpiricalKernelMap(kernel),
+        mc.EmpiricalKernelMap(kernel, gamma=1.0),
         mc.Centered(kernel),
         mc.Repaired(kernel),
     ):
@@ -240,7 +240,9 @@ def test_objects_of_zero_norm_pass_through(kernel):
 
 
 def test_zero_norm_raises_by_default():
-    with pytest.raises(ValueError, match=r"object 2 has zero norm under Normalized, .*: leave it out, set zero='zero'"):
+    with pytest.raises(
+        ValueError, match=r"object 2 has zero norm under Normalized, .*: leave it out, set on_zero='zero'"
+    ):
         mc.Normalized(Squared(normalize=False))(SPARSE)
     with pytest.raises(ValueError, match=r"object 0 has zero norm under Centered"):
         mc.Centered(mc.RBF(), normalize=True).fit(np.ones((3, 7)) / 3)(np.ones((3, 7)) / 3)
@@ -251,7 +253,7 @@ def test_zero_norm_raises_by_default():
 def test_empirical_map_keeps_what_is_below_the_floor():
     """Only -inf is replaced, by something no larger than what is finite: long sequences keep their order."""
     X = np.array([[0.0], [1.0], [30.0], [60.0]])
-    k = mc.EmpiricalMap(mc.RBF(gamma=5.0), normalize=False).fit(X)
+    k = mc.EmpiricalKernelMap(mc.RBF(gamma=5.0), normalize=False).fit(X)
     logs = -5.0 * (X - X.T) ** 2
     assert logs.min() < -700
     phi = (logs - logs.mean(axis=0)) / logs.std(axis=0)
@@ -259,7 +261,7 @@ def test_empirical_map_keeps_what_is_below_the_floor():
     p = mc.Categoricals([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     logs = np.array([[0, np.log(0.5) / 2, -9.0], [np.log(0.5) / 2, 0, np.log(0.5)], [-9.0, np.log(0.5), 0]])
     phi = (logs - logs.mean(axis=0)) / logs.std(axis=0)
-    found = mc.EmpiricalMap(mc.ProbabilityProduct(), floor=-9.0, normalize=False).fit_transform(p)
+    found = mc.EmpiricalKernelMap(mc.ProbabilityProduct(), floor=-9.0, normalize=False).fit_transform(p)
     np.testing.assert_allclose(found, phi @ phi.T, rtol=1e-9, atol=1e-9)
 
 
@@ -271,7 +273,7 @@ def test_verdicts():
         assert "weight" in wrapper(bad).psd.reason
     assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
     assert mc.Tempered(mc.ProbabilityProduct(), beta=1.0).psd == "always"
-    assert mc.EmpiricalMap(good).psd == mc.Repaired(bad).psd == "always"
+    assert mc.EmpiricalKernelMap(good).psd == mc.Repaired(bad).psd == "always"
 
 
 @pytest.mark.parametrize(
@@ -299,15 +301,15 @@ def test_powers_after_fit():
     tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), beta=0.1)
     assert tempered.fit(sets).psd == "conditional"
     assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
-    assert mc.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
+    assert mc.gram.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
 
 
 def test_tempering_can_break_a_kernel_and_repair_mends_it():
     """KK-2: a root of a kernel that is not infinitely divisible."""
     p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
     broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), beta=0.05)
-    assert not mc.psd.check(broken(p), 1e-6)
-    assert mc.psd.check(mc.Repaired(broken).fit_transform(p))
+    assert not mc.gram.psd.check(broken(p), 1e-6)
+    assert mc.gram.psd.check(mc.Repaired(broken).fit_transform(p))
 
 
 def test_bad_parameters():
@@ -315,11 +317,11 @@ def test_bad_parameters():
     for beta in (0.0, -1.0, 1.5, "half", np.nan):
         with pytest.raises(ValueError, match=r"beta = .*: give a power above 0 and at most 1"):
             mc.Tempered(mc.RBF(), beta=beta)(X)
-    for wrapper in (mc.Tempered, mc.EmpiricalMap):
+    for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
         with pytest.raises(ValueError, match=r"Linear can be negative, and has no .*with positive values"):
             wrapper(mc.Linear()).fit(X)
     for gamma in (-1.0, "a"):
-        for wrapper in (mc.Gaussianized, mc.EmpiricalMap):
+        for wrapper in (mc.Gaussianized, mc.EmpiricalKernelMap):
             with pytest.raises(ValueError, match=r"gamma = .* needs gamma >= 0"):
                 wrapper(mc.RBF(), gamma=gamma).fit(X)
     with pytest.raises(ValueError, match=r"method = 'flip': the one repair"):
@@ -327,20 +329,33 @@ def test_bad_parameters():
     with pytest.raises(ValueError, match=r"tolerance = -1: give a fraction of the largest eigenvalue"):
         mc.Repaired(mc.RBF(), tolerance=-1).fit(X)
     with pytest.raises(ValueError, match=r"floor = -inf: give the finite number"):
-        mc.EmpiricalMap(mc.RBF(), floor=-np.inf).fit(X)
-    with pytest.raises(ValueError, match="zero = 'drop'"):
-        mc.Centered(mc.RBF(), zero="drop").fit(X)
+        mc.EmpiricalKernelMap(mc.RBF(), floor=-np.inf).fit(X)
+    with pytest.raises(ValueError, match=r"on_zero must be .*got 'drop'"):
+        mc.Centered(mc.RBF(), on_zero="drop").fit(X)
 
 
 def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
     """KK-5: long sequences make an identity matrix; every cure of the sentence exists and lifts the off-diagonal."""
     p = hmms(1.5 * np.random.default_rng(0).standard_normal((20, 12)))
     dominated = mc.ProbabilityProduct(length=2_000)
-    with pytest.warns(mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalMap"):
+    with pytest.warns(
+        mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalKernelMap"
+    ):
         found = mc.gram.diagnose(dominated(p))
-    for cure in ("smaller length", "length=Discounted", "prior='pooled'", "prior_strength", "EmpiricalMap", "Tempered"):
+    for cure in (
+        "smaller length",
+        "length=Discounted",
+        "prior='pooled'",
+        "prior_strength",
+        "EmpiricalKernelMap",
+        "Tempered",
+    ):
         assert cure in found.advice
-    for kernel in (mc.ProbabilityProduct(length=3), mc.Tempered(dominated, beta=1e-3), mc.EmpiricalMap(dominated)):
+    for kernel in (
+        mc.ProbabilityProduct(length=3),
+        mc.Tempered(dominated, beta=1e-3),
+        mc.EmpiricalKernelMap(dominated),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             mc.gram.diagnose(kernel.fit_transform(p))

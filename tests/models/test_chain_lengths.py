@@ -14,18 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import (
-    WIDTH,
-    Gradients,
-    PluralContract,
-    by_pairs,
-    categoricals,
-    gaussian_hmms,
-    hmms,
-    numpy,
-    softmax,
-)
-from mercer.families import Product, Smoothed
+from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import adjoint as _adjoint
 from mercer.models._chains import resolvent as _resolvent
 from mercer.models._chains.adjoint import coupled_gradients, differentiable_chains
@@ -36,6 +25,17 @@ from mercer.models._discount import Discounted, discounted_sum
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.markov import MarkovChains
+from mercer.testing.kernels import (
+    WIDTH,
+    Gradients,
+    PluralContract,
+    by_pairs,
+    categoricals,
+    gaussian_hmms,
+    hmms,
+    numpy,
+    softmax,
+)
 
 
 def free(seed, n, width):
@@ -71,12 +71,12 @@ def resolvent(p, q, coupling, d):
 
 
 def raw(coupling, length):
-    if isinstance(coupling, Product):
+    if isinstance(coupling, PowerProduct):
         return mc.ProbabilityProduct(rho=coupling.rho, length=length, normalize=False)
     return mc.MeanMap(gamma=coupling.gamma, length=length, normalize=False)
 
 
-COUPLINGS = [Product(0.5), Product(1.0), Product(2.0), Smoothed(0.4)]
+COUPLINGS = [PowerProduct(0.5), PowerProduct(1.0), PowerProduct(2.0), Smoothed(0.4)]
 
 
 @pytest.fixture(params=["system", "series", "logarithms"])
@@ -101,7 +101,7 @@ def _in_logarithms(layout, left, right, log_psi, d, check=False):
 @pytest.mark.parametrize("make", [symbols, points])
 def test_resolvent(coupling, make, way):
     models = make(1, 4)
-    d = 0.3 if coupling == Product(0.5) else 0.6
+    d = 0.3 if coupling == PowerProduct(0.5) else 0.6
     truth = np.array([[resolvent(p, q, coupling, d) for q in models] for p in models])
     np.testing.assert_allclose(raw(coupling, Discounted(d))(models), truth, rtol=1e-11)
     np.testing.assert_allclose(raw(coupling, Discounted(d)).diag(models), np.diag(truth), rtol=1e-11)
@@ -129,7 +129,7 @@ def test_small_discount_is_length_one(coupling, way):
 
 
 @pytest.mark.parametrize("d", [0.5, 0.99, 1 - 1e-6])
-@pytest.mark.parametrize("coupling", [Product(1.0), Smoothed(0.2)], ids=repr)
+@pytest.mark.parametrize("coupling", [PowerProduct(1.0), Smoothed(0.2)], ids=repr)
 def test_gram_is_psd(coupling, d):
     models = mc.HMMs.concat([symbols(5, 12, k=2), sticky(), sticky(1e-3), symbols(6, 6, 3, k=2)])
     K = raw(coupling, Discounted(d)).set_params(normalize=True)(models)
@@ -196,7 +196,7 @@ def test_dense_emissions_diverge_at_rho_one_too():
 def test_finite_with_itself_is_finite_with_all():
     """Cauchy and Schwarz, first for k_L and then for the sum: radii of pairs are below the mean of the two."""
     models = symbols(8, 6)
-    leaf = models.emission.couple(Product(0.5))
+    leaf = models.emission.couple(PowerProduct(0.5))
     parts = zip(models.initial**0.5, models.transition**0.5, leaf.pair(leaf), strict=True)
     radii = np.array([spectral_radius(*x) for x in parts])
     for i, j in itertools.combinations(range(6), 2):
@@ -306,7 +306,7 @@ def test_sum_of_terms_with_bounds(d, growth, count):
 class TestDiscountedProduct(Gradients, PluralContract):
     """All that a kernel keeps, at a discount."""
 
-    width, coupling = WIDTH[hmms], Product(0.5)
+    width, coupling = WIDTH[hmms], PowerProduct(0.5)
 
     def kernel(self):
         return raw(self.coupling, Discounted(0.2)).set_params(normalize=True)

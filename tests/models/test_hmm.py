@@ -185,7 +185,7 @@ def test_sticky_chains_are_positive_semi_definite():
     emission = mc.Categoricals(rng.dirichlet([0.1, 0.1], (25, 2)))
     models = mc.HMMs(np.full((25, 2), 0.5), transition, emission)
     for rho in (0.5, 1.0):
-        assert mc.psd.check(mc.ProbabilityProduct(rho=rho, length=30)(models))
+        assert mc.gram.psd.check(mc.ProbabilityProduct(rho=rho, length=30)(models))
 
 
 def test_samples_have_the_models_frequencies():

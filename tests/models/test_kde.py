@@ -19,11 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import KernelContract, by_pairs
 from mercer.models._kde.bandwidths import criterion, cross_validated, silverman
 from mercer.models._kde.points import Points
 from mercer.models.kde import KDEs
 from mercer.models.kde_estimator import KDE
+from mercer.testing.kernels import KernelContract, by_pairs
 
 SIZES = (1, 3, 4, 8, 9, 17)
 
@@ -367,7 +367,7 @@ class TestBatch:
     def test_indexing_after_tiles_were_made(self):
         p = estimates()
         expected = p[[4, 1, 5]].log_product(p[2:])
-        p.couple(mc.families.Product(1.0))
+        p.couple(mc.families.PowerProduct(1.0))
         assert_array_equal(p[[4, 1, 5]].log_product(p[2:]), expected)
         assert_array_equal(p[[4, 1, 5]][::-1][:2].log_product(p[2:][1:]), expected[::-1][:2, 1:])
 
@@ -467,7 +467,7 @@ class TestBatch:
         with pytest.raises(ValueError, match="gamma"):
             p.log_mean_map(p, gamma=-1.0)
         with pytest.raises(TypeError, match="no parts of other models"):
-            p.couple(mc.families.Product(1.0)).reshape(2, 3)
+            p.couple(mc.families.PowerProduct(1.0)).reshape(2, 3)
 
     def test_scikit_learn_models_that_are_none(self):
         x = sets(0, (20,))[0]

@@ -1,4 +1,4 @@
-"""ProbabilityProduct(power="marginal"): whole powers of observed laws, against sums over all that can be observed."""
+"""ProbabilityProduct(marginal=True): whole powers of observed laws, against sums over all that can be observed."""
 
 import itertools
 
@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import mercer as mc
-from mercer.families import Product
+from mercer.families import PowerProduct
 from mercer.models import _powers
 
 GRID = np.linspace(-12, 12, 4801)[:, None]
 STEP = GRID[1, 0] - GRID[0, 0]
 
 
-def kernel(rho, power="marginal", **options):
-    return mc.ProbabilityProduct(rho=rho, power=power, **{"length": 3, "normalize": False} | options)
+def kernel(rho, marginal=True, **options):
+    return mc.ProbabilityProduct(rho=rho, marginal=marginal, **{"length": 3, "normalize": False} | options)
 
 
 def symbols(rng, shape, k=3):
@@ -192,11 +192,11 @@ def test_density_estimates():
 def test_kernel_of_fitted_density_estimates():
     rng = np.random.default_rng(4)
     sets = [rng.normal(size=(m, 1)) for m in (5, 3, 8)]
-    asked = mc.ProbabilityProduct(mc.KDE(), rho=2, power="marginal").fit(sets)
+    asked = mc.ProbabilityProduct(mc.KDE(), rho=2, marginal=True).fit(sets)
     K = asked(sets)
     np.testing.assert_allclose(asked(sets[1:]), K[1:, 1:], rtol=1e-12)
     np.testing.assert_allclose(asked(sets[1:], sets), K[1:], rtol=1e-12)
-    assert clone(asked).power == "marginal"
+    assert clone(asked).marginal is True
 
 
 def fractions(rng, shape):
@@ -254,7 +254,7 @@ def test_mixtures_of_symbols_are_symbols():
     p = mixtures(6, emission=symbols)
     same = mc.Categoricals(np.einsum("nm,nmk->nk", p.weights, p.components.probability), alphabet="abc")
     for rho in (1, 2, 5):
-        np.testing.assert_allclose(kernel(rho)(p), kernel(rho, "joint")(same), rtol=1e-12)
+        np.testing.assert_allclose(kernel(rho)(p), kernel(rho, False)(same), rtol=1e-12)
 
 
 def test_disjoint_components():
@@ -274,7 +274,7 @@ def test_disjoint_components():
 @settings(max_examples=15, deadline=None)
 def test_joint_is_at_most_marginal_and_both_are_psd(seed, rho, n):
     for models in (hmms(seed, sizes=(n, 2)), mixtures(seed, m=n)):
-        joint, marginal = kernel(rho, "joint").log(models), kernel(rho).log(models)
+        joint, marginal = kernel(rho, False).log(models), kernel(rho).log(models)
         assert (joint <= marginal + 1e-10).all()
         if rho == 1:
             np.testing.assert_array_equal(joint, marginal)
@@ -291,7 +291,7 @@ def test_splitting_a_component(seed, rho, share):
     np.testing.assert_allclose(kernel(rho)(split, p), kernel(rho)(p), rtol=1e-10)
     lone, halves = mc.Mixtures([[1.0]], points(np.random.default_rng(seed), (1, 1))), [[share, 1 - share]]
     cut = mc.Mixtures(halves, lone.components[:, [0, 0]])
-    ratio = kernel(rho, "joint")(cut, lone) / kernel(rho, "joint")(lone)
+    ratio = kernel(rho, False)(cut, lone) / kernel(rho, False)(lone)
     assert ratio[0, 0] == pytest.approx(share**rho + (1 - share) ** rho)
     np.testing.assert_allclose(kernel(rho)(cut, lone), kernel(rho)(lone), rtol=1e-10)
 
@@ -302,7 +302,7 @@ def test_splitting_a_state():
     transition = np.asarray(models.transition)[:, twin][:, :, twin] * [1.0, 0.3, 0.7]
     split = mc.HMMs(np.asarray(models.initial)[:, twin] * [1.0, 0.8, 0.2], transition, models.emission[:, twin])
     np.testing.assert_allclose(kernel(3)(split, models), kernel(3)(models), rtol=1e-11)
-    assert not np.allclose(kernel(3, "joint")(split, models), kernel(3, "joint")(models), rtol=0.1)
+    assert not np.allclose(kernel(3, False)(split, models), kernel(3, False)(models), rtol=0.1)
 
 
 def test_no_hidden_variables_no_difference():
@@ -315,7 +315,7 @@ def test_no_hidden_variables_no_difference():
         observed,
     ):
         for rho in (0.3, 0.5, 2.5):
-            np.testing.assert_array_equal(kernel(rho)(batch), kernel(rho, "joint")(batch))
+            np.testing.assert_array_equal(kernel(rho)(batch), kernel(rho, False)(batch))
 
 
 # ------------------------------------------------------------------ multisets
@@ -354,8 +354,8 @@ def test_other_array_libraries(library, make):
             lambda name, x: x if name == "n_states" else library.asarray(np.array(x)), lambda _, part: convert(part)
         )
 
-    found = convert(p).couple(Product(2.0, marginal=True), (3,))
-    expected = p.couple(Product(2.0, marginal=True), (3,))
+    found = convert(p).couple(PowerProduct(2.0, marginal=True), (3,))
+    expected = p.couple(PowerProduct(2.0, marginal=True), (3,))
     np.testing.assert_allclose(np.asarray(found.pair(found)), expected.pair(expected), rtol=1e-10)
     np.testing.assert_allclose(np.asarray(found.alone()), expected.alone(), rtol=1e-10)
 
@@ -367,7 +367,7 @@ def test_gradients():
     spread = torch.eye(2, dtype=torch.float64).repeat(1, 2, 1, 1) * 0.7
 
     def value(mean, weights):
-        p = mc.Mixtures(weights / weights.sum(), mc.Gaussians(mean, spread)).couple(Product(2.0, marginal=True))
+        p = mc.Mixtures(weights / weights.sum(), mc.Gaussians(mean, spread)).couple(PowerProduct(2.0, marginal=True))
         return p.pair(p).sum()
 
     assert torch.autograd.gradcheck(value, (mean, weights))
@@ -377,7 +377,7 @@ def test_gradients():
         first = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
         p = mc.HMMs._make(
             initial=first, transition=transition, n_states=np.array([2]), emission=mc.Gaussians(mean, spread)
-        ).couple(Product(2.0, marginal=True), (3,))
+        ).couple(PowerProduct(2.0, marginal=True), (3,))
         return p.pair(p).sum()
 
     chain(mean, transition).backward()
@@ -394,23 +394,23 @@ def test_gradients():
 
 @pytest.mark.parametrize("rho", [0.5, 1.5])
 def test_only_whole_powers(rho):
-    message = rf"rho = {rho} with power='marginal': \w+ have hidden .* give rho=1 or rho=2, say"
+    message = rf"rho = {rho} with marginal=True: \w+ have hidden .* give rho=1 or rho=2, say"
     for batch in (hmms(), mixtures(), mc.KDEs(np.zeros((2, 3, 1)), 1.0)):
         with pytest.raises(ValueError, match=message):
             kernel(rho)(batch)
     for model in (mc.HMM(), mc.Mixture(mc.Gaussian()), mc.KDE()):
         with pytest.raises(ValueError, match=message):  # before anything is fitted
-            mc.ProbabilityProduct(model, rho=rho, power="marginal").fit(None)
+            mc.ProbabilityProduct(model, rho=rho, marginal=True).fit(None)
 
 
 def test_bad_power():
-    with pytest.raises(ValueError, match=r"power = 'both': give 'joint', .* or 'marginal'"):
+    with pytest.raises(ValueError, match=r"marginal must be True .* or False .*; got 'both'"):
         kernel(2, "both")(mixtures())
 
 
 def test_families_that_are_not_closed():
     counts = mixtures(emission=lambda rng, shape: mc.Poissons(rng.uniform(1, 2, (*shape, 1))))
-    with pytest.raises(TypeError, match=r"products of the laws of Poissons, .* give rho=1 or power='joint'"):
+    with pytest.raises(TypeError, match=r"products of the laws of Poissons, .* give rho=1 or marginal=False"):
         kernel(2)(counts)
     trials = mixtures(emission=lambda rng, shape: mc.Multinomials(rng.dirichlet(np.ones(2), shape), trials=3))
     with pytest.raises(ValueError, match=r"multinomial laws of 3 trials .* give trials=1"):
@@ -426,9 +426,9 @@ def test_powers_without_an_integral():
         kernel(2)(peaked)
     assert np.isfinite(kernel(1)(peaked)).all()
     alone = mc.Mixtures([[1.0, 0.0]], peaked.components)  # what never occurs may have any power
-    for power in ("joint", "marginal"):
-        found = kernel(2, power)(alone)
-        np.testing.assert_allclose(found, kernel(2, power)(mc.Gammas([[2.0]], [[1.0]])), rtol=1e-12)
+    for marginal in (False, True):
+        found = kernel(2, marginal)(alone)
+        np.testing.assert_allclose(found, kernel(2, marginal)(mc.Gammas([[2.0]], [[1.0]])), rtol=1e-12)
 
 
 def test_too_many_products():
@@ -447,7 +447,7 @@ def test_too_many_products():
         kernel(1e300)(mixtures(m=3))
     with pytest.raises(ValueError, match=r"2 of 64 points each, .* fewer points, or rho=1, or use mc.MeanMap"):
         kernel(2)(mc.KDEs(rng.normal(size=(2, 64, 1)), 1.0))
-    with pytest.raises(ValueError, match=r"rho = 1.0000001 with power='marginal': Mixtures have hidden"):
+    with pytest.raises(ValueError, match=r"rho = 1.0000001 with marginal=True: Mixtures have hidden"):
         kernel(1.0000001)(mixtures())
 
 
@@ -459,7 +459,7 @@ def test_gradients_at_probabilities_of_zero():
     def value(initial, probability):
         emission = mc.Categoricals._make(probability=probability, alphabet=mc.Alphabet("abc"))
         p = mc.HMMs._make(initial=initial, transition=transition, n_states=np.array([2]), emission=emission)
-        operand = p.couple(Product(2.0, marginal=True), (3,))
+        operand = p.couple(PowerProduct(2.0, marginal=True), (3,))
         return operand.pair(operand).sum()
 
     given = [torch.tensor(part, dtype=torch.float64) for part in ([[1.0, 0.0]], [[[0.8, 0.2, 0.0], [0.0, 0.4, 0.6]]])]
@@ -473,7 +473,7 @@ def test_gradients_at_probabilities_of_zero():
 
 
 def test_self_kernels_of_many_components_a_few_members_at_a_time(monkeypatch):
-    operand = mixtures(count=5).couple(Product(2.0, marginal=True))
+    operand = mixtures(count=5).couple(PowerProduct(2.0, marginal=True))
     whole = operand.alone()
     monkeypatch.setattr("mercer.models.mixture.TABLE", 80)  # 6 products: 2 members at a time
     assert np.array_equal(operand.alone(), whole)

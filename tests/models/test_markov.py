@@ -17,15 +17,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
-from contract import Gradients, PluralContract, softmax
 from mercer.datasets import make_dna
-from mercer.families import Product
+from mercer.families import PowerProduct
 from mercer.families.estimator import fits
 from mercer.models._discount import Discounted
 from mercer.models._markov import operand as _markov_operand
 from mercer.models._markov.counts import n_heads
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
+from mercer.testing.kernels import Gradients, PluralContract, softmax
 
 LETTERS = "abcdefgh"
 
@@ -147,8 +147,8 @@ def test_probability_product_is_a_sum_over_all_strings(order, end):
     p, q = chains(3, 2, order, end, zeros=True), chains(2, 2, order, end, seed=5)
     for rho in (0.3, 0.5, 1.0, 2.0):
         lengths = (4, 1, 2, 3, 5, 1)
-        found = p.couple(Product(rho), lengths).pair(q.couple(Product(rho), lengths))
-        own = p.couple(Product(rho), lengths).alone()
+        found = p.couple(PowerProduct(rho), lengths).pair(q.couple(PowerProduct(rho), lengths))
+        own = p.couple(PowerProduct(rho), lengths).alone()
         for h, length in enumerate(lengths):
             a, b = (np.exp(side.log_prob(strings(length))) ** rho for side in (p, q))
             assert_allclose(np.exp(found[h]), a @ b.T, rtol=1e-11, atol=1e-300)
@@ -363,7 +363,7 @@ def test_what_was_not_observed_has_no_score():
                 assert_array_equal(p.sequence_scores(X, parametrization), 0)
             with pytest.raises(ValueError, match="sequence 'p' has zero norm under Fisher"):
                 mc.Fisher(p)(X)
-            assert_array_equal(mc.Fisher(p, zero="zero")(X), 0)
+            assert_array_equal(mc.Fisher(p, on_zero="zero")(X), 0)
 
 
 def test_scores_are_sparse_where_contexts_are_many():
@@ -497,7 +497,7 @@ def test_sparse_chains_are_dense_ones(end, options):
     Y = mc.Sequences([*X, "GT", "TTTTTTT", "ANNA", ""], alphabet="dna")
     assert_allclose(p.log_prob(Y), checked.log_prob(Y), rtol=1e-12)
     for length in (2, 3, 8):
-        kernel = mc.ProbabilityProduct(rho=0.5, length=length, zero="zero")
+        kernel = mc.ProbabilityProduct(rho=0.5, length=length, on_zero="zero")
         assert_allclose(kernel(p), kernel(checked), rtol=1e-11)
         assert_allclose(kernel(p, checked), kernel(checked), rtol=1e-11)
     for i in range(len(X)):  # a chain without a prior knows its own sequence alone
@@ -775,7 +775,7 @@ def test_many_chains_of_high_order(alphabet, order):
     assert np.all(np.argmax(logs, axis=0) == np.arange(20))
     assert p[:2].sequence_scores(X[:50], sparse=True).shape == (100, k ** (order + 1))
     K = mc.ProbabilityProduct(rho=0.5, length=order + 3)(p[:6])
-    assert mc.psd.check(K, 1e-10)
+    assert mc.gram.psd.check(K, 1e-10)
 
 
 def test_in_a_classifier():

@@ -185,7 +185,7 @@ def test_categorical_and_sparse_multinomial_components():
     strings = ["".join(rng.choice(list("ACGT"), 60, p=p)) for p in rng.dirichlet(np.ones(4), 5)]
     found = mc.Mixture(mc.Categorical(alphabet="dna"), n_components=2).fit_each(strings)
     assert found.shape == (5,)
-    assert mc.psd.check(mc.ProbabilityProduct(rho=0.5)(found))
+    assert mc.gram.psd.check(mc.ProbabilityProduct(rho=0.5)(found))
     topics = rng.dirichlet(np.full(30, 0.1), 2)
     counts = np.stack([rng.multinomial(50, topics[i % 2]) for i in range(40)]).astype(float)
     dense = mc.Mixture(mc.Multinomial(prior=None), n_components=2, prior=None).fit(counts)

@@ -748,7 +748,7 @@ def test_models_that_write_nothing():
         nothing = mc.Sequences(["a"], alphabet="ab")[:0]
         assert model.log_prob(nothing).shape == (1, 0)
         assert model.shared_history(nothing).alone().shape == (0,)
-        assert Marginalization(model, zero="zero")(["", "a"])[1, 1] == 0
+        assert Marginalization(model, on_zero="zero")(["", "a"])[1, 1] == 0
 
 
 def test_symbols_outside_the_alphabet():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer._batch import load
+from mercer import load
 from mercer.data import Alphabet
 from mercer.models._tree.messages import Edges, through
 from mercer.models.mixture import Mixtures

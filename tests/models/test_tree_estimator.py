@@ -10,13 +10,13 @@ from scipy.linalg import expm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from contract import KernelContract
 from mercer.data import Sequences
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.marginalization import Marginalization
 from mercer.models._tree.rates import changes, equal_rate, jumps_and_times, stationary_of
 from mercer.models.mixture import Mixtures
 from mercer.models.tree_estimator import HiddenTree
+from mercer.testing.kernels import KernelContract
 
 TREE = "((a:1,b:0.5)ab:0.7,(c:0.5,d:0.3)cd:1.2)top;"
 OTHER = "((a:1,c:0.5):0.7,(b:0.5,d:0.3):1.2);"

@@ -207,7 +207,7 @@ def test_what_is_no_gram_matrix(draw):
     assert not plt.get_fignums()  # nothing is left open
 
 
-@pytest.mark.parametrize("use", [plot.gram, plot.spectrum, plot.diagnosis, mc.gram.diagnose, mc.psd.check])
+@pytest.mark.parametrize("use", [plot.gram, plot.spectrum, plot.diagnosis, mc.gram.diagnose, mc.gram.psd.check])
 def test_a_kernel_in_place_of_its_matrix(use):
     with pytest.raises(TypeError, match=r"RBF is a kernel, and a Gram matrix is needed: give kernel\(X\)"):
         use(mc.RBF())

@@ -17,7 +17,7 @@ from mercer.cli._race import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.lengths import Lengths
 from mercer.data.sequences import Sequences
-from mercer.kernels.mapped import EmpiricalMap
+from mercer.kernels.mapped import EmpiricalKernelMap
 from mercer.kernels.marginalization import Marginalization
 from mercer.models.hmm_estimator import HMM
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
@@ -59,12 +59,12 @@ def aligned(alphabet: Alphabet | str) -> Contender:
         pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
         pairs.set_params(alphabet=alphabet if isinstance(alphabet, str) else None)
         grid = {"kernel__model__scale": (0.2, 0.5)}
-    return with_svm("Marginalization, pair HMM", EmpiricalMap(Marginalization(pairs)), **grid)
+    return with_svm("Marginalization, pair HMM", EmpiricalKernelMap(Marginalization(pairs)), **grid)
 
 
 def same_path(hmm: HMM) -> Contender:
     """Return the kernel of strings of one length that share a path of hidden states, inside an empirical map."""
-    return with_svm("Marginalization, HMM", EmpiricalMap(Marginalization(hmm)))
+    return with_svm("Marginalization, HMM", EmpiricalKernelMap(Marginalization(hmm)))
 
 
 def majority() -> Contender:

@@ -28,10 +28,10 @@ from mercer.data.fasta import read_fasta
 from mercer.data.sequences import Sequences
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.data.transformers import Derivatives, PerStep
-from mercer.kernels.empirical import EmpiricalMeanMap
+from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.meanmap import MeanMap
-from mercer.kernels.product import ProbabilityProduct
+from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.spectrum import Spectrum
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
@@ -103,8 +103,8 @@ def _on_symbols(X: Sequences, seed: int) -> list[Contender]:
         of_pairs.append(same_path(hmm))
     return [
         logistic("logistic regression on shares", shares(), StandardScaler()),
-        with_svm("Spectrum", Spectrum(3, zero="zero"), k=(2, 3, 4, 5)),
-        with_svm("Fisher, Markov chain", Fisher(MarkovChain(2), zero="zero"), model__order=(1, 2)),
+        with_svm("Spectrum", Spectrum(3, on_zero="zero"), k=(2, 3, 4, 5)),
+        with_svm("Fisher, Markov chain", Fisher(MarkovChain(2), on_zero="zero"), model__order=(1, 2)),
         with_svm("Fisher, HMM", Fisher(hmm)),
         with_svm("ProbabilityProduct, Markov chain", ProbabilityProduct(MarkovChain(1), length=10), length=(5, 20)),
         with_svm("ProbabilityProduct, HMM", ProbabilityProduct(hmm, length=10), length=(5, 20)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import sys
 import tempfile
 import types
 import warnings
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 from numba import njit
 from numba.core import caching, config, serialize
@@ -125,7 +127,8 @@ class _Cache(caching.FunctionCache):
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         code = function_key(self._py_func)
-        what = (str(signature), codegen.magic_tuple(), MACHINE, code, self._options, numba.__version__)
+        versions = numba.__version__, llvmlite.__version__, sys.version_info[:2]
+        what = (str(signature), codegen.magic_tuple(), MACHINE, code, self._options, versions)
         stamp = _digest_of_file(self._file)
         digest = hashlib.sha256(repr((what, stamp)).encode()).hexdigest()
         return self._folder / f"{self._prefix}.{stamp[:8]}.{digest[:32]}.nbc"

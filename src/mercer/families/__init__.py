@@ -1,6 +1,9 @@
 """Exponential families: one file each, plural (a batch) and singular (its estimator)."""
 
-from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, Product, Smoothed
+from typing import Any
+
+from mercer import _renamed
+from mercer._coupling import CountSmoothed, Coupling, Divergence, LaplaceSmoothed, PowerProduct, Smoothed
 from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
@@ -53,6 +56,11 @@ __all__ = [
     "NegativeBinomials",
     "Poisson",
     "Poissons",
-    "Product",
+    "PowerProduct",
     "Smoothed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Raise for a name that is not here, with the name to use where it was renamed."""
+    _renamed.missing(__name__, name, _renamed.FAMILIES)

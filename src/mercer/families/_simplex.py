@@ -59,7 +59,7 @@ class Simplex(ExponentialFamily):
         if self._draws > 1:
             raise ValueError(
                 f"products of multinomial laws of {self._draws} trials are no multinomial laws: give trials=1, or the "
-                "kernel rho=1 or power='joint'"
+                "kernel rho=1 or marginal=False"
             )
         logs = safe_log(self.probability) + safe_log(other.probability)
         xp, total = namespace(logs), logsumexp(logs, axis=-1)

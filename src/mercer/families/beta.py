@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive, is_number
-from mercer._coupling import Coupling, Operand, Product
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -152,7 +152,7 @@ class Betas(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             self._check_finite(coupling.rho)
         return super().couple(coupling, lengths)
 

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
-from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._probability import checked_probability, drawn, normalised
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
@@ -77,7 +77,7 @@ class Categoricals(Simplex):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; products and mean maps are inner products of features."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             return InnerLeaf.of_power(self.probability, coupling.rho)
         if isinstance(coupling, Smoothed):
@@ -88,7 +88,7 @@ class Categoricals(Simplex):
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of (a a')^rho (PPK-3.3)."""
         self._check_pair(other)
-        return self.couple(Product(rho)).pair(other.couple(Product(rho)))
+        return self.couple(PowerProduct(rho)).pair(other.couple(PowerProduct(rho)))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of (1 - e) <a, a'> + e, e = exp(-2 gamma) (GMMK-1)."""

@@ -10,7 +10,7 @@ from array_api_compat import is_array_api_obj
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
-from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, Product, Smoothed
+from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
@@ -149,7 +149,7 @@ class CountVectors(Family):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; at rho = 1/2 one product of rows a tile."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             if coupling.rho == 0.5:
                 return LengthLeaf.of(self.probability, self.length, self.law)
@@ -179,7 +179,7 @@ class CountVectors(Family):
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all vectors of counts (PPK-3.3)."""
         self._check_pair(other)
-        return self.couple(Product(rho)).pair(other.matched(self).couple(Product(rho)))
+        return self.couple(PowerProduct(rho)).pair(other.matched(self).couple(PowerProduct(rho)))
 
     def log_count_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) of the counts, exact for Poisson and fixed lengths (GMMK-10)."""

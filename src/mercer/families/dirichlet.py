@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, Product
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
@@ -148,7 +148,7 @@ class Dirichlets(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_finite_product(self.concentration, coupling.rho, type(self).__name__)
         return super().couple(coupling, lengths)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho, checked_parameter
-from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
@@ -112,7 +112,7 @@ class DirichletMultinomials(Family):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; of one draw, an inner product of features."""
-        if self.trials == 1 and isinstance(coupling, Product):
+        if self.trials == 1 and isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             return InnerLeaf.of_power(self.mean, coupling.rho)
         if self.trials == 1 and isinstance(coupling, Smoothed | CountSmoothed):  # counts of one draw are one-hot
@@ -125,7 +125,7 @@ class DirichletMultinomials(Family):
         check_rho(rho)
         self._check_pair(other)
         if self.trials == 1:
-            return self.couple(Product(rho)).pair(other.couple(Product(rho)))
+            return self.couple(PowerProduct(rho)).pair(other.couple(PowerProduct(rho)))
         rho = float(rho)
         value = log_sum_over_counts(self._terms(rho), other._terms(rho), self.dimension, self.trials, rho)
         return value + rho * (self._log_scale()[..., :, None] + other._log_scale()[..., None, :])

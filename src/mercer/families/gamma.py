@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive, is_number
-from mercer._coupling import Coupling, Operand, Product
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
@@ -157,7 +157,7 @@ class Gammas(ExponentialFamily):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_finite_product(self.concentration, coupling.rho, type(self).__name__)
         return super().couple(coupling, lengths)
 
@@ -351,7 +351,7 @@ def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     raise ValueError(
         f"the law at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
         f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
-        "which takes all (with power='joint', where variables are hidden)"
+        "which takes all (with marginal=False, where variables are hidden)"
     )
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
-from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._probability import check_sums, checked_probability, normalised
 from mercer._random import random_generator
 from mercer._special import gammaln
@@ -153,7 +153,7 @@ class Multinomials(Simplex):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; inner products of features wherever the formula is one."""
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             if self.trials == 1 or coupling.rho == 0.5:
                 return self._inner(coupling.rho)

@@ -1,10 +1,13 @@
 """The Gram engine: fills matrices, and says what they are like."""
 
+from typing import Any
+
+from mercer import _renamed
 from mercer.gram import psd
 from mercer.gram._compute import Estimate, compute, estimate
-from mercer.gram._diagnose import Diagnosis, DiagonalDominanceWarning, alignment, diagnose
+from mercer.gram._diagnose import Diagnosis, DiagonalDominanceWarning, diagnose, target_alignment
 from mercer.gram._engine import Run, runs
-from mercer.gram._file import GramFile, load, save
+from mercer.gram._file import GramFile, save
 from mercer.gram._memo import memo
 
 __all__ = [
@@ -13,13 +16,17 @@ __all__ = [
     "Estimate",
     "GramFile",
     "Run",
-    "alignment",
     "compute",
     "diagnose",
     "estimate",
-    "load",
     "memo",
     "psd",
     "runs",
     "save",
+    "target_alignment",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Raise for a name that is not here, with the name to use where it was renamed."""
+    _renamed.missing(__name__, name, _renamed.GRAM)

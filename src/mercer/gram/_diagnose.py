@@ -103,7 +103,7 @@ def diagnose(K: Any, y: Any = None) -> Diagnosis:
     >>> print(mc.gram.diagnose(np.eye(4)).advice)
     The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or \
 length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or \
-EmpiricalMap(kernel), Tempered(kernel).
+EmpiricalKernelMap(kernel), Tempered(kernel).
     """
     K, scale = _scaled(psd.square(K))
     n = len(K)
@@ -127,7 +127,7 @@ EmpiricalMap(kernel), Tempered(kernel).
         n=n,
         off_diagonal=quantiles,
         effective_rank=rank,
-        alignment=None if y is None else alignment(K, y),
+        alignment=None if y is None else target_alignment(K, y),
         smallest=found.smallest,
         largest=found.largest,
         advice=_advice(quantiles, float(n**2 / np.sum(normalised * normalised)), found),
@@ -137,7 +137,7 @@ EmpiricalMap(kernel), Tempered(kernel).
 DOMINANCE = (
     "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or "
     "length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or "
-    "EmpiricalMap(kernel), Tempered(kernel)."
+    "EmpiricalKernelMap(kernel), Tempered(kernel)."
 )
 
 
@@ -157,7 +157,7 @@ def _advice(quantiles: dict[float, float], normalised_rank: float, found: psd.Ch
     return "Nothing stands out: the matrix is positive semi-definite, and objects resemble each other in part."
 
 
-def alignment(K: Any, y: Any) -> float:
+def target_alignment(K: Any, y: Any) -> float:
     """Return the centred alignment of a Gram matrix with labels (same class or not) or numeric targets (KK-5).
 
     Parameters
@@ -176,7 +176,7 @@ def alignment(K: Any, y: Any) -> float:
     --------
     >>> import numpy as np, mercer as mc
     >>> y = np.array([0, 0, 1, 1])
-    >>> round(mc.gram.alignment(y[:, None] == y, y), 6)
+    >>> round(mc.gram.target_alignment(y[:, None] == y, y), 6)
     1.0
     """
     (K, _), y = _scaled(psd.square(K)), np.asarray(to_numpy(y))

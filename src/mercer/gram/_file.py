@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer import _files
 from mercer._array import to_numpy
+from mercer._batch import Batch
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class GramFile:
     >>> import numpy as np, mercer as mc, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
     >>> mc.gram.save(path, np.eye(2), kernel="mine")
-    >>> mc.gram.load(path).kernel
+    >>> mc.load(path).kernel
     'mine'
     """
 
@@ -48,7 +49,7 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     >>> import numpy as np, mercer as mc, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
     >>> mc.gram.save(path, np.eye(2), rows=["a", "b"], kernel=mc.RBF(gamma=0.1))
-    >>> mc.gram.load(path).rows
+    >>> mc.load(path).rows
     ['a', 'b']
     """
     K = to_numpy(K)
@@ -65,19 +66,34 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     _files.write(path, {"kind": "gram", "kernel": str(kernel), **ids}, {"K": K})
 
 
-def load(path: str | os.PathLike[str]) -> GramFile:
-    """Read a Gram matrix that `save` wrote.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a file that ``batch.save`` or `mercer.gram.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        An npz archive with mercer's header.
+
+    Returns
+    -------
+    batch or GramFile
+        What the file holds.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "gram.npz"
-    >>> mc.gram.save(path, np.eye(2))
-    >>> mc.gram.load(path).K
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> mc.Poissons(rate=[[1.0], [2.0]]).save(folder / "rates.npz")
+    >>> mc.load(folder / "rates.npz")
+    Poissons(shape=(2,))
+    >>> mc.gram.save(folder / "gram.npz", np.eye(2))
+    >>> mc.load(folder / "gram.npz").K
     array([[1., 0.],
            [0., 1.]])
     """
-    header, arrays = _files.read(path, "gram")
+    header, arrays = _files.read(path, "batch", "gram")
+    if header["kind"] == "batch":
+        return Batch._from_file(path, header, arrays)
     try:
         return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
     except KeyError as error:

@@ -61,8 +61,8 @@ def centred_target(y: Any, kind: str, n: int) -> Floats:
     """Return centred indicators of classes, or centred numbers, ``(N, c)``."""
     if y is None:
         raise ValueError(
-            "Aligned requires y to be passed, but the target y is None: call fit(X, y) with the classes or numbers "
-            "that the kernel is for"
+            "TargetAligned requires y to be passed, but the target y is None: call fit(X, y) with the classes or "
+            "numbers that the kernel is for"
         )
     y = np.asarray(y) if isinstance(y, list | tuple) or hasattr(y, "iloc") else np.asarray(to_numpy(y))
     check_kind(y)

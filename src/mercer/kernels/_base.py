@@ -16,6 +16,7 @@ from mercer import _config
 from mercer._array import Array, beside, frozen, namespace, safe_log, to_numpy
 from mercer._cache import parameter_key
 from mercer._checks import is_number
+from mercer._renamed import PARAMETERS
 from mercer._verdict import Verdict
 from mercer.data._wrapped import is_wrapped
 from mercer.data.segments import data_digests
@@ -75,10 +76,16 @@ class Kernel(TransformerMixin, BaseEstimator):
     infinitely_divisible: bool = False
     """Whether every positive power of the normalised kernel is a positive semi-definite kernel too."""
     normalize: bool = False
-    zero: str = "raise"
+    on_zero: str = "raise"
     _memoize: ClassVar[bool] = True
     _why_zero: ClassVar[str] = ""
     """Half a sentence in brackets: what an object of zero norm is like."""
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Name the successor of a parameter that was renamed."""
+        for old in PARAMETERS.keys() & parameters.keys() - set(cls._get_param_names()):
+            raise TypeError(f"{cls.__name__} has no parameter {old!r}; use {PARAMETERS[old]!r}")
+        return super().__new__(cls)
 
     # -- what a subclass writes ------------------------------------------------------------------------
 
@@ -119,9 +126,9 @@ class Kernel(TransformerMixin, BaseEstimator):
         """Raise where a parameter has no meaning."""
         if not isinstance(self.normalize, bool | np.bool_):
             raise ValueError(f"normalize = {self.normalize!r}: give True or False")
-        if self.zero not in ("raise", "zero"):
+        if self.on_zero not in ("raise", "zero"):
             raise ValueError(
-                f"zero = {self.zero!r}: give 'raise', or 'zero' to let objects of zero norm resemble nothing"
+                f"on_zero must be 'raise', or 'zero' to give samples of zero norm zeros; got {self.on_zero!r}"
             )
 
     @property
@@ -262,7 +269,7 @@ class Kernel(TransformerMixin, BaseEstimator):
         """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""
         raise NoFeatures(
             f"{type(self).__name__} has no finite explicit features: use its Gram matrix, "
-            f"Landmarks({type(self).__name__}(...)) or EmpiricalMap({type(self).__name__}(...))"
+            f"Landmarks({type(self).__name__}(...)) or EmpiricalKernelMap({type(self).__name__}(...))"
         )
 
     def as_gp(self, bounds: Any = None) -> Any:
@@ -365,10 +372,10 @@ class Kernel(TransformerMixin, BaseEstimator):
                 f"{type(self).__name__}, which is not positive semi-definite and cannot be normalised: wrap the kernel "
                 "in mc.Repaired first"
             )
-        if self.zero == "raise":
+        if self.on_zero == "raise":
             raise ValueError(
                 f"{named(source, np.argwhere(zero)[0][-1])} has zero norm under {type(self).__name__}"
-                f"{self._why_zero}, so it cannot be normalised: leave it out, set zero='zero' to let it resemble "
+                f"{self._why_zero}, so it cannot be normalised: leave it out, set on_zero='zero' to let it resemble "
                 "nothing, or normalize=False"
             )
         mask = beside(norm, zero)
@@ -485,10 +492,10 @@ class Kernel(TransformerMixin, BaseEstimator):
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
-        from mercer.kernels.algebra import Multiplied, Scaled
+        from mercer.kernels.algebra import Product, Scaled
 
         if isinstance(other, Kernel):
-            return Multiplied(self, other)
+            return Product(self, other)
         return Scaled(self, other) if is_number(other) else NotImplemented
 
     __rmul__ = __mul__

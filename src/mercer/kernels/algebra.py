@@ -197,7 +197,7 @@ class Sum(_Pair):
         return weakest([part.psd for part in self._parts()], "a sum of kernels")
 
 
-class Multiplied(_Pair):
+class Product(_Pair):
     """The product of two kernels, written ``k1 * k2``.
 
     Parameters

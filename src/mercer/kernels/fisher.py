@@ -68,7 +68,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         Seed of these draws; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
     by_class : bool, default=False
         Whether one model is fitted to every class of the target.
@@ -115,7 +115,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         n_samples: int = 10_000,
         random_state: Any = 0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
         by_class: bool = False,
     ) -> None:
         self.model = model
@@ -127,7 +127,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         self.n_samples = n_samples
         self.random_state = random_state
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
         self.by_class = by_class
 
     @classmethod

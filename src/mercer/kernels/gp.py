@@ -19,8 +19,8 @@ from mercer.kernels._changes import same, values_of
 from mercer.kernels._model import ModelKernel
 from mercer.kernels._slopes.compound import TRANSPARENT, gram_and_slopes, smooth_parameters
 from mercer.kernels.algebra import Compound
+from mercer.kernels.linear_rbf import RBF
 from mercer.kernels.spectrum import Spectrum
-from mercer.kernels.vector import RBF
 from mercer.kernels.wrappers import Tempered
 
 WIDE = (1e-5, 1e5)
@@ -49,8 +49,8 @@ class GPKernel(_SklearnKernel):
     -----
     The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, as far as they are
     positive numbers, under the names that ``kernel.get_params()`` has for them. Parts of a kernel that learns from the
-    training matrix (`Centered`, `EmpiricalMap`, `Repaired`, `Residualized`, `Aligned`) stay as they were fitted, and
-    so do the parameters of models.
+    training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay as they
+    were fitted, and so do the parameters of models.
 
     Derivatives are closed forms, through mixtures and hidden Markov models by the chain rule. Central differences are
     left for discounted lengths, for base kernels of `MeanMap` other than "rbf", for random features of

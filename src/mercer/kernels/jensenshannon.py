@@ -37,7 +37,7 @@ class JensenShannon(ModelKernel):
         Whether a combination of family, form and t that is not positive semi-definite is refused; False warns instead.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -66,14 +66,14 @@ class JensenShannon(ModelKernel):
         t: float = 1.0,
         check_psd: bool = True,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.form = form
         self.t = t
         self.check_psd = check_psd
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     @property
     def domain(self) -> str:  # type: ignore[override]

@@ -45,7 +45,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -91,7 +91,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         n_components: int | None = None,
         random_state: Any = 0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -100,7 +100,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         self.n_components = n_components
         self.random_state = random_state
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     # -- parameters ---------------------------------------------------------------------------------------
 

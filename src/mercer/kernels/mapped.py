@@ -79,7 +79,7 @@ class Centered(_Trained):
         The kernel.
     normalize : bool, default=False
         Whether every object has the kernel 1 with itself after centering.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -95,10 +95,10 @@ class Centered(_Trained):
            [-1.,  1.]])
     """
 
-    def __init__(self, kernel: Any, normalize: bool = False, zero: str = "raise") -> None:
+    def __init__(self, kernel: Any, normalize: bool = False, on_zero: str = "raise") -> None:
         self.kernel = kernel
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _learn_gram(self) -> None:
         matrix = self._gram()
@@ -136,7 +136,7 @@ class _Featured(InnerProducts, _Trained):
         return Rows(self._map(self._matched(source)))
 
 
-class EmpiricalMap(_Featured):
+class EmpiricalKernelMap(_Featured):
     r"""Objects described by their log kernels with the training data: a cure for diagonal dominance.
 
     Parameters
@@ -150,7 +150,7 @@ class EmpiricalMap(_Featured):
         What a log kernel of -inf counts as, or the smallest finite one of the training data where that is lower.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -162,7 +162,7 @@ class EmpiricalMap(_Featured):
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.array([[0.0], [1.0], [20.0], [21.0]])
-    >>> mc.EmpiricalMap(mc.RBF(gamma=5.0)).fit_transform(X).round(2)[0]
+    >>> mc.EmpiricalKernelMap(mc.RBF(gamma=5.0)).fit_transform(X).round(2)[0]
     array([ 1.  ,  0.99, -1.  , -1.  ])
     """
 
@@ -172,13 +172,13 @@ class EmpiricalMap(_Featured):
         gamma: float | None = None,
         floor: float = -700.0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.floor = floor
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), "floor")
@@ -277,7 +277,7 @@ class Repaired(_Featured):
     >>> import mercer as mc
     >>> X = [[0.0], [1.0], [2.0]]
     >>> K = mc.Repaired(mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)).fit_transform(X)
-    >>> bool(mc.psd.check(K))
+    >>> bool(mc.gram.psd.check(K))
     True
     """
 

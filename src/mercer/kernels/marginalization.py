@@ -36,7 +36,7 @@ class Marginalization(SharedModelKernel):
         pairs whose numbers are out of its range again in "float64".
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -52,7 +52,8 @@ class Marginalization(SharedModelKernel):
     P-kernel: a probability on pairs. Independent hidden symbols: MK-3; hidden Markov models: MK-4; pair HMMs: MK-5 and
     MK-5b; trees: MK-6.
 
-    The normalised kernel of long sequences is nearly the identity (MK-5c): use it inside `EmpiricalMap` or `Tempered`.
+    The normalized kernel of long sequences is nearly the identity (MK-5c): use it inside `EmpiricalKernelMap` or
+    `Tempered`.
 
     Examples
     --------
@@ -86,13 +87,13 @@ class Marginalization(SharedModelKernel):
         prior: Any = None,
         precision: str = "float64",
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.prior = prior
         self.precision = precision
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     # -- parameters ---------------------------------------------------------------------------------------
 

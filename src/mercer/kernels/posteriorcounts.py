@@ -32,7 +32,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         Count symbols and their states, or pairs of neighbours and their states.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -63,11 +63,11 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     nonnegative = True
     _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
 
-    def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, zero: str = "raise") -> None:
+    def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
         self.model = model
         self.order = order
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]

@@ -45,7 +45,7 @@ class Residualized(_Trained):
         Whether a column of ones is among the confounds. Without it, and without a constant confound, the mean stays.
     normalize : bool, default=False
         Whether every object has the kernel 1 with itself after the confounds are gone.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -93,11 +93,11 @@ class Residualized(_Trained):
     __metadata_request__fit = {"confounds": True}  # noqa: RUF012
     __metadata_request__transform = {"confounds": True}  # noqa: RUF012
 
-    def __init__(self, kernel: Any, intercept: bool = True, normalize: bool = False, zero: str = "raise") -> None:
+    def __init__(self, kernel: Any, intercept: bool = True, normalize: bool = False, on_zero: str = "raise") -> None:
         self.kernel = kernel
         self.intercept = intercept
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     # -- confounds beside the data --------------------------------------------------------------------------
 

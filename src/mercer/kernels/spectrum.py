@@ -43,7 +43,7 @@ class Spectrum(InnerProducts, Kernel):
         What a symbol outside the alphabet is.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What a sequence without any window gets: an error, or zeros.
 
     Notes
@@ -74,14 +74,14 @@ class Spectrum(InnerProducts, Kernel):
         alphabet: Any = None,
         unknown: str = "raise",
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.k = k
         self.mismatches = mismatches
         self.alphabet = alphabet
         self.unknown = unknown
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -120,7 +120,7 @@ class Spectrum(InnerProducts, Kernel):
     def _prepare(self, source: Sequences) -> Rows | FarColumns:
         columns = len(self.alphabet_) ** int(self.k)
         found = windows_of(source.values, source.offsets, len(self.alphabet_), int(self.k))
-        if self.normalize and self.zero == "raise":
+        if self.normalize and self.on_zero == "raise":
             self._check_windows(source, found.owner)
         if columns <= DENSE_COLUMNS:
             cells = np.bincount(found.owner * columns + found.code, minlength=len(source) * columns)
@@ -174,7 +174,7 @@ class Spectrum(InnerProducts, Kernel):
             i = int(without[0])
             raise ValueError(
                 f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so that it has zero "
-                "norm and cannot be normalised: leave it out, lower k, or set zero='zero' to let it resemble nothing"
+                "norm and cannot be normalised: leave it out, lower k, or set on_zero='zero' to let it resemble nothing"
             )
 
     def features(self, X: Any) -> Array:

@@ -47,7 +47,7 @@ class TOP(InnerProducts, SharedModelKernel):
         ``classes_``. None is "empirical" where the models are fitted here, and "uniform" for a batch.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Attributes
@@ -97,7 +97,7 @@ class TOP(InnerProducts, SharedModelKernel):
         ridge: float = 1e-3,
         priors: Any = None,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.model = model
         self.information = information
@@ -106,7 +106,7 @@ class TOP(InnerProducts, SharedModelKernel):
         self.ridge = ridge
         self.priors = priors
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     # -- parameters ---------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Normalized(Wrapper):
     ----------
     kernel : Kernel
         The kernel.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -35,9 +35,9 @@ class Normalized(Wrapper):
 
     normalize = True
 
-    def __init__(self, kernel: Any, zero: str = "raise") -> None:
+    def __init__(self, kernel: Any, on_zero: str = "raise") -> None:
         self.kernel = kernel
-        self.zero = zero
+        self.on_zero = on_zero
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -69,7 +69,7 @@ class Tempered(Wrapper):
     Notes
     -----
     KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible, as ``psd`` says of those
-    that are known to be. For others check the Gram matrix with ``mc.psd.check`` and repair it with `Repaired`.
+    that are known to be. For others check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
 from mercer._checks import check_rho
-from mercer._coupling import Coupling, Product
+from mercer._coupling import Coupling, PowerProduct
 from mercer._special import gammaln
 
 MOST_PRODUCTS = 2048
@@ -26,7 +26,7 @@ MOST_STATES = 512
 
 def copies_of(coupling: Coupling, batch: Any) -> int:
     """Return how many copies of its hidden variables a model needs: 1 unless the power is of the observed law."""
-    if not isinstance(coupling, Product) or not coupling.marginal:
+    if not isinstance(coupling, PowerProduct) or not coupling.marginal:
         return 1
     check_rho(coupling.rho)
     require_whole(coupling.rho, type(batch).__name__)
@@ -36,14 +36,14 @@ def copies_of(coupling: Coupling, batch: Any) -> int:
 def require_whole(rho: float, who: str) -> None:
     """Raise where the power of the observed law of a model with hidden variables has no exact form."""
     if not float(rho).is_integer():
-        joint = "" if who == "KDEs" else ", or power='joint'"  # which has a closed form at rho = 1 alone, too
+        joint = "" if who == "KDEs" else ", or marginal=False"  # which has a closed form at rho = 1 alone, too
         raise ValueError(
-            f"rho = {float(rho)!r} with power='marginal': {who} have hidden variables, and only whole powers of their "
+            f"rho = {float(rho)!r} with marginal=True: {who} have hidden variables, and only whole powers of their "
             f"observed law are exact; give rho=1 or rho=2, say{joint}"
         )
 
 
-def multisets(n: int, r: int, most: int, what: str, instead: str = "power='joint'") -> Floats:
+def multisets(n: int, r: int, most: int, what: str, instead: str = "marginal=False") -> Floats:
     """Return the multisets of r of n members, ``(M, r)``, each in order; those of the first s members come first.
 
     Parameters
@@ -58,7 +58,7 @@ def multisets(n: int, r: int, most: int, what: str, instead: str = "power='joint
     count = math.comb(n + r - 1, r)
     if max(count, r) > most:
         raise ValueError(
-            f"rho = {_shown(r)} with power='marginal' takes {_shown(max(count, r))} products, of {_shown(r)} of {n} "
+            f"rho = {_shown(r)} with marginal=True takes {_shown(max(count, r))} products, of {_shown(r)} of {n} "
             f"{what} each, more than {most}: give a smaller rho, fewer {what}, or {instead}"
         )
     found = np.array(list(combinations_with_replacement(range(n), r)), dtype=np.int64).reshape(count, r)
@@ -81,10 +81,10 @@ def products(batch: Any, members: Floats) -> tuple[Array, Any]:
     r = members.shape[1]
     if not hasattr(batch, "multiplied"):
         raise TypeError(
-            f"rho = {r} with power='marginal' needs products of the laws of {type(batch).__name__}, which are no "
-            f"{type(batch).__name__}: give rho=1 or power='joint'"
+            f"rho = {r} with marginal=True needs products of the laws of {type(batch).__name__}, which are no "
+            f"{type(batch).__name__}: give rho=1 or marginal=False"
         )
-    batch.couple(Product(float(r))).alone()  # raises where the power of a single law has no finite integral
+    batch.couple(PowerProduct(float(r))).alone()  # raises where the power of a single law has no finite integral
     log_constant: Any = 0.0
     law = taken(batch, members[:, 0])
     for k in range(1, r):

@@ -49,7 +49,7 @@ class HMMs(Batch):
               \Phi_{t+1} = ({A^\rho}^\top \Phi_t {A'}^\rho) \circ \psi,\quad \tilde k = \sum \Phi_L
 
     with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the observed law
-    (``power="marginal"``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
+    (``marginal=True``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class KDEs(Batch):
 
     .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
 
-    Other whole :math:`\rho`, with ``power="marginal"``, multiply all points with all points (PPK-4.0), for sets of a
+    Other whole :math:`\rho`, with ``marginal=True``, multiply all points with all points (PPK-4.0), for sets of a
     few dozen; the rest have no closed form. Sums are exact in float64 and never make a table of pairs of points; where
     all terms underflow, the largest is taken out first. Points and sums are NumPy's.
 
@@ -263,7 +263,7 @@ class KDEs(Batch):
         if float(rho) != 1:
             raise ValueError(
                 f"rho = {rho!r}: the probability product of kernel density estimates has a closed form at rho = 1 "
-                "alone, so give rho=1.0 (or power='marginal' with rho=2, say, of few points), or use mc.MeanMap"
+                "alone, so give rho=1.0 (or marginal=True with rho=2, say, of few points), or use mc.MeanMap"
             )
         return 0.0, 2 * math.pi, math.pi
 

@@ -12,7 +12,7 @@ from array_api_compat import is_numpy_array
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_rho, is_whole
-from mercer._coupling import Coupling, Operand, Product
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
@@ -386,7 +386,7 @@ class MarkovChains(Batch):
         """Prepare for a coupling over sequences of every one of ``lengths`` symbols, or of all (`Discounted`)."""
         self._require_axis()
         check_lengths(lengths)
-        if isinstance(coupling, Product):
+        if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
             return kind(self, coupling.rho, lengths)

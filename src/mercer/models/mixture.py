@@ -11,7 +11,7 @@ import numpy as np
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
 from mercer._checks import is_whole
-from mercer._coupling import Coupling, Operand, Product
+from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator
 from mercer.families._characteristic import log_average
@@ -38,7 +38,7 @@ class Mixtures(Batch):
     -----
     Probability product (PPK-4.1) :math:`\tilde k = \sum_{ij} (w_i w'_j)^\rho k_\rho(f_i, f'_j)` and mean map (GMMK-3)
     :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. Mixtures of different sizes may meet. A whole power of the density itself
-    (``power="marginal"``, PPK-4.0) is a mixture of the products of rho components each.
+    (``marginal=True``, PPK-4.0) is a mixture of the products of rho components each.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Mixtures(Batch):
         """Prepare a whole power of the densities, the products of these multisets of components, for rho = 1."""
         log_constant, law = products(self.possible_components(), members)
         logs = weights(self.weights, members, logs=True) + log_constant
-        return MixtureOperand(logs, law.couple(Product(1.0), lengths))
+        return MixtureOperand(logs, law.couple(PowerProduct(1.0), lengths))
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""

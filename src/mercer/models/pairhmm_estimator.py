@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
 from mercer._checks import is_number
+from mercer._renamed import Removed
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
@@ -18,13 +19,6 @@ from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
 from mercer.models.pairhmm import PairHMMs
 
 GOALS = ("pairs", "sequences")
-
-
-class _Removed:
-    """A name that is no longer there."""
-
-    def __get__(self, instance: Any, owner: Any) -> NoReturn:
-        raise AttributeError("PairHMM.affine was removed: use mc.AffinePairHMM(...), which takes the same parameters")
 
 
 class PairHMM(PairEstimator):
@@ -119,7 +113,7 @@ class PairHMM(PairEstimator):
         self.smoothing = smoothing
         self.random_state = random_state
 
-    affine = _Removed()
+    affine = Removed("mc.AffinePairHMM, which takes the same parameters")
 
     # -- parameters --------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class Check:
     Examples
     --------
     >>> import mercer as mc
-    >>> found = mc.psd.check([[1.0, 2.0], [2.0, 1.0]])
+    >>> found = mc.gram.psd.check([[1.0, 2.0], [2.0, 1.0]])
     >>> bool(found), round(found.smallest, 6), round(found.largest, 6)
     (False, -1.0, 3.0)
     """
@@ -65,7 +65,7 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> bool(mc.psd.check(np.eye(3))), bool(mc.psd.check([[1.0, 2.0], [2.0, 1.0]]))
+    >>> bool(mc.gram.psd.check(np.eye(3))), bool(mc.gram.psd.check([[1.0, 2.0], [2.0, 1.0]]))
     (True, False)
     """
     K = square(K)

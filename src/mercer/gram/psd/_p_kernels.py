@@ -33,7 +33,7 @@ class PKernelCheck:
     Examples
     --------
     >>> import mercer as mc
-    >>> found = mc.psd.is_p_kernel([[0.4, 0.2], [0.2, 0.4]])
+    >>> found = mc.gram.psd.is_p_kernel([[0.4, 0.2], [0.2, 0.4]])
     >>> bool(found), found.reason
     (False, 'its entries sum to 1.2, not to one: divide by the sum, as psd.p_kernel does')
     """
@@ -67,14 +67,14 @@ def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
     Examples
     --------
     >>> import mercer as mc
-    >>> bool(mc.psd.is_p_kernel([[0.4, 0.1], [0.1, 0.4]]))
+    >>> bool(mc.gram.psd.is_p_kernel([[0.4, 0.1], [0.1, 0.4]]))
     True
-    >>> mc.psd.is_p_kernel([[0.1, 0.4], [0.4, 0.1]]).reason
+    >>> mc.gram.psd.is_p_kernel([[0.1, 0.4], [0.4, 0.1]]).reason
     'it is not positive semi-definite: its smallest eigenvalue is -0.3'
 
     The joint law of two fair coins that always differ is a probability of pairs, and no kernel:
 
-    >>> bool(mc.psd.is_p_kernel([[0.0, 0.5], [0.5, 0.0]]))
+    >>> bool(mc.gram.psd.is_p_kernel([[0.0, 0.5], [0.5, 0.0]]))
     False
     """
     check_tolerance(tolerance)
@@ -107,7 +107,7 @@ def p_kernel(K: Any) -> Floats:
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.psd.p_kernel([[2.0, 0.5], [0.5, 1.0]])
+    >>> mc.gram.psd.p_kernel([[2.0, 0.5], [0.5, 1.0]])
     array([[0.5  , 0.125],
            [0.125, 0.25 ]])
     """
@@ -138,8 +138,8 @@ def p_product(*kernels: Any) -> Floats:
     Examples
     --------
     >>> import mercer as mc
-    >>> K = mc.psd.p_product([[0.4, 0.1], [0.1, 0.4]], [[0.5, 0.0], [0.0, 0.5]])
-    >>> K.shape, bool(mc.psd.is_p_kernel(K))
+    >>> K = mc.gram.psd.p_product([[0.4, 0.1], [0.1, 0.4]], [[0.5, 0.0], [0.0, 0.5]])
+    >>> K.shape, bool(mc.gram.psd.is_p_kernel(K))
     ((4, 4), True)
     """
     return np.asarray(reduce(np.kron, _checked(kernels)))
@@ -158,7 +158,7 @@ def p_mixture(kernels: Sequence[Any], weights: Any) -> Floats:
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.psd.p_mixture([[[0.5, 0.0], [0.0, 0.5]], [[0.25, 0.25], [0.25, 0.25]]], weights=[0.6, 0.4])
+    >>> mc.gram.psd.p_mixture([[[0.5, 0.0], [0.0, 0.5]], [[0.25, 0.25], [0.25, 0.25]]], weights=[0.6, 0.4])
     array([[0.4, 0.1],
            [0.1, 0.4]])
     """

@@ -11,28 +11,28 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
-from mercer._coupling import Product, Smoothed
+from mercer._coupling import PowerProduct, Smoothed
 from mercer.families.count_vector import CountVectors
 from mercer.kernels._base import Kernel
 from mercer.kernels._operands import finite
 from mercer.kernels._slopes.data import value_slopes
 from mercer.kernels._slopes.models import log_slopes
-from mercer.kernels.algebra import Multiplied, Scaled, Sum
-from mercer.kernels.empirical import EmpiricalMeanMap
+from mercer.kernels.algebra import Product, Scaled, Sum
+from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
 from mercer.kernels.latentmeanmap import LatentMeanMap
-from mercer.kernels.mapped import EmpiricalMap
+from mercer.kernels.linear_rbf import RBF
+from mercer.kernels.mapped import EmpiricalKernelMap
 from mercer.kernels.meanmap import MeanMap
-from mercer.kernels.product import ProbabilityProduct
+from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.symmetrickl import SymmetricKL
-from mercer.kernels.vector import RBF
 from mercer.kernels.wrappers import Gaussianized, Normalized, Tempered
 from mercer.models.kde import KDEs
 
 SMOOTH = ("rho", "gamma", "gamma_states", "t", "alpha", "beta", "weight")
 """Names of parameters on which kernels depend smoothly, and which are positive."""
-TRANSPARENT = (Sum, Multiplied, Scaled, Normalized, Tempered, Gaussianized)
+TRANSPARENT = (Sum, Product, Scaled, Normalized, Tempered, Gaussianized)
 """Compounds that learn nothing of their own, so that a parameter of a part may change after ``fit``."""
 STEP = 1e-3
 """Of central differences in the logarithm of a parameter: a relative error of about STEP^2 / 6."""
@@ -55,7 +55,7 @@ def _own_parameters(kernel: Kernel) -> list[str]:
     if isinstance(kernel, JensenShannon) and kernel.form == "centering":
         return []  # which does not look at t
     known = kernel.get_params(deep=False)
-    if isinstance(kernel, ProbabilityProduct) and kernel.power == "marginal":
+    if isinstance(kernel, ProbabilityProduct) and kernel.marginal:
         del known["rho"]  # a whole number, where there are hidden variables
     # A parameter that went into what was learned would have to be learned again.
     names = [name for name in SMOOTH if name in known and name not in kernel._fixed_by_fit()]
@@ -163,7 +163,7 @@ def _combined(kernel: Any, parts: list[_Level]) -> _Level:
         shares = [np.exp(part.values - finite(values)) for part in parts]
         slopes = {n: share * s for part, share in zip(parts, shares, strict=True) for n, s in part.slopes.items()}
         return _Level(values, True, slopes)
-    if isinstance(kernel, Multiplied):
+    if isinstance(kernel, Product):
         second = parts[1]
         if log:
             return _Level(first.values + second.values, True, first.slopes | second.slopes)
@@ -200,7 +200,7 @@ def _double(values: Any) -> Floats:
 def _own_slope(kernel: Any, name: str, values: Floats, source: Any) -> Floats:
     """Return the derivative of a kernel's values, in its domain, with respect to the logarithm of its parameter."""
     kind = type(kernel)
-    if kind in (RBF, EmpiricalMap) or (kind is JensenShannon and kernel.form == "exp"):
+    if kind in (RBF, EmpiricalKernelMap) or (kind is JensenShannon and kernel.form == "exp"):
         return finite(values)  # the logarithm is proportional to the parameter
     if kind is Heat:
         return -finite(values)
@@ -231,10 +231,10 @@ def _inverse_slope(kernel: JensenShannon, values: Floats, source: Any) -> Floats
 def _model_slope(kernel: Any, source: Any) -> Floats | None:
     """Derive a kernel between models by log rho or log gamma; None where a family or a model has no closed form."""
     coupling = kernel._coupling()
-    if kernel.domain == "linear" or not isinstance(coupling, Product | Smoothed):
+    if kernel.domain == "linear" or not isinstance(coupling, PowerProduct | Smoothed):
         return None
     only_one_rho = isinstance(source, KDEs) or (isinstance(source, CountVectors) and source.law != "poisson")
-    if only_one_rho and isinstance(coupling, Product):
+    if only_one_rho and isinstance(coupling, PowerProduct):
         raise ValueError(
             f"the probability product of these {type(source).__name__} has no derivative by rho, since rho = "
             f"{coupling.rho:g} alone has a closed form: fix it, as_gp({{'rho': 'fixed'}}), under the "
@@ -243,7 +243,7 @@ def _model_slope(kernel: Any, source: Any) -> Floats | None:
     slope = log_slopes(source, coupling, kernel._lengths())
     if slope is None:
         return None
-    slope = slope * (coupling.rho if isinstance(coupling, Product) else coupling.gamma)
+    slope = slope * (coupling.rho if isinstance(coupling, PowerProduct) else coupling.gamma)
     return slope - _halves(slope.diagonal()) if kernel.normalize else slope
 
 

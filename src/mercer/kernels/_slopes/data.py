@@ -22,7 +22,7 @@ from mercer.kernels._operands import Rows
 from mercer.kernels._slopes.counts import symbol_mean_map
 from mercer.kernels._slopes.points import mean_squares
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.kernels.empirical import EmpiricalMeanMap
+from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.models._kde.pack import Packed
 
 FAR = 1000.0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._coupling import Coupling, Product, Smoothed
+from mercer._coupling import Coupling, PowerProduct, Smoothed
 from mercer.families.bernoulli import Bernoullis
 from mercer.families.beta import Betas
 from mercer.families.categorical import Categoricals
@@ -34,7 +34,7 @@ Slope = Callable[[Any, Any, float, Floats], Floats]
 
 def slope_of(batch: Any, coupling: Coupling) -> Callable[[Any, Any, Floats], Floats] | None:
     """Return the function of two batches like this one and their log kernels, or None where the family has none."""
-    if type(coupling) is Product:
+    if type(coupling) is PowerProduct:
         method, table, parameter = "log_product_slope", PRODUCT, {"rho": coupling.rho}
     elif type(coupling) is Smoothed:
         method, table, parameter = "log_mean_map_slope", MEAN_MAP, {"gamma": coupling.gamma}

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._array import Floats, logsumexp, to_numpy
 from mercer._batch import Batch
-from mercer._coupling import Coupling, Product, Smoothed
+from mercer._coupling import Coupling, PowerProduct, Smoothed
 from mercer.gram._engine import fill
 from mercer.kernels._operands import finite
 from mercer.kernels._slopes.chains import chain_slopes
@@ -38,7 +38,7 @@ def log_slopes(batch: Batch, coupling: Coupling, lengths: Any) -> Floats | None:
     ----------
     batch : Batch of shape (N,)
         The models.
-    coupling : Product or Smoothed
+    coupling : PowerProduct or Smoothed
         The kernel, not normalised: the derivative is that by its rho or gamma.
     lengths : tuple of one int, Discounted or None
         Of sequence models.
@@ -61,7 +61,7 @@ def doubled(batch: Any) -> Any:
 
 def tangent(batch: Any, coupling: Coupling, lengths: Any) -> Any:
     """Prepare a batch, or return None where the family or the model has no derivatives."""
-    if type(coupling) not in (Product, Smoothed):
+    if type(coupling) not in (PowerProduct, Smoothed):
         return None
     kind = type(batch)
     if kind is KDEs:
@@ -73,7 +73,7 @@ def tangent(batch: Any, coupling: Coupling, lengths: Any) -> Any:
         if isinstance(lengths, Discounted):
             return None
         operand = batch.couple(coupling, lengths)
-        if kind is MarkovChains and isinstance(coupling, Product):
+        if kind is MarkovChains and isinstance(coupling, PowerProduct):
             return MarkovTangent(operand, coupling)
         leaf = tangent(batch.emission, coupling, lengths) if kind is HMMs else SymbolTangent(operand.leaf, coupling)
         return None if leaf is None else ChainTangent(operand, coupling, leaf)
@@ -182,7 +182,7 @@ class MixtureTangent(Tangent):
         log_weights = left[..., :, :, None, None] + right[..., None, None, :, :]
         parts = log_psi + log_weights
         logs = logsumexp(parts, axis=(-3, -1))
-        if isinstance(self.coupling, Product):  # hidden weights are raised to rho, too
+        if isinstance(self.coupling, PowerProduct):  # hidden weights are raised to rho, too
             slopes = slopes + finite(log_weights) / self.coupling.rho
         return logs, mean_of(parts, slopes, logs, axis=(-3, -1))
 
@@ -207,7 +207,7 @@ class ChainTangent(Tangent):
         log_psi, slopes = (x.reshape(i, n, j, m) for x in below)
         (length,) = self.operand.lengths
         # Weights are powers w^rho, whose derivatives are w^rho log w: their logarithm over rho. Mean maps have none.
-        share = 1 / self.coupling.rho if isinstance(self.coupling, Product) else 0.0
+        share = 1 / self.coupling.rho if isinstance(self.coupling, PowerProduct) else 0.0
         return logs, chain_slopes(self.operand._logs(), other.operand._logs(), share, log_psi, slopes, length, logs)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
-from mercer._coupling import InnerLeaf, Product
+from mercer._coupling import InnerLeaf, PowerProduct
 from mercer.models._chains.operand import ChainOperand, LogChainOperand, chain_operand
 from mercer.models._discount import Lengths
 from mercer.models._powers import MOST_STATES, multisets, products, transitions, weights
@@ -59,14 +59,14 @@ def _underflows(probability: Array, r: int) -> bool:
 
 def _emissions(emission: Any, members: Floats, lengths: Lengths) -> Any:
     """Couple what multisets of states emit together: the products of their laws, ``(N, M)``."""
-    single, r = emission.couple(Product(1.0), lengths), members.shape[1]
+    single, r = emission.couple(PowerProduct(1.0), lengths), members.shape[1]
     symbols = isinstance(single, InnerLeaf) and single.trials == 1
     if symbols and not single.underflows and not _underflows(single.features, r):
         # Probabilities are multiplied as they are, so that those that are zero have their gradient.
         xp, p = namespace(single.features), single.features
         return InnerLeaf.of_power(math.prod(xp.take(p, beside(p, column), axis=-2) for column in members.T), 1.0)
     log_constant, law = products(emission, members)
-    leaf = law.couple(Product(1.0), lengths)
+    leaf = law.couple(PowerProduct(1.0), lengths)
     if isinstance(leaf, InnerLeaf):  # of symbols: constants are factors of their features
         logs = (safe_log(leaf.features) if leaf.logs is None else leaf.logs) + log_constant[..., None]
         return InnerLeaf(namespace(logs).exp(logs), logs=logs)

@@ -78,9 +78,10 @@ class Scaling(NamedTuple):
 
     def answers(self, n: Any, m: Any) -> Any:
         """For which strings of n and m letters, ``(I,)`` and ``(J,)``, nothing is lost: bool ``(I, J)``."""
-        if len(n) and len(m) and m.max() <= LONGEST:  # most often all are safe, since `need` grows with both lengths
-            if _need_of_longest(int(n.max()), int(m.max()), self.match, self.gap) <= self.budget:
-                return (n > 0)[:, None] & (m > 0)
+        longest = int(n.max(initial=0)), int(m.max(initial=0))
+        # Most often all are safe, and one number tells, since `need` grows with both lengths.
+        if longest[1] <= LONGEST and _need_of_longest(*longest, self.match, self.gap) <= self.budget:
+            return (n > 0)[:, None] & (m > 0)
         with np.errstate(divide="ignore"):
             rows = need(n, 1, self.match, self.gap)
             columns = np.where(m <= LONGEST, np.log2(m), np.inf)

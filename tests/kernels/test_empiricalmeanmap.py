@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 import mercer as mc
-from contract import KernelContract, by_pairs, normalised
 from mercer.kernels._windows import counts as window_counts
 from mercer.kernels._windows.counts import WindowCounts, way_of
 from mercer.kernels._windows.points import WindowSets
+from mercer.testing.kernels import KernelContract, by_pairs, normalised
 
 
 class TestPointSets(KernelContract):
@@ -333,7 +333,7 @@ def test_standard_errors_of_two_sides_and_of_exact_kernels():
 @pytest.mark.parametrize("n_components", [1, 2, 300])
 def test_random_features_are_positive_semi_definite(n_components):
     K = mc.EmpiricalMeanMap(n_components=n_components, normalize=False)(series(40))
-    assert mc.psd.check(K, 1e-10)
+    assert mc.gram.psd.check(K, 1e-10)
 
 
 def test_a_generator_seeds_once():

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.kernels.likelihood import LikelihoodRatio
+from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
 
@@ -135,7 +135,7 @@ def test_impossible_data():
         ValueError, match=r"second.*has probability zero under the model of every class: give the model"
     ):
         clf.predict(new)
-    clf.set_params(zero="prior")
+    clf.set_params(on_zero="prior")
     np.testing.assert_allclose(clf.predict_proba(new), [[1.0, 0.0], [0.5, 0.5]])
 
 
@@ -164,7 +164,7 @@ def test_bad_input():
     for priors in (["a", "b", "c"], {0: 0.5, 1: 0.25, 2: 0.25}, [[0.5], [0.25, 0.25]]):
         with pytest.raises(ValueError, match=r"priors = .*3 probabilities"):
             LikelihoodRatio(mc.Gaussian(), priors=priors).fit(X, y)
-    with pytest.raises(ValueError, match="zero = 'nan': give 'raise'"):
-        LikelihoodRatio(mc.Gaussian(), zero="nan").fit(X, y)
+    with pytest.raises(ValueError, match=r"on_zero must be 'raise'.* got 'nan'"):
+        LikelihoodRatio(mc.Gaussian(), on_zero="nan").fit(X, y)
     with pytest.raises(NotFittedError):
         LikelihoodRatio(mc.Gaussian()).log_likelihood(X)

@@ -10,9 +10,18 @@ from numpy.testing import assert_allclose
 from scipy import integrate
 
 import mercer as mc
-from contract import WIDTH, Gradients, KernelContract, PluralContract, categoricals, gaussians, mixtures, poissons
 from mercer.families import _characteristic
 from mercer.models import kde
+from mercer.testing.kernels import (
+    WIDTH,
+    Gradients,
+    KernelContract,
+    PluralContract,
+    categoricals,
+    gaussians,
+    mixtures,
+    poissons,
+)
 
 
 def frequencies(base, gamma, count, d, seed=0):
@@ -259,7 +268,7 @@ def test_through_estimators():
     for model in (mc.Gaussian(), mc.KDE(), mc.Mixture(mc.Gaussian("diagonal"), n_components=2)):
         kernel = mc.MeanMap(model, gamma=0.5, base="laplace", n_components=60).fit(data)
         assert_allclose(kernel.transform(data), kernel(data), rtol=1e-9)
-        assert mc.psd.check(kernel(data))
+        assert mc.gram.psd.check(kernel(data))
     other = mc.MeanMap(mc.Gaussian(), gamma=0.5, n_components=60, random_state=1)(data)
     assert np.abs(other - mc.MeanMap(mc.Gaussian(), gamma=0.5, n_components=60)(data)).max() > 1e-3
 
@@ -292,7 +301,7 @@ def test_few_frequencies_say_nothing():
         kernel = mc.MeanMap(gamma=1e3, n_components=100, random_state=seed)
         assert np.isinf(kernel.standard_errors(p)).all()
         assert np.isinf(kernel.standard_errors(p, p[:1])).all()
-    gone = mc.MeanMap(gamma=1e30, n_components=100, zero="zero")
+    gone = mc.MeanMap(gamma=1e30, n_components=100, on_zero="zero")
     assert not gone(p).any()
     assert np.isinf(gone.standard_errors(p)).all()
     mixed = mc.Gaussians([[0.0], [1.0]], [1.0, 0.0])  # a point has full power at every frequency

@@ -1,13 +1,15 @@
-"""What families keep that are no exponential families: the part of `family_contract` that does not ask for moments."""
+"""The battery of families that are not exponential families: without moments and duals."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from family_contract import FamilyContract
+from mercer.testing.families import FamilyContract
 
 
 class PlainFamilyContract(FamilyContract):
+    """Name members, nodes and parameters, as for `FamilyContract`."""
+
     dual_always = mean_map = False
     test_exponential_form = test_mean_parameters = test_members_from_mean_parameters = test_kl = None
     test_dual_is_the_legendre_dual_up_to_an_affine_function = test_divergence_to_the_midpoint = None

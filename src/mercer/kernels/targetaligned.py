@@ -16,7 +16,7 @@ from mercer.kernels._data import len_of
 from mercer.kernels.algebra import Compound, Together
 
 
-class Aligned(Compound):
+class TargetAligned(Compound):
     r"""A weighted sum of kernels, with the weights that align it best with y.
 
     Parameters
@@ -37,7 +37,7 @@ class Aligned(Compound):
 
     See Also
     --------
-    align : The same in one call, giving an ordinary sum.
+    target_aligned : The same in one call, giving an ordinary sum.
 
     Notes
     -----
@@ -61,7 +61,7 @@ class Aligned(Compound):
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1                                     # a ring: no line separates it
-    >>> kernel = mc.Aligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, y)
+    >>> kernel = mc.TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, y)
     >>> kernel.weights_.round(2), kernel.alignments_.round(2)
     (array([1., 0.]), array([0.36, 0.01]))
     """
@@ -154,7 +154,7 @@ class Aligned(Compound):
         --------
         >>> import mercer as mc
         >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
-        >>> total = mc.Aligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)]).fit(X, y).as_sum()
+        >>> total = mc.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)]).fit(X, y).as_sum()
         >>> total.k1.kernel, round(total.k1.weight, 3)
         (Linear(normalize=False), 0.646)
         """
@@ -219,11 +219,11 @@ class Aligned(Compound):
         return tags
 
 
-def align(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
+def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
     """Return the sum of kernels whose weights align it best with y, as an ordinary kernel.
 
-    Weights are learned from all of X and y. Inside a pipeline or a search take `Aligned`, which learns them in every
-    fold from its training part.
+    Weights are learned from all of X and y. Inside a pipeline or a search use `TargetAligned`, which learns them in
+    every fold from its training part.
 
     Parameters
     ----------
@@ -244,23 +244,23 @@ def align(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
 
     See Also
     --------
-    Aligned : A kernel that learns the weights when it is fitted.
+    TargetAligned : A kernel that learns the weights when it is fitted.
 
     Notes
     -----
-    Cortes, Mohri and Rostamizadeh 2012; the formula is with `Aligned`.
+    Cortes, Mohri and Rostamizadeh 2012; the formula is with `TargetAligned`.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> kernel = mc.align([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
+    >>> kernel = mc.target_aligned([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
     >>> kernel.weights_.round(2)
     array([0.17, 0.83])
     >>> kernel.k2.kernel, round(kernel.k2.weight, 2)
     (Linear(), 0.83)
     """
-    together = Aligned(kernels, target=target)
+    together = TargetAligned(kernels, target=target)
     if X is None:
         weights = _weights_of_fitted(together, y)
     else:
@@ -270,15 +270,15 @@ def align(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
     return total
 
 
-def _weights_of_fitted(together: Aligned, y: Any) -> Floats:
+def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
     """Return the weights of kernels that know their training data."""
     together._check_parameters()
     parts = list(together.kernels)
     for i, part in enumerate(parts):
         if not hasattr(part, "train_"):
             raise ValueError(
-                f"kernels[{i}] is {part!r}, which is not fitted, and there are no data: give mc.align(kernels, y, X), "
-                "or kernels that were fitted to the data of y"
+                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing: call "
+                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y"
             )
     matrices = [to_numpy(part._remembered(part.train_, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]

@@ -40,7 +40,7 @@ class Linear(InnerProducts, _VectorKernel):
     ----------
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Examples
@@ -51,9 +51,9 @@ class Linear(InnerProducts, _VectorKernel):
            [0.7071, 1.    ]])
     """
 
-    def __init__(self, normalize: bool = True, zero: str = "raise") -> None:
+    def __init__(self, normalize: bool = True, on_zero: str = "raise") -> None:
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     @property
     def psd(self) -> Verdict:

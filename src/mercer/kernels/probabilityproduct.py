@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mercer._checks import check_rho
-from mercer._coupling import Product
+from mercer._coupling import PowerProduct
 from mercer._verdict import Verdict
 from mercer.kernels._model import CoupledKernel
 from mercer.models._discount import Discounted
@@ -32,21 +34,22 @@ class ProbabilityProduct(CoupledKernel):
         at once; families ignore it. `path` gives many lengths in one sweep.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
-    power : {"joint", "marginal"}, default="joint"
-        For models with hidden variables h: the power of the joint probability p(x, h), for every rho, or of p(x)
-        itself, for whole rho. At rho = 1, and for families and Markov chains, there is no difference.
+    marginal : bool, default=False
+        For models with hidden variables h: whether powers are taken of the marginal p(x), which is exact for whole rho,
+        or of the joint p(x, h), which works for every rho. They agree at rho = 1 and for models without hidden
+        variables.
 
     Notes
     -----
     .. math:: k_\rho(p, q) = \int p(x)^\rho\, q(x)^\rho\, dx
 
-    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``power="marginal"``, through models of
-    rho copies of the hidden variables; ``power="joint"`` is
+    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``marginal=True``, through models of
+    rho copies of the hidden variables; ``marginal=False`` is
     :math:`\tilde k_\rho(p, q) = \int \sum_h p(x, h)^\rho \sum_{h'} q(x, h')^\rho\, dx`.
-    Positive semi-definite wherever the self-kernels are finite; at rho = 1/2 they always are, but for ``"joint"`` with
-    hidden variables they need not be 1.
+    Positive semi-definite wherever the self-kernels are finite; at rho = 1/2 they always are, but with hidden
+    variables and ``marginal=False`` they need not be 1.
 
     Examples
     --------
@@ -66,7 +69,7 @@ class ProbabilityProduct(CoupledKernel):
     >>> mc.ProbabilityProduct(rho=2.0)(p).round(3)
     array([[1.  , 0.95],
            [0.95, 1.  ]])
-    >>> mc.ProbabilityProduct(rho=2.0, power="marginal")(p).round(3)
+    >>> mc.ProbabilityProduct(rho=2.0, marginal=True)(p).round(3)
     array([[1., 1.],
            [1., 1.]])
     """
@@ -77,28 +80,27 @@ class ProbabilityProduct(CoupledKernel):
         rho: float = 0.5,
         length: int | Discounted | None = 10,
         normalize: bool = True,
-        zero: str = "raise",
-        power: str = "joint",
+        on_zero: str = "raise",
+        marginal: bool = False,
     ) -> None:
         self.model = model
         self.rho = rho
         self.length = length
         self.normalize = normalize
-        self.zero = zero
-        self.power = power
+        self.on_zero = on_zero
+        self.marginal = marginal
 
-    def _coupling(self) -> Product:
-        return Product(float(self.rho), marginal=self.power == "marginal")
+    def _coupling(self) -> PowerProduct:
+        return PowerProduct(float(self.rho), marginal=bool(self.marginal))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_rho(self.rho)
-        if self.power not in ("joint", "marginal"):
+        if not isinstance(self.marginal, bool | np.bool_):
             raise ValueError(
-                f"power = {self.power!r}: give 'joint', the power of the joint probability of what is observed and "
-                "hidden, or 'marginal', of what is observed"
+                f"marginal must be True (powers of p(x)) or False (powers of p(x, h), h hidden); got {self.marginal!r}"
             )
-        if self.power == "marginal" and isinstance(self.model, HIDDEN):  # now, rather than when all models are fitted
+        if self.marginal and isinstance(self.model, HIDDEN):  # now, rather than when all models are fitted
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
 
     @property

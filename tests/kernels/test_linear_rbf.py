@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 import mercer as mc
-from contract import KernelContract, by_pairs
 from mercer.kernels import _operands
+from mercer.testing.kernels import KernelContract, by_pairs
 
 
 class TestLinear(KernelContract):
@@ -85,17 +85,17 @@ def test_scikit_learn_agrees(kernel, reference):
 def test_an_empty_row_has_a_policy():
     X = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 0.0], [2.0, 0.0]]))
     for data in (X, X.toarray()):
-        with pytest.raises(ValueError, match=r"object 1 has zero norm under Linear.*zero='zero'.*normalize=False"):
+        with pytest.raises(ValueError, match=r"object 1 has zero norm under Linear.*on_zero='zero'.*normalize=False"):
             mc.Linear()(data)
-        k = mc.Linear(zero="zero")
+        k = mc.Linear(on_zero="zero")
         K = k(data)
         np.testing.assert_allclose(K, [[1, 0, 1 / np.sqrt(5)], [0, 0, 0], [1 / np.sqrt(5), 0, 1]], atol=1e-15)
         assert np.array_equal(k.diag(data), [1, 0, 1])
         np.testing.assert_allclose(k.distance(data)[1], [1, 0, 1])
         np.testing.assert_allclose(k.features(data) @ k.features(data).T, K, atol=1e-15)
         assert np.isfinite(mc.Linear(normalize=False)(data)).all()
-    with pytest.raises(ValueError, match=r"zero = 'ignore': give 'raise', or 'zero'"):
-        mc.Linear(zero="ignore")(X)
+    with pytest.raises(ValueError, match=r"on_zero must be 'raise', or 'zero'.*; got 'ignore'"):
+        mc.Linear(on_zero="ignore")(X)
 
 
 def test_far_from_zero_loses_no_digits():
@@ -191,7 +191,7 @@ def test_no_pair_of_ordinary_data_is_computed_twice(monkeypatch):
 
 @pytest.mark.parametrize(
     "kernel",
-    [mc.RBF(), mc.Linear(), mc.RBF() + mc.Linear(), mc.Centered(mc.RBF()), mc.EmpiricalMap(mc.RBF())],
+    [mc.RBF(), mc.Linear(), mc.RBF() + mc.Linear(), mc.Centered(mc.RBF()), mc.EmpiricalKernelMap(mc.RBF())],
     ids=lambda kernel: type(kernel).__name__,
 )
 def test_training_data_are_kept_as_they_were(kernel):

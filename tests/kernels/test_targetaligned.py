@@ -1,4 +1,4 @@
-"""Aligned: weights against a search over all of them, invariances, folds, parameters of parts, what is refused."""
+"""TargetAligned: weights against a search over all of them, invariances, folds, parameters of parts, bad input."""
 
 import copy
 import pickle
@@ -16,13 +16,13 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from contract import WIDTH, Matrices, PluralContract, categoricals
 from mercer.gram import _engine
 from mercer.kernels._alignment import align_matrices, centred_target
-from mercer.kernels.aligned import Aligned, align
+from mercer.kernels.targetaligned import TargetAligned, target_aligned
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals
 
 
-class Labelled(Aligned):
+class Labelled(TargetAligned):
     """With a target that the data imply, since the battery fits without y."""
 
     def _learn(self, X, y=None):
@@ -210,20 +210,20 @@ def test_a_constant_kernel_gets_nothing():
 def test_align_gives_an_ordinary_sum():
     X, c, _ = example()
     kernels = [mc.RBF(gamma=0.3), mc.Linear(normalize=False), mc.RBF(gamma=5.0)]
-    fitted = Aligned(kernels).fit(X, c)
-    total = align(kernels, c, X)
+    fitted = TargetAligned(kernels).fit(X, c)
+    total = target_aligned(kernels, c, X)
     np.testing.assert_array_equal(total.weights_, fitted.weights_)
     np.testing.assert_allclose(total(X), fitted(X), rtol=1e-12)
     assert not hasattr(total, "train_")
     assert all(clone(kernel).get_params() == kernel.get_params() for kernel in kernels)
-    single = align([mc.Linear(normalize=False)], c, X)
+    single = target_aligned([mc.Linear(normalize=False)], c, X)
     assert isinstance(single, mc.Scaled)
     assert single.weight == 1
 
 
 def test_parts_of_weight_zero_are_dropped():
     X, _, _ = example()
-    fitted = Aligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, np.linalg.norm(X, axis=1) > 1.5)
+    fitted = TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, np.linalg.norm(X, axis=1) > 1.5)
     assert fitted.weights_.tolist() == [1, 0]
     assert fitted.domain == "log"
     assert len(fitted.kernels_) == 1
@@ -236,7 +236,7 @@ def test_parts_of_weight_zero_are_dropped():
 
 def test_the_memo_serves_the_weights_and_the_matrix():
     X, c, _ = example(7)
-    kernel = Aligned([mc.RBF(gamma=0.31), mc.RBF(gamma=2.9)])
+    kernel = TargetAligned([mc.RBF(gamma=0.31), mc.RBF(gamma=2.9)])
     _engine._runs.clear()
     kernel.fit_transform(X, c)
     kernel.fit(X, 1 - c).transform(X)
@@ -246,11 +246,11 @@ def test_the_memo_serves_the_weights_and_the_matrix():
 def test_weights_are_learned_inside_the_fold():
     X, c, _ = example(n=80)
     parts = [mc.RBF(gamma=0.3), mc.Linear(normalize=False)]
-    pipeline = make_pipeline(Aligned(parts), SVC(kernel="precomputed"))
+    pipeline = make_pipeline(TargetAligned(parts), SVC(kernel="precomputed"))
     scores = cross_val_score(pipeline, X, c, cv=4, error_score="raise")
     expected = []
     for train, test in StratifiedKFold(4).split(X, c):
-        kernel = align(parts, c[train], X[train])
+        kernel = target_aligned(parts, c[train], X[train])
         svm = SVC(kernel="precomputed").fit(kernel(X[train]), c[train])
         expected.append(svm.score(kernel(X[test], X[train]), c[test]))
     np.testing.assert_allclose(scores, expected)
@@ -259,22 +259,22 @@ def test_weights_are_learned_inside_the_fold():
 
 def test_a_search_over_parameters_of_parts():
     X, c, _ = example()
-    pipeline = make_pipeline(Aligned([mc.RBF(), mc.Linear(normalize=False)]), SVC(kernel="precomputed"))
-    grid = {"aligned__k0__gamma": [0.1, 1.0], "aligned__k1": [mc.Linear(), mc.RBF(gamma=9.0)]}
+    pipeline = make_pipeline(TargetAligned([mc.RBF(), mc.Linear(normalize=False)]), SVC(kernel="precomputed"))
+    grid = {"targetaligned__k0__gamma": [0.1, 1.0], "targetaligned__k1": [mc.Linear(), mc.RBF(gamma=9.0)]}
     found = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, c)
-    assert found.best_params_["aligned__k0__gamma"] in (0.1, 1.0)
+    assert found.best_params_["targetaligned__k0__gamma"] in (0.1, 1.0)
 
 
 def test_strings_and_numbers():
     strings = ["acgt" * 3, "acgg" * 3, "ttta" * 3, "ttaa" * 4, "acga" * 2, "tata" * 3]
-    kernel = Aligned([mc.Spectrum(k=1), mc.Spectrum(k=2)]).fit(strings, [1.0, 1.1, 3.0, 3.2, 1.2, 2.9])
+    kernel = TargetAligned([mc.Spectrum(k=1), mc.Spectrum(k=2)]).fit(strings, [1.0, 1.1, 3.0, 3.2, 1.2, 2.9])
     assert kernel.alignment_ >= kernel.alignments_.max()
     assert kernel.transform(strings[:2]).shape == (2, 6)
 
 
 def test_parameters():
     a, b = mc.RBF(gamma=0.3), mc.Linear()
-    kernel = Aligned([a, b])
+    kernel = TargetAligned([a, b])
     assert kernel.k0 is a
     assert kernel.get_params()["k1"] is b
     assert kernel.get_params()["k0__gamma"] == 0.3
@@ -293,7 +293,7 @@ def test_parameters():
 
 def test_a_changed_part_asks_for_another_fit():
     X, c, _ = example()
-    kernel = Aligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
+    kernel = TargetAligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
     kernel.set_params(k0__gamma=2.0)
     for ask in (kernel.transform, kernel, lambda _: kernel.as_sum()):
         with pytest.raises(NotFittedError, match=r"fitted with k0__gamma = 0.3, which is 2.0 now: call fit again"):
@@ -302,7 +302,7 @@ def test_a_changed_part_asks_for_another_fit():
 
 def test_verdict():
     X, c, _ = example()
-    kernel = Aligned([mc.RBF(gamma=0.3), -1.0 * mc.RBF(gamma=0.3)])
+    kernel = TargetAligned([mc.RBF(gamma=0.3), -1.0 * mc.RBF(gamma=0.3)])
     assert kernel.psd == "no"
     assert kernel.fit(X, c).psd == "always"  # the other has weight 0
     assert kernel.weights_.tolist() == [1, 0]
@@ -311,19 +311,19 @@ def test_verdict():
 @pytest.mark.parametrize(
     ("kernel", "y", "message"),
     [
-        (Aligned([mc.RBF()]), None, r"requires y to be passed, but the target y is None: call fit\(X, y\)"),
-        (Aligned([mc.RBF()]), np.zeros(40), r"y is the same for all objects \(n_samples = 40\)"),
-        (Aligned([mc.RBF()]), ["a"] * 40, r"y is the same for all objects \(n_samples = 40\)"),
-        (Aligned([mc.RBF()]), np.arange(39), r"40 objects, and y of shape \(39,\)"),
-        (Aligned([mc.RBF()]), np.full(40, np.nan), "y contains NaN"),
-        (Aligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"classes of shape \(40, 2\)"),
-        (Aligned([mc.RBF()]), np.arange(40) * 1j, "y is of type complex128: give classes"),
-        (Aligned([mc.RBF()]), np.arange(40).astype("m8[s]"), r"y is of type timedelta64\[s\]: give classes"),
-        (Aligned([mc.RBF()]), [None, *"a" * 39], r"y\[0\] is None: give a class or a number"),
-        (Aligned([mc.RBF()]), np.array([1, *"a" * 39], dtype=object), "classes that cannot be sorted .* strings"),
-        (Aligned([mc.RBF()], target="both"), np.arange(40), "target = 'both': give 'classes'"),
-        (Aligned([]), np.arange(40), r"kernels = \[\]: give a list of kernels"),
-        (Aligned(mc.RBF()), np.arange(40), r"kernels = RBF\(\): give a list of kernels"),
+        (TargetAligned([mc.RBF()]), None, r"requires y to be passed, but the target y is None: call fit\(X, y\)"),
+        (TargetAligned([mc.RBF()]), np.zeros(40), r"y is the same for all objects \(n_samples = 40\)"),
+        (TargetAligned([mc.RBF()]), ["a"] * 40, r"y is the same for all objects \(n_samples = 40\)"),
+        (TargetAligned([mc.RBF()]), np.arange(39), r"40 objects, and y of shape \(39,\)"),
+        (TargetAligned([mc.RBF()]), np.full(40, np.nan), "y contains NaN"),
+        (TargetAligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"classes of shape \(40, 2\)"),
+        (TargetAligned([mc.RBF()]), np.arange(40) * 1j, "y is of type complex128: give classes"),
+        (TargetAligned([mc.RBF()]), np.arange(40).astype("m8[s]"), r"y is of type timedelta64\[s\]: give classes"),
+        (TargetAligned([mc.RBF()]), [None, *"a" * 39], r"y\[0\] is None: give a class or a number"),
+        (TargetAligned([mc.RBF()]), np.array([1, *"a" * 39], dtype=object), "classes that cannot be sorted .* strings"),
+        (TargetAligned([mc.RBF()], target="both"), np.arange(40), "target = 'both': give 'classes'"),
+        (TargetAligned([]), np.arange(40), r"kernels = \[\]: give a list of kernels"),
+        (TargetAligned(mc.RBF()), np.arange(40), r"kernels = RBF\(\): give a list of kernels"),
     ],
 )
 def test_messages(kernel, y, message):
@@ -334,14 +334,14 @@ def test_messages(kernel, y, message):
 def test_a_column_is_a_target():
     X, c, y = example()
     for target in (c, y, c.astype(str)):
-        flat, column = (Aligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, t) for t in (target, target[:, None]))
+        flat, column = (TargetAligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, t) for t in (target, target[:, None]))
         np.testing.assert_array_equal(flat.weights_, column.weights_)
 
 
 def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
     X, c, _ = example()
     for other, y in ((X[:9], np.zeros(9)), (np.ones((9, 3)), c[:9]), ([["a"]], [0])):
-        kernel = Aligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
+        kernel = TargetAligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
         with pytest.raises(ValueError, match=r"y is the same|no kernel is aligned|could not convert"):
             kernel.fit(other, y)
         for ask, data in ((kernel.transform, (X,)), (kernel, (X,)), (kernel.as_sum, ())):
@@ -351,19 +351,19 @@ def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
 
 @pytest.mark.parametrize("kernels", [[], mc.RBF(), ["rbf"]])
 def test_questions_before_the_message(kernels):
-    assert Aligned(kernels).__sklearn_tags__().target_tags.required
+    assert TargetAligned(kernels).__sklearn_tags__().target_tags.required
     with pytest.raises((TypeError, ValueError), match=r"give a list of kernels|give a kernel"):
-        Aligned(kernels).psd  # noqa: B018
+        TargetAligned(kernels).psd  # noqa: B018
 
 
 def test_a_part_that_is_no_kernel():
-    with pytest.raises(TypeError, match=r"Aligned\(k1='rbf'\): give a kernel"):
-        Aligned([mc.RBF(), "rbf"]).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(TypeError, match=r"TargetAligned\(k1='rbf'\): give a kernel"):
+        TargetAligned([mc.RBF(), "rbf"]).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(NotFittedError, match="because it learns the weights of its parts from y"):
-        Aligned([mc.RBF()]).as_sum()
+        TargetAligned([mc.RBF()]).as_sum()
 
 
-@parametrize_with_checks([Aligned([mc.RBF(), mc.Linear(normalize=False)])])
+@parametrize_with_checks([TargetAligned([mc.RBF(), mc.Linear(normalize=False)])])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -374,19 +374,19 @@ class TestAlignFitted:
 
     def test_as_with_the_data(self):
         kernels = [mc.RBF(gamma=1.0), mc.Linear(normalize=False)]
-        wanted = align(kernels, self.y, self.X)
-        found = align([clone(kernel).fit(self.X) for kernel in kernels], self.y)
+        wanted = target_aligned(kernels, self.y, self.X)
+        found = target_aligned([clone(kernel).fit(self.X) for kernel in kernels], self.y)
         np.testing.assert_array_equal(found.weights_, wanted.weights_)
         np.testing.assert_array_equal(found(self.X), wanted(self.X))
 
     def test_bad_input(self):
         fitted = mc.Linear(normalize=False).fit(self.X)
-        with pytest.raises(ValueError, match=r"kernels\[1\] is RBF.* not fitted, and there are no data: give mc.align"):
-            align([fitted, mc.RBF()], self.y)
+        with pytest.raises(ValueError, match=r"kernels\[1\] is RBF.* not fitted.* mc.target_aligned\(kernels, y, X\)"):
+            target_aligned([fitted, mc.RBF()], self.y)
         with pytest.raises(ValueError, match=r"fitted to \[30, 20\] objects"):
-            align([fitted, mc.RBF().fit(self.X[:20])], self.y)
+            target_aligned([fitted, mc.RBF().fit(self.X[:20])], self.y)
         with pytest.raises(ValueError, match="29"):
-            align([fitted], self.y[:29])
+            target_aligned([fitted], self.y[:29])
         numbers = np.where(np.arange(30) == 7, np.nan, self.X[:, 0])
         with pytest.raises(ValueError, match=r"Input y contains NaN. Object 7 has none: leave it out"):
-            align([fitted], numbers)
+            target_aligned([fitted], numbers)

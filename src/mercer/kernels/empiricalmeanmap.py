@@ -39,7 +39,7 @@ class EmpiricalMeanMap(Kernel):
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
-    zero : {"raise", "zero"}, default="raise"
+    on_zero : {"raise", "zero"}, default="raise"
         What an object of zero norm gets: an error, or zeros.
 
     Notes
@@ -72,7 +72,7 @@ class EmpiricalMeanMap(Kernel):
         n_components: int | None = None,
         random_state: Any = 0,
         normalize: bool = True,
-        zero: str = "raise",
+        on_zero: str = "raise",
     ) -> None:
         self.order = order
         self.gamma = gamma
@@ -80,7 +80,7 @@ class EmpiricalMeanMap(Kernel):
         self.n_components = n_components
         self.random_state = random_state
         self.normalize = normalize
-        self.zero = zero
+        self.on_zero = on_zero
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("alphabet", "random_state")

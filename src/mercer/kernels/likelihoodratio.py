@@ -25,7 +25,7 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
     priors : {"empirical", "uniform"}, array of shape (C,) or None, default="empirical"
         Probabilities of the classes: their shares of the training data (None means the same), equal, or given in the
         order of ``classes_``.
-    zero : {"raise", "prior"}, default="raise"
+    on_zero : {"raise", "prior"}, default="raise"
         What a datum gets that is impossible under every model: an error, or the probabilities of the classes.
 
     Attributes
@@ -52,10 +52,10 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
     array([0, 1])
     """
 
-    def __init__(self, model: Any = None, priors: Any = "empirical", zero: str = "raise") -> None:
+    def __init__(self, model: Any = None, priors: Any = "empirical", on_zero: str = "raise") -> None:
         self.model = model
         self.priors = priors
-        self.zero = zero
+        self.on_zero = on_zero
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit one model to the data of every class.
@@ -89,9 +89,10 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
         self.model._check_parameters()
         if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
             raise ValueError(f"priors = {self.priors!r}: give 'empirical', 'uniform' or a probability for every class")
-        if self.zero not in ("raise", "prior"):
+        if self.on_zero not in ("raise", "prior"):
             raise ValueError(
-                f"zero = {self.zero!r}: give 'raise', or 'prior' to let impossible data have the classes' probabilities"
+                f"on_zero must be 'raise', or 'prior' to give impossible samples the classes' prior probabilities; got "
+                f"{self.on_zero!r}"
             )
 
     # -- answers ------------------------------------------------------------------------------------------
@@ -113,10 +114,10 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
         joint = self._log_likelihood(X) + safe_log(self.priors_)
         impossible = np.flatnonzero(~np.isfinite(joint).any(axis=1))
         if len(impossible):
-            if self.zero == "raise":
+            if self.on_zero == "raise":
                 raise ValueError(
                     f"{datum_name(X, impossible[0])} has probability zero under the model of every class: give the "
-                    "model a prior or smoothing, or set zero='prior'"
+                    "model a prior or smoothing, or set on_zero='prior'"
                 )
             joint[impossible] = safe_log(self.priors_)
         return joint

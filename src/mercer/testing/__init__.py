@@ -1,0 +1,49 @@
+"""Test batteries that every kernel, family and estimator of mercer passes, for third parties too.
+
+A test class inherits a battery, names what it tests and gives a slow truth; the battery does the rest. In your own
+repository::
+
+    from mercer.testing import KernelContract, by_pairs
+
+
+    class TestMyKernel(KernelContract):
+        def kernel(self):
+            return MyKernel(gamma=0.3)
+
+        def data(self, seed, n):
+            return np.random.default_rng(seed).normal(size=(n, 5))
+
+        def truth(self, X):
+            return by_pairs(lambda x, y: ..., X)
+
+===================  ================================================================================
+`KernelContract`     kernels of any input: symmetry, positive semi-definiteness, threads, tiles, clone, pickle
+`PluralContract`     kernels between batches: other array libraries on top; with `Gradients`, torch's gradcheck
+`FamilyContract`     exponential families: closed forms against quadrature or sums, scores, samples, shapes, files
+`EstimatorContract`  estimators of families: maximum likelihood, priors, weights, caches, scikit-learn's conventions
+===================  ================================================================================
+
+Needs ``pip install 'mercer[testing]'``.
+"""
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("mercer.testing needs pytest: pip install 'mercer[testing]'") from error
+
+# Before the batteries are imported, so that their plain asserts say what differs.
+pytest.register_assert_rewrite("mercer.testing.families", "mercer.testing.kernels", "mercer.testing.plain_families")
+
+from mercer.testing.families import EstimatorContract, FamilyContract  # noqa: E402
+from mercer.testing.kernels import Gradients, KernelContract, PluralContract, by_pairs  # noqa: E402
+from mercer.testing.plain_families import PlainFamilyContract  # noqa: E402
+
+__all__ = [
+    "EstimatorContract",
+    "FamilyContract",
+    "Gradients",
+    "KernelContract",
+    "PlainFamilyContract",
+    "PluralContract",
+    "by_pairs",
+]

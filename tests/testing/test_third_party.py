@@ -1,0 +1,98 @@
+"""The shipped batteries check a stranger's kernel and family in a repository of their own, and find what is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+import numpy as np
+
+from mercer.kernels import Kernel, Verdict
+from mercer.testing import KernelContract, by_pairs
+
+
+class Laplacian(Kernel):
+    domain = "log"
+
+    def __init__(self, gamma=1.0, normalize=True, on_zero="raise"):
+        self.gamma, self.normalize, self.on_zero = gamma, normalize, on_zero
+
+    def _accept(self, X, *, reset):
+        return np.asarray(X, dtype=float)
+
+    def _prepare(self, X):
+        return X
+
+    def _tile(self, a, b):
+        return -self.gamma * np.abs(a[:, None] - b).sum(axis=-1)
+
+    def _self(self, a):
+        return np.zeros(len(a))
+
+    @property
+    def psd(self):
+        return Verdict("always", "a product of characteristic functions (Bochner)")
+
+
+class TestLaplacian(KernelContract):
+    other_data = lambda self, seed, n: None  # the sketch above does not check its number of columns
+
+    def kernel(self):
+        return Laplacian(gamma={gamma})
+
+    def data(self, seed, n):
+        return np.random.default_rng(seed).normal(size=(n, 5))
+
+    def truth(self, X):
+        return by_pairs(lambda x, y: np.exp(-0.3 * sum(abs(a - b) for a, b in zip(x, y))), X)
+"""
+
+
+@pytest.fixture
+def results(pytester: pytest.Pytester):
+    """Run a file of tests elsewhere, in a process of its own, without this project's settings."""
+
+    def run(source: str) -> pytest.RunResult:
+        pytester.makepyfile(test_mine=source)
+        return pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+
+    return run
+
+
+def test_a_right_kernel_passes(results):
+    outcome = results(KERNEL.replace("{gamma}", "0.3")).parseoutcomes()
+    assert outcome.keys() <= {"passed", "skipped"}, outcome
+    assert outcome["passed"] >= 20
+
+
+def test_a_wrong_kernel_is_found(results):
+    run = results(KERNEL.replace("{gamma}", "0.4"))
+    assert run.parseoutcomes()["failed"] == 1
+    run.stdout.re_match_lines([r".*test_slow_truth.*"])
+    assert "Not equal to tolerance" in run.stdout.str()
+
+
+def test_the_example_of_contributing_passes(results):
+    """The family of CONTRIBUTING.md, under the battery that the same page shows."""
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    family = next(block for block in blocks if "class Exponentials(" in block)
+    battery = next(block for block in blocks if "class TestExponentials(" in block)
+    own = battery.replace("mc.Exponential", "Exponential")
+    source = f"{family}\nimport pytest\nimport mercer as mc\n{own}"
+    run = results(re.sub(r"Exponential(?!Family)", "Waiting", source))  # files know a class by its name
+    outcome = run.parseoutcomes()
+    assert outcome.keys() <= {"passed", "skipped", "warnings"}, run.stdout.str()[-3000:]
+    assert outcome["passed"] >= 40
+
+
+def test_a_whole_module_that_is_skipped_fails(pytester: pytest.Pytester):
+    """The rule of this project's own tests, in tests/conftest.py."""
+    pytester.makeconftest((Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8"))
+    pytester.makepyfile(test_skipped="import pytest\npytest.importorskip('no_such_library')\ndef test_it(): pass")
+    run = pytester.runpytest_subprocess("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
+    assert run.ret != 0
+    assert "skipped as a whole" in run.stdout.str()
