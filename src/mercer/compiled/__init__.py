@@ -10,7 +10,8 @@ them: importing mercer compiles nothing and imports no Numba.
 `~.ranged`                  numbers of unlimited range
 `~.pairs_affine`            pair HMMs with affine gaps: strips of columns in registers
 `~.pairs_affine_ranged`     the same in numbers of unlimited range, forward and backward; single strings
-`~.pairs_cell`              general pair HMMs: the cell of the recursion, for both kinds of numbers
+`~.pairs_cell`              general pair HMMs: the cell of the recursion
+`~.pairs_numbers`           its numbers: scaled, or of unlimited range
 `~.pairs_general`           general pair HMMs: forward
 `~.pairs_general_expected`  general pair HMMs: forward and backward, what is expected
 `~.pairs_matches`           the alignment of maximum expected accuracy

@@ -21,8 +21,8 @@ from numba import types
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 
 __all__ = ["STRIP", "lane_kernels", "lanes_of"]
@@ -84,9 +84,10 @@ class _Strip(Emitter):
 
 @functools.cache
 def _group(lanes: int, strip: int) -> Any:
-    """Return the compiled walk of a strip of columns down a group of rows.
+    """Return the walk of a strip of columns down a group of rows.
 
-    Vectors of a strip's state: z and x of its columns, z left above it, the exponent.
+    Vectors of a strip's state: z and x of its columns, z left above it, the exponent. ``edge`` holds y and z of the
+    left neighbor in every row, and then those of the strip.
     """
     corner_at, exponent_at = 2 * strip, 2 * strip + 1
 
@@ -143,22 +144,7 @@ def _group(lanes: int, strip: int) -> Any:
         for k, cell in enumerate(cells):
             e.put(b.load(cell), state, e.constant(k))
 
-    @intrinsic
-    def group(
-        typing: Any, state: Any, profile: Any, strip_at: Any, codes: Any, first: Any, rows: Any,
-        edge: Any, exponents: Any, group: Any, gap: Any, target: Any,
-    ) -> Any:  # fmt: skip
-        """Go down ``rows`` rows from ``first`` on; ``edge`` holds y and z of the left neighbor, then the strip's."""
-        kinds = (state, profile, strip_at, codes, first, rows, edge, exponents, group, gap, target)
-
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            emitter = _Strip(context, builder, signature, args, lanes)
-            emit(emitter, *emitter.args)
-            return context.get_dummy_value()
-
-        return types.void(*kinds), code
-
-    return group
+    return vector_function(emit, lanes, _Strip)
 
 
 @functools.cache

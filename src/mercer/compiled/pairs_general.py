@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import vector_function
 from mercer.compiled.machine import MACHINE
-from mercer.compiled.pairs_cell import NEVER, Ranged, Scaled, Strings, cell_operation, forward
+from mercer.compiled.pairs_cell import Strings, forward
+from mercer.compiled.pairs_numbers import NEVER, Ranged, Scaled
 from mercer.compiled.ranged import LOG_RADIX, tidy
 
 __all__ = ["LANES", "forward_sweep", "profile"]
@@ -26,27 +28,16 @@ LANES = MACHINE.width
 
 @functools.cache
 def _cell(n: int, lanes: int, ranged: bool) -> Any:
-    """Return the compiled cell for n states."""
-    numbers = Ranged if ranged else Scaled
+    """Return the cell for n states: at ``at`` of ``new``, from those of the two antidiagonals before."""
 
-    @intrinsic
-    def cell(
-        typing: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
+    def emit(
+        e: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
         right: Any, t: Any, silent: Any, step: Any, record: Any,
-    ) -> Any:  # fmt: skip
-        """Compute the cell at ``at`` of ``new`` from those at ``up`` and ``beside`` of ``before``, and one before."""
+    ) -> None:  # fmt: skip
+        cells = [(before, up), (before, beside), (earlier, across)]
+        forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (new, at), record=record)
 
-        def emit(
-            e: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
-            right: Any, t: Any, silent: Any, step: Any, record: Any,
-        ) -> None:  # fmt: skip
-            cells = [(before, up), (before, beside), (earlier, across)]
-            forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (new, at), record=record)
-
-        kinds = (new, at, before, up, beside, earlier, across, left, s, right, t, silent, step, record)
-        return cell_operation(kinds, numbers, lanes, emit)
-
-    return cell
+    return vector_function(emit, lanes, Ranged if ranged else Scaled)
 
 
 @compiled

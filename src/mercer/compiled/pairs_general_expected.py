@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.pairs_cell import NEVER, Scaled, Strings, backward, cell_operation, forward
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import vector_function
+from mercer.compiled.pairs_cell import Strings, backward, forward
 from mercer.compiled.pairs_general import profile
+from mercer.compiled.pairs_numbers import NEVER, Scaled
 
 __all__ = ["expected_sweep"]
 
@@ -27,46 +29,29 @@ _LOG_2 = math.log(2.0)
 
 @functools.cache
 def _cells(n: int, lanes: int) -> tuple[Any, Any]:
-    """Return the compiled cells for n states, forward and backward."""
+    """Return the cells for n states, forward and backward."""
     width = (n + 1) * lanes
 
-    @intrinsic
     def go(
-        typing: Any, rows: Any, before: Any, at: Any, been: Any, left: Any, s: Any, right: Any, t: Any, silent: Any,
+        e: Any, rows: Any, before: Any, at: Any, been: Any, left: Any, s: Any, right: Any, t: Any, silent: Any,
         step: Any,
-    ) -> Any:  # fmt: skip
+    ) -> None:  # fmt: skip
         """Fill the cell at ``at`` of S and G; the cell above it stands at ``before``."""
+        b, one = e.builder, e.constant(width)
+        cells = [(rows, before), (rows, b.sub(at, one)), (rows, b.sub(before, one))]
+        forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (rows, at), been=(been, at))
 
-        def emit(
-            e: Any, rows: Any, before: Any, at: Any, been: Any, left: Any, s: Any, right: Any, t: Any, silent: Any,
-            step: Any,
-        ) -> None:  # fmt: skip
-            b, one = e.builder, e.constant(width)
-            cells = [(rows, before), (rows, b.sub(at, one)), (rows, b.sub(before, one))]
-            forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (rows, at), been=(been, at))
-
-        return cell_operation((rows, before, at, been, left, s, right, t, silent, step), Scaled, lanes, emit)
-
-    @intrinsic
     def back(
-        typing: Any, after: Any, here: Any, j: Any, left: Any, s: Any, right: Any, t: Any, silent: Any, step: Any,
+        e: Any, after: Any, here: Any, j: Any, left: Any, s: Any, right: Any, t: Any, silent: Any, step: Any,
         rows: Any, been: Any, at: Any, ends: Any, sums: Any, column: Any, entry: Any,
-    ) -> Any:  # fmt: skip
+    ) -> None:  # fmt: skip
         """Fill the cell at ``j`` of ``here``, what follows a visit, and add what is expected of visits that begin."""
+        beyond = e.builder.add(j, e.constant(width))
+        cells = [(after, j), (here, beyond), (after, beyond)]
+        strings = Strings(e, left, s, right, t, silent)
+        backward(e, n, cells, strings, step, (here, j), rows, been, at, ends, sums, column, entry)
 
-        def emit(
-            e: Any, after: Any, here: Any, j: Any, left: Any, s: Any, right: Any, t: Any, silent: Any, step: Any,
-            rows: Any, been: Any, at: Any, ends: Any, sums: Any, column: Any, entry: Any,
-        ) -> None:  # fmt: skip
-            beyond = e.builder.add(j, e.constant(width))
-            cells = [(after, j), (here, beyond), (after, beyond)]
-            strings = Strings(e, left, s, right, t, silent)
-            backward(e, n, cells, strings, step, (here, j), rows, been, at, ends, sums, column, entry)
-
-        kinds = (after, here, j, left, s, right, t, silent, step, rows, been, at, ends, sums, column, entry)
-        return cell_operation(kinds, Scaled, lanes, emit)
-
-    return go, back
+    return vector_function(go, lanes, Scaled), vector_function(back, lanes, Scaled)
 
 
 @compiled
