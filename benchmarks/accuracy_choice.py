@@ -105,8 +105,8 @@ def proteins() -> Task:
     methods: dict[str, Method] = {
         "Spectrum": on_symbols(mc.Spectrum(2), k=[1, 2, 3]),
         "EmpiricalMeanMap": on_symbols(mc.EmpiricalMeanMap(order=2, gamma=1.0), order=[0, 1, 2], gamma=[0.5, 2.0]),
-        "EmpiricalKernelMap(Marginalization(PairHMM.affine))": on_symbols(mc.EmpiricalKernelMap(pairs)),
-        "Tempered(Marginalization(PairHMM.affine))": on_symbols(mc.Tempered(pairs, beta=0.01), beta=[0.005, 0.02]),
+        "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalKernelMap(pairs)),
+        "Tempered(Marginalization(AffinePairHMM))": on_symbols(mc.Tempered(pairs, beta=0.01), beta=[0.005, 0.02]),
         "EmpiricalKernelMap(Marginalization(HMM))": on_symbols(mc.EmpiricalKernelMap(mc.Marginalization(hmm))),
         "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal")),
         "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm)),

@@ -26,7 +26,7 @@ GAPS = {"gap_open": [8, 11, 14], "gap_extend": [1, 2]}
 
 def pairs_of_proteins(**parameters: Any) -> mc.Marginalization:
     """Compare by alignments under BLOSUM62."""
-    return mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, **parameters))
+    return mc.Marginalization(mc.AffinePairHMM("BLOSUM62", 11, 1, **parameters))
 
 
 def inside(wrapper: str, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -37,17 +37,17 @@ def inside(wrapper: str, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
     """Baselines, the kernel as it is, its two cures, and scores of single proteins under the same model."""
     searched = inside("kernel__", GAPS)
-    learning = mc.Marginalization(mc.PairHMM.affine("BLOSUM62", 11, 1, n_iter=5, tol=0.0, learn="gaps", n_pairs=200))
+    learning = mc.Marginalization(mc.AffinePairHMM("BLOSUM62", 11, 1, n_iter=5, tol=0.0, learn="gaps", n_pairs=200))
     return {
         "length only": length_only(gamma=["scale", 10.0, 100.0]),
         "Spectrum": on_symbols(mc.Spectrum(3), k=[1, 2, 3]),
-        "Marginalization(PairHMM.affine)": on_symbols(kernel, **inside("", {"gap_open": [8, 11, 14]})),
-        "EmpiricalKernelMap(Marginalization(PairHMM.affine))": on_symbols(mc.EmpiricalKernelMap(kernel), **searched),
+        "Marginalization(AffinePairHMM)": on_symbols(kernel, **inside("", {"gap_open": [8, 11, 14]})),
+        "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalKernelMap(kernel), **searched),
         "the same, gap costs by EM": on_symbols(mc.EmpiricalKernelMap(learning)),
-        "Tempered(Marginalization(PairHMM.affine))": on_symbols(
+        "Tempered(Marginalization(AffinePairHMM))": on_symbols(
             mc.Tempered(kernel, beta=0.01), beta=[0.0005, 0.001, 0.005, 0.02], kernel__model__gap_open=[8, 11]
         ),
-        "Fisher(PairHMM.affine)": on_symbols(mc.Fisher(kernel.model, information="diagonal")),
+        "Fisher(AffinePairHMM)": on_symbols(mc.Fisher(kernel.model, information="diagonal")),
     }
 
 
@@ -85,21 +85,21 @@ def starts() -> Task:
 def promoters() -> Task:
     """E. coli promoters, 106 strings of 57 letters."""
     found = datasets.fetch_promoters()
-    pairs = mc.PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.98, alphabet="dna")
+    pairs = mc.AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.98, alphabet="dna")
     kernel = mc.Marginalization(pairs)
     laws = {"scale": [0.2, 0.5, 1.0], "open_probability": [0.005, 0.02]}
     hmm = mc.HMM(n_states=8, n_init=1, random_state=0)
     states = {"n_states": [4, 8, 16]}
     methods = {
         "Spectrum": on_symbols(mc.Spectrum(3), k=[2, 3, 4, 5]),
-        "Marginalization(PairHMM.affine)": on_symbols(kernel, **inside("", laws)),
-        "EmpiricalKernelMap(Marginalization(PairHMM.affine))": on_symbols(
+        "Marginalization(AffinePairHMM)": on_symbols(kernel, **inside("", laws)),
+        "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(
             mc.EmpiricalKernelMap(kernel), **inside("kernel__", laws)
         ),
-        "Tempered(Marginalization(PairHMM.affine))": on_symbols(
+        "Tempered(Marginalization(AffinePairHMM))": on_symbols(
             mc.Tempered(kernel, beta=0.05), beta=[0.02, 0.05, 0.1], **inside("kernel__", laws)
         ),
-        "Fisher(PairHMM.affine)": on_symbols(mc.Fisher(pairs, information="diagonal"), **inside("", laws)),
+        "Fisher(AffinePairHMM)": on_symbols(mc.Fisher(pairs, information="diagonal"), **inside("", laws)),
         "Marginalization(HMM)": on_symbols(mc.Marginalization(hmm), **inside("", states)),
         "EmpiricalKernelMap(Marginalization(HMM))": on_symbols(
             mc.EmpiricalKernelMap(mc.Marginalization(hmm)), **inside("kernel__", states)

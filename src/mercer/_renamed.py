@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 TOP_LEVEL = {
     "Aligned": "mercer.TargetAligned",
@@ -26,3 +26,16 @@ def missing(module: str, name: str, renamed: Mapping[str, str]) -> NoReturn:
     """Raise for an attribute that a module does not have, naming its successor where there is one."""
     hint = f"; use {renamed[name]}" if name in renamed else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+class Removed:
+    """A class attribute that no longer exists: asking for it names its successor."""
+
+    def __init__(self, successor: str) -> None:
+        self.successor = successor
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"{owner.__name__}.{name}"
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise AttributeError(f"{self.name} was removed; use {self.successor}")

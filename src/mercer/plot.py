@@ -265,7 +265,7 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
     Examples
     --------
     >>> import numpy as np, mercer as mc
-    >>> model = mc.PairHMM.affine((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
+    >>> model = mc.AffinePairHMM((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
     >>> ax = mc.plot.matches(model.matches("ACGTT", "ACGT"))
     >>> [text.get_text() for text in ax.get_xticklabels()]
     ['A', 'C', 'G', 'T']

@@ -257,7 +257,7 @@ class TestCompareFile:
         monkeypatch.setattr(_files, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
         task = self._task(path)
         assert task.about.endswith(
-            "too long for kernels that align every pair: lower --limit, or use mc.PairHMM.affine in code"
+            "too long for kernels that align every pair: lower --limit, or use mc.AffinePairHMM in code"
         )
         assert "Marginalization, pair HMM" not in [c.name for c in task.contenders]
 

@@ -264,7 +264,7 @@ def test_explicit_features_do_not_underflow():
 
 def test_in_a_search():
     X, y = strings(0, 24, 2, 6), np.arange(24) % 2
-    model = mc.PairHMM.affine(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
+    model = mc.AffinePairHMM(substitution=(2, -3), gap_open=3.0, gap_extend=1.0, alphabet=LETTERS)
     clf = make_pipeline(mc.EmpiricalKernelMap(mc.Marginalization(model)), SVC(kernel="precomputed"))
     grid = {"empiricalkernelmap__kernel__model__gap_open": [2.0, 5.0], "svc__C": [1.0, 10.0]}
     search = GridSearchCV(clf, grid, cv=3).fit(X, y)
@@ -294,7 +294,7 @@ def test_classes_restrict_the_pairs_of_training():
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior=[-1, 2])(["a"]), ValueError, "sum to one"),
         (lambda: mc.Marginalization(chain(), precision="half")(["ab"]), ValueError, "'float64' or 'float32'"),
         (lambda: mc.Marginalization(chain(), normalize="yes")(["ab"]), ValueError, "normalize = 'yes': give True or"),
-        (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "PairHMM.affine"),
+        (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "AffinePairHMM"),
         (lambda: mc.Marginalization(chain())(["ab", "abc"]), ValueError, "mc.PairHMM"),
         (lambda: mc.Marginalization(chain())(["abz", "abc"]), ValueError, "'z'"),
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="uniform")(["az"]), ValueError, "Sequences"),
@@ -308,7 +308,7 @@ def test_bad_input(call, error, message):
 
 def test_a_fitted_estimator_is_not_taken_for_a_model():
     strings = ["aab", "abb", "bba"]
-    for estimator in (mc.HMM(n_states=1, alphabet="ab"), mc.PairHMM.affine((2, -3), alphabet="ab")):
+    for estimator in (mc.HMM(n_states=1, alphabet="ab"), mc.AffinePairHMM((2, -3), alphabet="ab")):
         with pytest.raises(NotFittedError, match=r"all data share: call kernel.fit"):
             mc.Marginalization(estimator)(strings)
         estimator.fit(strings)

@@ -42,11 +42,11 @@ def ten_folds():
 
 
 def of_proteins(gap_open=11, gap_extend=1):
-    return mc.Marginalization(mc.PairHMM.affine("BLOSUM62", gap_open, gap_extend))
+    return mc.Marginalization(mc.AffinePairHMM("BLOSUM62", gap_open, gap_extend))
 
 
 def of_dna():
-    pairs = mc.PairHMM.affine((1, -1), open_probability=0.02, extend_probability=0.5, alphabet="dna")
+    pairs = mc.AffinePairHMM((1, -1), open_probability=0.02, extend_probability=0.5, alphabet="dna")
     return mc.Marginalization(pairs)
 
 

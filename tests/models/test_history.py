@@ -548,7 +548,7 @@ def test_hmm_in_torch():
 def test_hmm_messages():
     model = random_hmm(np.random.default_rng(6))
     X = mc.Sequences(["abab", "ab", "abb"], ids=["one", "two", "three"])
-    with pytest.raises(ValueError, match=r"two.* has 2 observations and .*one.* has 4: .*mc.PairHMM.affine"):
+    with pytest.raises(ValueError, match=r"two.* has 2 observations and .*one.* has 4: .*mc.AffinePairHMM"):
         model.shared_history(X)
     with pytest.raises(ValueError, match=r"sequence 1 is empty.*leave empty sequences out|1 .*has 0 observations"):
         model.shared_history(["a", ""])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.affine_expectations import pair_posterior
 from mercer.models._pairs.matches import Matches, affine_matches, read_pair
-from mercer.models.affine import AffinePairHMMs
+from mercer.models.pairhmm_affine import AffinePairHMMs
 
 
 def model(seed=0, k=2, alphabet=None, **given):

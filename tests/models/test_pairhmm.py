@@ -14,12 +14,11 @@ from scipy.special import gammaln, logsumexp
 
 import mercer as mc
 from mercer.kernels.marginalization import Marginalization
-from mercer.models._pairs import visits_expectations, visits_operand
+from mercer.models._pairs import general_expectations, general_operand
 from mercer.models._pairs.elimination import eliminate, expected_visits
-from mercer.models._pairs.visits_expectations import pair_counts
-from mercer.models._pairs.visits_operand import side
-from mercer.models._pairs.visits_rescue import wide_sweep
-from mercer.models._pairs.visits_single import Parameters
+from mercer.models._pairs.general_expectations import pair_counts
+from mercer.models._pairs.general_operand import _swept
+from mercer.models._pairs.general_single import Parameters
 from mercer.models.pairhmm import PairHMMs
 
 
@@ -324,8 +323,7 @@ def test_long_strings_against_logarithms():
 def wide(model, X):
     size = len(X)
     first, second = np.repeat(np.arange(size), size), np.tile(np.arange(size), size)
-    value = np.empty(size * size)
-    wide_sweep(first, second, *side(X), *side(X), *model.shared_history(X).tables.arrays, value)
+    value, _ = _swept(model.shared_history(X).tables, X, X, first, second, ranged=True)
     return value.reshape(size, size)
 
 
@@ -344,7 +342,7 @@ def test_lanes_single_pairs_and_wide_numbers_agree(n, monkeypatch):
     operand = model.shared_history(X)
     logs = operand.pair(operand)
     np.testing.assert_allclose(logs, wide(model, X), rtol=1e-12)
-    monkeypatch.setattr(visits_operand, "LANE_STATES", 0)
+    monkeypatch.setattr(general_operand, "GROUP_NUMBERS", -1)
     np.testing.assert_allclose(operand.pair(operand), logs, rtol=1e-12)
 
 
@@ -551,7 +549,7 @@ def test_expected_numbers_in_lanes_and_one_by_one(monkeypatch):
     some = rng.permutation(100)[:13]
     for part, whole in zip(pair_counts(parameters, X, first[some], second[some]), lanes, strict=True):
         assert np.array_equal(part, whole[some])  # the same bits beside anybody
-    monkeypatch.setattr(visits_expectations, "LANE_STATES", 0)
+    monkeypatch.setattr(general_expectations, "GROUP_NUMBERS", -1)
     for alone, together in zip(pair_counts(parameters, X, first, second), lanes, strict=True):
         np.testing.assert_allclose(alone, together, rtol=1e-10, atol=1e-13)
 

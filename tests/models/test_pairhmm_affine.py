@@ -13,7 +13,7 @@ import mercer as mc
 from mercer.data import Alphabet, Sequences
 from mercer.gram import _engine
 from mercer.models._pairs.affine_range import scaling32, scaling64
-from mercer.models.affine import AffinePairHMMs
+from mercer.models.pairhmm_affine import AffinePairHMMs
 
 PROBABILITY = st.floats(0.01, 0.95)
 

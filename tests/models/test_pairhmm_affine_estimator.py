@@ -14,8 +14,8 @@ from mercer.data import Alphabet, Sequences
 from mercer.models._pairs import affine_draws, affine_em
 from mercer.models._pairs.affine_expectations import Laws, log_probabilities, score_names, scores
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models.affine import AffinePairHMMs
-from mercer.models.affine_estimator import AffinePairHMM
+from mercer.models.pairhmm_affine import AffinePairHMMs
+from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 HALF_BIT = np.log(2) / 2
 

@@ -1,6 +1,5 @@
 """PairHMM: EM over pairs and over single strings, its starts, its objective, and what it refuses."""
 
-import inspect
 import itertools
 import warnings
 
@@ -14,8 +13,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.kernels.marginalization import Marginalization
-from mercer.models._pairs.visits_em import Strings, VisitsGoal, random_start
-from mercer.models.affine_estimator import AffinePairHMM
+from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
 from mercer.models.pairhmm import PairHMMs
 from mercer.models.pairhmm_estimator import PairHMM
 
@@ -26,13 +24,6 @@ TRUE = PairHMMs(
     emission=mc.Categoricals([[[0.8, 0.1, 0.1], [0.05, 0.15, 0.8]]], alphabet="abc"),
     silent=[[0.1, 0.3]],
 )
-
-
-def test_affine_has_the_parameters_of_its_estimator():
-    mine, theirs = inspect.signature(PairHMM.affine), inspect.signature(AffinePairHMM)
-    assert list(mine.parameters.values()) == list(theirs.parameters.values())
-    other = {name: object() for name in mine.parameters}
-    assert PairHMM.affine(**other).get_params(deep=False) == other
 
 
 def fields(model):
@@ -62,7 +53,7 @@ def climbed(goal, data, model, n_iter):
 def test_the_objective_never_falls(pairs, smoothing):
     X = TRUE.sample(40, random_state=0)[0]
     data = Strings(X, (np.arange(20), np.arange(20, 40)) if pairs else None)
-    _, objective = climbed(VisitsGoal(smoothing), data, random_start(X, 3, 0, 0), 40)
+    _, objective = climbed(GeneralGoal(smoothing), data, random_start(X, 3, 0, 0), 40)
     assert np.diff(objective).min() > -1e-9
     assert objective[-1] > objective[0] + 5
 
@@ -70,7 +61,7 @@ def test_the_objective_never_falls(pairs, smoothing):
 def test_pairs_teach_the_model_that_made_them():
     left, right = TRUE.sample_pairs(300, random_state=1)[0]
     data = Strings(mc.Sequences.concat([left, right]), (np.arange(300), np.arange(300, 600)))
-    goal = VisitsGoal(0.1)
+    goal = GeneralGoal(0.1)
     model, _ = climbed(goal, data, random_start(data.X, 2, 0, 0), 100)
     found, true = (goal.expect(m, data)[0].log_prob.sum() for m in (model, TRUE))
     assert true < found < true + 15  # 11 free parameters
@@ -236,10 +227,11 @@ def test_in_a_search_and_under_both_kernels():
     assert kernel.model_.digests() == clone(pairs).fit(X, y).model_.digests()
 
 
-def test_affine_is_the_other_estimator():
-    made = PairHMM.affine((2, -3), gap_open=5, gap_extend=2, alphabet="dna")
-    assert isinstance(made, AffinePairHMM)
-    assert made.get_params()["gap_open"] == 5
+def test_the_former_name_of_affine_names_the_new_one():
+    for owner in (PairHMM, PairHMM(2)):
+        with pytest.raises(AttributeError, match=r"PairHMM\.affine .*mc\.AffinePairHMM"):
+            owner.affine  # noqa: B018
+    assert not hasattr(mc.PairHMM, "affine")
 
 
 def test_warnings():

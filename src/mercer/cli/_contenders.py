@@ -20,7 +20,7 @@ from mercer.data.sequences import Sequences
 from mercer.kernels.mapped import EmpiricalKernelMap
 from mercer.kernels.marginalization import Marginalization
 from mercer.models.hmm_estimator import HMM
-from mercer.models.pairhmm_estimator import PairHMM
+from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 Floats = np.ndarray[Any, Any]
 COSTS = (1.0, 10.0, 100.0)
@@ -53,10 +53,10 @@ def aligned(alphabet: Alphabet | str) -> Contender:
         Proteins are compared by BLOSUM62, where Biopython is installed; all else by equal or not.
     """
     if Alphabet.of(alphabet) == Alphabet.of("protein") and find_spec("Bio") is not None:
-        pairs = PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1)
+        pairs = AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1)
         grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
     else:
-        pairs = PairHMM.affine((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
+        pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
         pairs.set_params(alphabet=alphabet if isinstance(alphabet, str) else None)
         grid = {"kernel__model__scale": (0.2, 0.5)}
     return with_svm("Marginalization, pair HMM", EmpiricalKernelMap(Marginalization(pairs)), **grid)

@@ -81,7 +81,7 @@ def file_task(
     if group is not None:
         about += f", {len(np.unique(group))} groups that stay in one fold"
     if X.is_symbols and not _can_be_aligned(X):
-        about += "; too long for kernels that align every pair: lower --limit, or use mc.PairHMM.affine in code"
+        about += "; too long for kernels that align every pair: lower --limit, or use mc.AffinePairHMM in code"
     return Task(about, X, y, contenders(X, seed), group, reading)
 
 

@@ -7,6 +7,7 @@ parameter of every operation: with one lane the same code is a scalar loop.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -15,10 +16,11 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 from mercer._array import Floats
 
-__all__ = ["LANES", "Emitter", "Value", "aligned", "operation"]
+__all__ = ["LANES", "Emitter", "Value", "aligned", "operation", "vector_function"]
 
 Value: TypeAlias = Any
 """An LLVM value."""
@@ -202,6 +204,31 @@ def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: 
         return context.get_dummy_value()
 
     return types.void(n, *kinds), code
+
+
+def vector_function(emit: Callable[..., None], lanes: int, emitter: Any = Emitter) -> Any:
+    """Turn ``emit(emitter, *arguments)`` into a function of these arguments that compiled loops call.
+
+    Parameters
+    ----------
+    emit : callable
+        Emits the instructions; its first argument is an emitter.
+    lanes : int
+        Numbers in a vector.
+    emitter : type, default=Emitter
+        Class of the emitter.
+    """
+
+    def define(typing: Any, *kinds: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            e = emitter(context, builder, signature, args, lanes)
+            emit(e, *e.args)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), code
+
+    define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # Numba asks for the arguments' names
+    return intrinsic(define)
 
 
 def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:

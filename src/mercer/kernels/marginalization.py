@@ -15,7 +15,7 @@ from mercer.kernels._base import Kernel
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import LogFeatures
 from mercer.kernels._score_rows import is_sequential
-from mercer.models.affine import PRECISIONS, AffinePairHMMs
+from mercer.models.pairhmm_affine import PRECISIONS, AffinePairHMMs
 
 
 class Marginalization(SharedModelKernel):
@@ -25,14 +25,14 @@ class Marginalization(SharedModelKernel):
     ----------
     model : estimator, or batch of shape (1,), or batch of shape (M,) with ``prior``
         What hidden histories look like and what they make of them: `HMM` (sequences of equal length, position by
-        position), `PairHMM` and ``PairHMM.affine`` (sequences of any lengths, with gaps), `HiddenTree` (the leaves of a
+        position), `PairHMM` and ``AffinePairHMM`` (sequences of any lengths, with gaps), `HiddenTree` (the leaves of a
         tree), `Mixture` (every position has a hidden component of its own). An estimator is fitted to the training
         data, a batch is used as it is.
     prior : array of shape (M,), "uniform" or None, default=None
         Probabilities of the members of a batch, of which one made the whole datum. Then the kernel has explicit
         features.
     precision : {"float64", "float32"}, default="float64"
-        Arithmetic of ``PairHMM.affine``: "float32" is faster, right to about four decimals of the logarithm, and does
+        Arithmetic of ``AffinePairHMM``: "float32" is faster, right to about four decimals of the logarithm, and does
         pairs whose numbers are out of its range again in "float64".
     normalize : bool, default=True
         Whether every object has the kernel 1 with itself.
@@ -67,7 +67,7 @@ class Marginalization(SharedModelKernel):
 
     Strings of different lengths, by insertions and deletions:
 
-    >>> kernel = mc.Marginalization(mc.PairHMM.affine(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna"))
+    >>> kernel = mc.Marginalization(mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna"))
     >>> kernel.fit_transform(["ACGTAC", "ACGAC", "TTTT"]).shape
     (3, 3)
 
@@ -79,7 +79,7 @@ class Marginalization(SharedModelKernel):
     """
 
     _why_zero = " (it is impossible under the model)"
-    _such_as = "mc.HMM() or mc.PairHMM.affine()"
+    _such_as = "mc.HMM() or mc.AffinePairHMM()"
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Marginalization(SharedModelKernel):
             return self.model_.shared_history(source)
         if not isinstance(self.model_, AffinePairHMMs):
             raise TypeError(
-                f"precision = {self.precision!r} is for PairHMM.affine, and the model is {type(self.model_).__name__}: "
+                f"precision = {self.precision!r} is for AffinePairHMM, and the model is {type(self.model_).__name__}: "
                 "give precision='float64'"
             )
         return self.model_.shared_history(source, precision=self.precision)
@@ -173,7 +173,7 @@ def _require_history(model: Any) -> None:
     if not hasattr(model, "shared_history"):
         raise TypeError(
             f"Marginalization needs hidden histories, and {type(model).__name__} has none: use mc.HMM, mc.PairHMM, "
-            "mc.PairHMM.affine, mc.HiddenTree or mc.Mixture, or give several models with prior="
+            "mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or give several models with prior="
         )
 
 

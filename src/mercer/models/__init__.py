@@ -4,8 +4,6 @@ from mercer.models._discount import Discounted
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models._posterior import Posterior
-from mercer.models.affine import AffinePairHMMs
-from mercer.models.affine_estimator import AffinePairHMM
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.kde import KDEs
@@ -15,6 +13,8 @@ from mercer.models.markov_estimator import MarkovChain
 from mercer.models.mixture import Mixtures
 from mercer.models.mixture_estimator import Mixture
 from mercer.models.pairhmm import PairHMMs
+from mercer.models.pairhmm_affine import AffinePairHMMs
+from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree

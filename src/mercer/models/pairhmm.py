@@ -15,10 +15,10 @@ from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._inference import read
 from mercer.models._pairs.elimination import check_trajectories
+from mercer.models._pairs.general_expectations import pair_matches, tables_of
+from mercer.models._pairs.general_operand import GeneralOperand
+from mercer.models._pairs.general_single import Parameters, sequence_log_prob, sequence_scores
 from mercer.models._pairs.pair_emissions import split_pair_emissions
-from mercer.models._pairs.visits_expectations import pair_matches, tables_of
-from mercer.models._pairs.visits_operand import VisitsOperand
-from mercer.models._pairs.visits_single import Parameters, sequence_log_prob, sequence_scores
 from mercer.models._scores.weighted import check_parametrization
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class PairHMMs(Batch):
 
     # -- pairs of strings --------------------------------------------------------------------------------
 
-    def shared_history(self, X: Any) -> VisitsOperand:
+    def shared_history(self, X: Any) -> GeneralOperand:
         """Prepare strings for the marginalisation kernel of a model of shape (1,) (MK-5).
 
         Examples
@@ -200,7 +200,7 @@ class PairHMMs(Batch):
                [0.      , 0.      , 0.015625]])
         """
         self._require_one()
-        return VisitsOperand(tables_of(Parameters.of(self, 0)), read(self.emission, X))
+        return GeneralOperand(tables_of(Parameters.of(self, 0)), read(self.emission, X))
 
     def matches(self, first: Any, second: Any) -> Matches:
         """Posterior probabilities that symbols of two strings come from the same visit, of a model of shape (1,).
@@ -303,7 +303,7 @@ class PairHMMs(Batch):
         return [(first, second) for first, second in self._drawn(size, random_state, 2)]
 
     def _drawn(self, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
-        from mercer.models._pairs.visits_draws import draw_strings
+        from mercer.models._pairs.general_draws import draw_strings
 
         self._require_axis()
         if not is_whole(size, 0):

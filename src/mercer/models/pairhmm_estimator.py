@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
-from mercer._array import Floats
 from mercer._checks import is_number
+from mercer._renamed import Removed
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
 from mercer.models._fitting.iterative import check_whole
-from mercer.models._pairs.affine_em import LEARNED
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import PairEstimator
-from mercer.models._pairs.visits_em import Strings, VisitsGoal, random_start
+from mercer.models._pairs.estimator import Fitted, PairEstimator
+from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
 from mercer.models.pairhmm import PairHMMs
-
-if TYPE_CHECKING:
-    from mercer.models.affine_estimator import AffinePairHMM
 
 GOALS = ("pairs", "sequences")
 
@@ -78,7 +74,7 @@ class PairHMM(PairEstimator):
 
     See Also
     --------
-    PairHMM.affine : affine gaps and substitution matrices, much faster.
+    AffinePairHMM : affine gaps and substitution matrices, much faster.
 
     Examples
     --------
@@ -117,59 +113,7 @@ class PairHMM(PairEstimator):
         self.smoothing = smoothing
         self.random_state = random_state
 
-    @classmethod
-    def affine(
-        cls,
-        substitution: Any = None,
-        gap_open: float | None = None,
-        gap_extend: float | None = None,
-        scale: float | None = None,
-        background: Any = None,
-        joint: Any = None,
-        open_probability: float | None = None,
-        extend_probability: float | None = None,
-        continuation: float | None = None,
-        alphabet: Any = None,
-        unknown: str = "raise",
-        insertion: Any = None,
-        n_iter: int = 0,
-        tol: float = 1e-4,
-        learn: tuple[str, ...] = LEARNED,
-        n_pairs: int = 500,
-        prior_strength: float = 10.0,
-        random_state: Any = 0,
-    ) -> AffinePairHMM:
-        """Return the estimator of a pair HMM with affine gaps (MK-5b); parameters are those of `AffinePairHMM`.
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> kernel = mc.Marginalization(mc.PairHMM.affine((2, -3), gap_open=5, gap_extend=2, alphabet="dna"))
-        >>> kernel.fit_transform(["ACGTAC", "ACGAC", "TTTT"]).shape
-        (3, 3)
-        """
-        from mercer.models.affine_estimator import AffinePairHMM
-
-        return AffinePairHMM(
-            substitution=substitution,
-            gap_open=gap_open,
-            gap_extend=gap_extend,
-            scale=scale,
-            background=background,
-            joint=joint,
-            open_probability=open_probability,
-            extend_probability=extend_probability,
-            continuation=continuation,
-            alphabet=alphabet,
-            unknown=unknown,
-            insertion=insertion,
-            n_iter=n_iter,
-            tol=tol,
-            learn=learn,
-            n_pairs=n_pairs,
-            prior_strength=prior_strength,
-            random_state=random_state,
-        )
+    affine = Removed("mc.AffinePairHMM, which takes the same parameters")
 
     # -- parameters --------------------------------------------------------------------------------------
 
@@ -203,28 +147,8 @@ class PairHMM(PairEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one model to all strings; it becomes ``model_``, of shape ``(1,)``.
-
-        Parameters
-        ----------
-        X : Sequences or what makes them
-            The training data.
-        y : array of shape (N,), default=None
-            Classes: with ``fit_to="pairs"``, strings of one class are paired.
-        """
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        self.context_ = self.context(X)
-        self.model_, self.objective_, self.converged_ = self._climbed(X, y)
-        self.n_iter_ = len(self.objective_)
-        return self
-
-    def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> PairHMMs:
-        return self._climbed(X, y)[0]
-
-    def _climbed(self, X: Sequences, y: Any) -> tuple[PairHMMs, Floats, bool]:
-        """Climb from the start that is given, or from several: the best model, its objectives, whether it converged."""
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
+        """Climb from the start that is given, or from several; the best is kept."""
         self._check_climb(X, y)
         seed = self._seed()
         if self.fit_to == "pairs":
@@ -238,8 +162,8 @@ class PairHMM(PairEstimator):
         for attempt in range(1 if self.init is not None else self.n_init):
             start = random_start(X, self.n_states, seed, attempt) if self.init is None else self.init
             if self.n_iter == 0:
-                return start, course, True
-            goal: Any = VisitsGoal(float(self.smoothing))
+                return Fitted(start, course, True)
+            goal: Any = GeneralGoal(float(self.smoothing))
             try:
                 found = climb(goal, cast(Any, data), start, self.n_iter, self.tol, "EM of a pair HMM")
             except Impossible as error:
@@ -251,12 +175,11 @@ class PairHMM(PairEstimator):
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged([(best, _all_data)], self.n_iter, "EM")
         warn_of_unvisited([(best, _all_data)], "use fewer states, or another random_state")
-        return best.models, course, bool(best.converged[0])
+        return Fitted(best.models, course, bool(best.converged[0]))
 
     def _check_climb(self, X: Sequences, y: Any) -> None:
         """Raise where the strings say nothing, y is of another length, or the start of another alphabet."""
-        if y is not None and np.shape(y)[:1] != (len(X),):  # also where single strings have no use for it
-            raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
+        self._check_classes(X, y)  # also where single strings have no use for it
         if len(X.values) == 0:
             raise ValueError("there is nothing to fit: every sequence is empty")
         check_something(X, self)

@@ -68,7 +68,7 @@ def _one_length(X: Sequences) -> int:
     if lengths[short] != lengths[long]:
         raise ValueError(
             f"{X.name(short)} has {lengths[short]} observations and {X.name(long)} has {lengths[long]}: a hidden state "
-            "is shared at every position, so that all sequences need one length; mc.PairHMM and mc.PairHMM.affine "
+            "is shared at every position, so that all sequences need one length; mc.PairHMM and mc.AffinePairHMM "
             "compare sequences of different lengths"
         )
     return int(lengths[0])

@@ -65,7 +65,7 @@ def check_alike(left: Any, right: Any) -> None:
         what = " and ".join(x.example for x in (left, right) if x.example is not None)
         raise ValueError(
             f"a hidden history of {left.nodes} nodes and one of {right.nodes} cannot be shared"
-            + (f" ({what}): mc.PairHMM and mc.PairHMM.affine compare sequences of any lengths" if what else "")
+            + (f" ({what}): mc.PairHMM and mc.AffinePairHMM compare sequences of any lengths" if what else "")
         )
 
 

@@ -77,11 +77,11 @@ def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
 
 def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
     """Sum expected numbers over all pairs, in their order whatever the number of threads."""
-    from mercer.models._pairs.affine_posterior_loops import pairs_expected
+    from mercer.compiled.pairs_affine_ranged import pairs_expected
 
     first, second = pairs
     n, codes = len(first), len(laws.membership)
-    joint, insertion = laws.joint_of_codes, laws.insertion_of_codes
+    tables = joint, insertion, *_ = laws.of_codes
     starts = list(range(0, n, PAIRS_OF_A_TASK))
     sums: list[Any] = [None] * len(starts)
     log_kernel = np.empty(n)
@@ -91,19 +91,7 @@ def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected
         size = len(first[part])
         matched, letters, runs = np.zeros((size, codes, codes)), np.zeros((size, codes)), np.zeros((size, 2))
         pairs_expected(
-            X.values,
-            X.offsets,
-            first[part],
-            second[part],
-            joint,
-            insertion,
-            laws.open,
-            laws.extend,
-            laws.continuation,
-            matched,
-            letters,
-            runs,
-            log_kernel[part],
+            X.values, X.offsets, first[part], second[part], *tables, matched, letters, runs, log_kernel[part]
         )
         sums[task] = matched.sum(axis=0), letters.sum(axis=0), runs.sum(axis=0)
 

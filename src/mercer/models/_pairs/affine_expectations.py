@@ -47,6 +47,11 @@ class Laws(NamedTuple):
         return np.ascontiguousarray(self.membership @ self.insertion)
 
     @property
+    def of_codes(self) -> tuple[Floats, Floats, float, float, float]:
+        """What recursions over pairs of codes run on: joint, insertion, open, extend, continuation."""
+        return self.joint_of_codes, self.insertion_of_codes, self.open, self.extend, self.continuation
+
+    @property
     def match_of_codes(self) -> Floats:
         """``(codes,)``."""
         return np.ascontiguousarray(self.membership @ self.match)
@@ -64,7 +69,7 @@ def log_probabilities(model: Any, X: Sequences) -> Floats:
 
 
 def _single(laws: Laws, X: Sequences, events: Floats, matched: Floats, letters: Floats) -> Floats:
-    from mercer.models._pairs.affine_posterior_loops import single_expected
+    from mercer.compiled.pairs_affine_ranged import single_expected
 
     out = np.empty(len(X))
     codes = laws.match_of_codes, laws.insertion_of_codes
@@ -125,15 +130,9 @@ def score_names(model: Any) -> list[str]:
 
 def pair_posterior(model: Any, s: Floats, t: Floats) -> tuple[Floats, float]:
     """Posterior probability of every match of two sequences of codes, ``(n, m)``, and the log kernel."""
-    from mercer.models._pairs.affine_posterior_loops import EXPONENTS, LOG_RADIX, pair_backward, pair_forward
+    from mercer.compiled.pairs_affine_ranged import pair_expected
 
     laws, codes = Laws.of(model), len(model.alphabet.membership)
-    tables = laws.joint_of_codes, laws.insertion_of_codes, laws.open, laws.extend, laws.continuation
-    v, k = (np.empty((3, len(s) + 1, len(t) + 1), dtype=kind) for kind in (np.float64, EXPONENTS))
     probability = np.zeros((len(s), len(t)))
-    total, exponent = pair_forward(s, t, *tables, v, k)
-    if total == 0.0:
-        return probability, -np.inf
     sums = np.zeros((codes, codes)), np.zeros(codes), np.zeros(2)
-    pair_backward(s, t, *tables, v, k, total, exponent, *sums, probability)
-    return probability, float(np.log(total) + exponent * LOG_RADIX)
+    return probability, pair_expected(s, t, *laws.of_codes, *sums, probability)

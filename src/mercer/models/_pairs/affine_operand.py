@@ -7,9 +7,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
+from mercer._rescue import rescued
 from mercer.data import Sequences
-from mercer.models._pairs.affine_odds import Factors, Odds, odds
+from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.affine_odds import Odds, odds
 from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
 
 __all__ = ["AffineOperand"]
@@ -21,8 +23,8 @@ TILE_CELLS = 2e7
 class Recursion(NamedTuple):
     """The model's numbers, once for all strings."""
 
-    wide: Factors
-    """For the recursion that is right everywhere."""
+    laws: Laws
+    """For the recursion in numbers of unlimited range."""
     fast: Odds | None
     """For the lanes; None where they have no scaling."""
     scalings: tuple[Scaling, ...]
@@ -31,17 +33,18 @@ class Recursion(NamedTuple):
 
 def recursion(model: Any, precision: str) -> Recursion:
     """Choose how to compute under the one model of a batch."""
-    wide, insertion = Factors.of(model), to_numpy(model.insertion)[0].astype(np.float64)
-    gap = wide.open * (1 - wide.extend) / (1 - wide.open)
-    if min(wide.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
-        return Recursion(wide, None, ())
-    fast = odds(model)
+    laws = Laws.of(model)
+    laws = laws._replace(joint=(laws.joint + laws.joint.T) / 2)
+    insertion, gap = laws.insertion, laws.open * (1 - laws.extend) / (1 - laws.open)
+    if min(laws.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
+        return Recursion(laws, None, ())
+    fast = odds(laws)
     most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
     scalings = [scaling64(most, fast.gap)]
     if precision == "float32" and least > 1e-30:
         growth = float(insertion @ np.diag(fast.match)[: len(insertion)])
         scalings.insert(0, scaling32(most, fast.gap, growth))
-    return Recursion(wide, fast, tuple(s for s in scalings if s is not None))
+    return Recursion(laws, fast, tuple(s for s in scalings if s is not None))
 
 
 class AffineOperand:
@@ -95,28 +98,27 @@ class AffineOperand:
     def pair(self, other: Self) -> Floats:
         """Log kernels of every pair, ``(I, J)``; -inf where a pair is impossible."""
         out = np.empty((len(self), len(other)))
-        open_pairs = np.ones(out.shape, dtype=bool)
+        sound = np.zeros(out.shape, dtype=bool)
         for scaling in self.recursion.scalings:
-            asked = open_pairs & scaling.answers(self.lengths, other.lengths)
+            asked = ~sound & scaling.answers(self.lengths, other.lengths)
             rows, columns = np.flatnonzero(asked.any(axis=1)), np.flatnonzero(asked.any(axis=0))
             if len(rows):
                 place = np.ix_(rows, columns)
                 logs = self[rows]._in_lanes(other[columns], scaling)
                 known = asked[place] & np.isfinite(logs)
                 out[place] = np.where(known, logs, out[place])
-                open_pairs[place] &= ~known
-        rows, columns = np.nonzero(open_pairs)
-        if len(rows):
-            out[rows, columns] = self._in_wide_range(other, rows, columns)
-        return out
+                sound[place] |= known
+        return rescued(out, sound, lambda rows, columns: self._ranged(other, rows, columns))
 
     def alone(self) -> Floats:
         """Log kernel of every string with itself, ``(N,)``, by small squares of strings of similar length."""
         everyone = np.arange(len(self))
         if not self.recursion.scalings:
-            return self._in_wide_range(self, everyone, everyone)
+            return self._ranged(self, everyone, everyone)
+        from mercer.compiled.pairs_affine import lanes_of
+
         out, order = np.empty(len(self)), self.order
-        side = 16 if self.recursion.scalings[0].precision == "float32" else 8
+        side = lanes_of(self.recursion.scalings[0].precision)
         for begin in range(0, len(self), side):
             some = order[begin : begin + side]
             out[some] = np.diag(self[some].pair(self[some]))
@@ -124,12 +126,18 @@ class AffineOperand:
 
     def _in_lanes(self, other: Self, scaling: Scaling) -> Floats:
         """Log kernels of every pair by vector lanes; not finite where numbers left their range."""
-        from mercer.models._pairs.affine_lanes import lane_kernels
+        from mercer.compiled.pairs_affine import lane_kernels
 
         numbers = self.recursion.fast
         assert numbers is not None
         value, exponent = lane_kernels(
-            numbers.match, (self.values, self.offsets), (other.values, other.offsets), numbers.gap, scaling
+            numbers.match,
+            (self.values, self.offsets),
+            (other.values, other.offsets),
+            numbers.gap,
+            scaling.precision,
+            scaling.start,
+            scaling.rows,
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(value)
@@ -138,14 +146,15 @@ class AffineOperand:
         logs += numbers.base + (left[:, None] + right)
         return logs
 
-    def _in_wide_range(self, other: Self, rows: Any, columns: Any) -> Floats:
-        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is right everywhere."""
-        from mercer.models._pairs.affine_rescue import wide_kernels
+    def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
+        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is right for all parameters."""
+        from mercer.compiled.pairs_affine_ranged import ranged_kernels
 
-        numbers = self.recursion.wide
-        logs = wide_kernels((self.values, self.offsets), (other.values, other.offsets), rows, columns, numbers)
-        first, second = (_sums(numbers.log_reference, side.values, side.offsets) for side in (self, other))
-        return numbers.base + logs + (first[rows] + second[columns])
+        out = np.empty(len(rows))
+        # Copies, because Numba would compile anew for read-only arrays.
+        sides = [np.array(x, kind) for o in (self, other) for x, kind in ((o.values, np.int32), (o.offsets, np.int64))]
+        ranged_kernels(*sides, rows, columns, *self.recursion.laws.of_codes, out)
+        return out
 
 
 def _sums(logs: Floats, values: Any, offsets: Any) -> Floats:

@@ -34,6 +34,7 @@ stay so until the end, where it is seen.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ from mercer._array import Floats
 __all__ = ["STRIP", "Scaling", "scaling32", "scaling64"]
 
 STRIP = 8
-"""Columns of a strip: their numbers are in registers. (Delete the caches of compiled loops after a change here.)"""
+"""Columns of the widest strip of any machine, as `mercer.compiled.pairs_affine` chooses it; narrower ones lose less."""
 LONGEST = 1 << 20
 """Letters of a string for which the float64 lanes are proved."""
 _DIGITS = {"float64": 60, "float32": 30}
@@ -77,6 +78,10 @@ class Scaling(NamedTuple):
 
     def answers(self, n: Any, m: Any) -> Any:
         """For which strings of n and m letters, ``(I,)`` and ``(J,)``, nothing is lost: bool ``(I, J)``."""
+        longest = int(n.max(initial=0)), int(m.max(initial=0))
+        # Most often all are safe, and one number tells, since `need` grows with both lengths.
+        if longest[1] <= LONGEST and _need_of_longest(*longest, self.match, self.gap) <= self.budget:
+            return (n > 0)[:, None] & (m > 0)
         with np.errstate(divide="ignore"):
             rows = need(n, 1, self.match, self.gap)
             columns = np.where(m <= LONGEST, np.log2(m), np.inf)
@@ -95,10 +100,16 @@ def need(n: Any, m: float, match: float, gap: float) -> Floats:
     return np.asarray(3 + np.log2(n * m) + ways + 5 * abs(math.log2(gap)))
 
 
+@lru_cache(maxsize=256)
+def _need_of_longest(n: int, m: int, match: float, gap: float) -> float:
+    """Return `need` of one pair, at once where it was asked before: every tile of a Gram matrix asks."""
+    return float(need(max(n, 1), max(m, 1), match, gap))
+
+
 def scaling64(match: float, gap: float) -> Scaling | None:
     """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
 
-    None where no choice is safe: then numbers need exponents of their own (`affine_rescue`).
+    None where no choice is safe: then numbers need exponents of their own.
     """
     if not (0 < gap < math.inf and match < math.inf):
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
@@ -12,11 +13,23 @@ from mercer._random import check_seed, seed_of
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
 
-__all__ = ["PairEstimator"]
+__all__ = ["Fitted", "PairEstimator"]
+
+
+class Fitted(NamedTuple):
+    """What a fit found."""
+
+    model: Any
+    """A batch of shape ``(1,)``."""
+    objective: Floats
+    """What EM maximizes, before every iteration."""
+    converged: bool
+    scale: float | None = None
+    """Natural logarithms in a unit of a substitution matrix."""
 
 
 class PairEstimator(Estimator):
-    """An estimator of one model of pairs. A subclass writes `fit` and `_fit_shared(X, context, y)`."""
+    """An estimator of one model of pairs. A subclass writes `_fitted(X, context, y)`."""
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
@@ -55,6 +68,39 @@ class PairEstimator(Estimator):
         return self.context(X)
 
     # -- fits --------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one model to all sequences; it becomes ``model_``, of shape ``(1,)``.
+
+        Parameters
+        ----------
+        X : Sequences or what makes them
+            The training data.
+        y : array of shape (N,), default=None
+            Classes; EM learns from pairs of one class.
+        """
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        self.context_ = self.context(X)
+        found = self._fitted(X, self.context_, y)
+        self.model_, self.objective_, self.converged_ = found.model, found.objective, found.converged
+        self.n_iter_ = len(found.objective)
+        return self._keep(found)
+
+    def _keep(self, found: Fitted) -> Self:
+        """Keep what only some estimators have."""
+        return self
+
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
+        raise NotImplementedError
+
+    def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:
+        return self._fitted(X, context, y).model
+
+    def _check_classes(self, X: Sequences, y: Any) -> None:
+        """Raise where y is of another length."""
+        if y is not None and np.shape(y)[:1] != (len(X),):
+            raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
 
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
         """Raise: a pair HMM is a law of pairs, and one sequence says nothing about it."""

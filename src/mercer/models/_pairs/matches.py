@@ -37,7 +37,7 @@ class Matches:
     Examples
     --------
     >>> import mercer as mc
-    >>> model = mc.PairHMM.affine((2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5)
+    >>> model = mc.AffinePairHMM((2, -3), alphabet="dna", open_probability=0.05, extend_probability=0.5)
     >>> matches = model.fit(["ACGTACGT", "ACGACGT"]).model_.matches("ACGTTACGT", "ACGACGT")
     >>> print(matches)
     ACGTTACGT
@@ -98,7 +98,7 @@ class Matches:
         """
         if not is_number(least) or not 0 <= least <= 1:
             raise ValueError(f"least = {least!r}: give a probability, from 0 to 1")
-        from mercer.models._pairs.match_loops import most_accurate
+        from mercer.compiled.pairs_matches import most_accurate
 
         rows, columns = most_accurate(self.probability, float(least))
         return [(int(i), int(j), float(self.probability[i, j])) for i, j in zip(rows, columns, strict=True)]

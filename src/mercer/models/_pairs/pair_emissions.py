@@ -51,7 +51,7 @@ def _check_table(table: Floats, place: str, names: list[str]) -> None:
     odd = np.argwhere(np.abs(table - table.T) > TOLERANCE)
     advice = (
         "let both strings be written independently given the state (PairHMMs(..., silent=...)), or use "
-        "PairHMM.affine(...), whose gaps stay positive semi-definite"
+        "AffinePairHMM(...), whose gaps stay positive semi-definite"
     )
     if len(odd):
         i, j = odd[0]

@@ -11,14 +11,14 @@ from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context
-from mercer.models._pairs.affine_em import LEARNED, Climb, climb_pairs
+from mercer.models._pairs.affine_em import LEARNED, climb_pairs
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.drawn import drawn_pairs
-from mercer.models._pairs.estimator import PairEstimator
+from mercer.models._pairs.estimator import Fitted, PairEstimator
 from mercer.models._pairs.substitution import given_joint, given_law, joint_of, natural_alphabet
 
 if TYPE_CHECKING:
-    from mercer.models.affine import AffinePairHMMs
+    from mercer.models.pairhmm_affine import AffinePairHMMs
 
 DEFAULT_MATRIX = "BLOSUM62"
 HALF_BIT = float(np.log(2.0)) / 2
@@ -30,8 +30,6 @@ LEAST_CONTINUATION = 0.01
 
 class AffinePairHMM(PairEstimator):
     r"""A pair HMM with affine gaps: one law of pairs of sequences that share hidden matches.
-
-    Users write ``mc.PairHMM.affine("BLOSUM62", gap_open=11, gap_extend=1)``.
 
     Parameters
     ----------
@@ -105,7 +103,7 @@ class AffinePairHMM(PairEstimator):
     Examples
     --------
     >>> import mercer as mc
-    >>> pairs = mc.PairHMM.affine((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
+    >>> pairs = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
     >>> round(pairs.scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
     (0.6337, array([0.0421]), array([0.2815]))
     >>> pairs.score_samples(["ACG", ""]).round(2)
@@ -242,41 +240,23 @@ class AffinePairHMM(PairEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Make one model for all sequences; it becomes ``model_``, of shape ``(1,)``.
-
-        Parameters
-        ----------
-        X : Sequences or what makes them
-            The training data.
-        y : array of shape (N,), default=None
-            Classes; EM learns from pairs of one class.
-        """
-        self._check_parameters()
-        X = self.accept(X, reset=True)
-        self.context_ = self.context(X)
-        found, self.scale_ = self._fitted(X, self.context_, y)
-        self.objective_, self.converged_ = found.objective, found.converged
-        self.n_iter_ = len(found.objective)
-        self.model_ = self._model(found.laws, self.context_)
-        return self
-
-    def _fit_shared(self, X: Sequences, context: Context, y: Any = None) -> Any:
-        return self._model(self._fitted(X, context, y)[0].laws, context)
-
-    def _fitted(self, X: Sequences, context: Context, y: Any) -> tuple[Climb, float | None]:
-        """Return where EM ended, which is where it starts if there is none, and the scale of the matrix."""
+    def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
+        """Run EM from what parameters and data say; without EM the start is the model."""
         start, scale = self._start(X, context)
         if not self.n_iter:
-            if y is not None and np.shape(y)[:1] != (len(X),):
-                raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
-            return Climb(start, np.empty(0), True), scale
+            self._check_classes(X, y)
+            return Fitted(self._model(start, context), np.empty(0), True, scale)
         pairs = drawn_pairs(X, y, int(self.n_pairs), self._seed(), "give n_iter=0 to learn nothing from pairs")
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
-        return climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol), scale
+        found = climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
+        return Fitted(self._model(found.laws, context), found.objective, found.converged, scale)
+
+    def _keep(self, found: Fitted) -> Self:
+        self.scale_ = found.scale
+        return self
 
     def _model(self, laws: Laws, context: Context) -> Any:
-        from mercer.models.affine import AffinePairHMMs
+        from mercer.models.pairhmm_affine import AffinePairHMMs
 
         kind = (
             np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64

@@ -11,11 +11,11 @@ from mercer._probability import normalised, shared_out
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._fitting.mixture_steps import generator
-from mercer.models._pairs.visits_expectations import pair_counts
-from mercer.models._pairs.visits_single import Expected, Parameters, sequence_counts
+from mercer.models._pairs.general_expectations import pair_counts
+from mercer.models._pairs.general_single import Expected, Parameters, sequence_counts
 from mercer.models.pairhmm import PairHMMs
 
-__all__ = ["Strings", "VisitsGoal", "random_start"]
+__all__ = ["GeneralGoal", "Strings", "random_start"]
 
 SILENT = 0.1
 """Probability of writing nothing where a fit starts."""
@@ -60,7 +60,7 @@ class Strings(NamedTuple):
         return self
 
 
-class VisitsGoal:
+class GeneralGoal:
     """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected number.
 
     What is impossible where the climb starts stays so, and has no prior. ``course`` is the objective of every model

@@ -1,8 +1,4 @@
-"""What is expected of the trajectories of two strings: visits, transitions, matches (MK-5, FK-7).
-
-Forward as in `mercer.models._pairs.visits_loops`, backward the same way. Rows of the forward table are kept at every
-so many rows and computed again in between, so that the memory grows with the length to the power 3/2.
-"""
+"""What is expected of the trajectories of two strings: visits, transitions, matches (MK-5, FK-7)."""
 
 from __future__ import annotations
 
@@ -13,13 +9,10 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._forward.work import share
-from mercer.models._pairs.visits_operand import LANE_STATES, LANES, Tables, groups, log_kernels, side
-from mercer.models._pairs.visits_single import Expected, Parameters
+from mercer.models._pairs.general_operand import GROUP_NUMBERS, Tables, groups, log_kernels, side
+from mercer.models._pairs.general_single import Expected, Parameters
 
 __all__ = ["pair_counts", "pair_matches", "tables_of"]
-
-GROUP_NUMBERS = 1 << 24
-"""Pairs so long that eight of them would keep more weights than this go one by one."""
 
 
 def tables_of(model: Parameters) -> Tables:
@@ -35,13 +28,7 @@ def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) 
     """
     tables, n, size = tables_of(model), len(model.silent), len(first)
     value = _truth(tables, X, first, second)
-    found = _Sums(
-        np.zeros((size, n + 1)),
-        np.zeros((size, n, n + 1)),
-        np.zeros((size, n, model.letters.shape[1])),
-        np.zeros((size, n)),
-        np.full(size, -np.inf),
-    )
+    found = _Sums.zeros(size, *model.letters.shape)
     possible = value > -np.inf
     nothing = X.lengths[first] + X.lengths[second] == 0
     found.start[nothing & possible, n] = 1 / tables.pairs.start[n] if tables.pairs.start[n] > 0 else 0.0
@@ -67,55 +54,47 @@ class _Sums(NamedTuple):
     once: Floats
     value: Floats
 
+    @classmethod
+    def zeros(cls, size: int, n: int, codes: int) -> _Sums:
+        """Start the sums of ``size`` pairs under a model of n states."""
+        start, step, symbols, once = map(np.zeros, ((size, n + 1), (size, n, n + 1), (size, n, codes), (size, n)))
+        return cls(start, step, symbols, once, np.full(size, -np.inf))
+
 
 def _add_up(tables: Tables, X: Sequences, first: Floats, second: Floats, which: Floats, found: _Sums) -> None:
-    """Run forward and backward over some pairs: eight at once, or one by one where that takes too much memory."""
-    from mercer.models._pairs.visits_backward import pair_sweep
-    from mercer.models._pairs.visits_backward_lanes import lane_counts
+    """Run forward and backward over some pairs: in lanes, or one by one where that takes too much memory."""
+    from mercer.compiled.pairs_general import LANES
+    from mercer.compiled.pairs_general_expected import expected_sweep
 
-    codes, offsets = side(X)
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    emission, silent, begin, inner, stop, _ = tables.arrays
-    n, nobody = len(silent), np.zeros((0, 0))
+    *arrays, _ = tables.arrays
+    n, nothing = len(tables.silent), np.empty((0, 0))
     tall, wide = X.lengths[first[which]], X.lengths[second[which]]
-    room = np.sqrt(tall + 1.0) * (wide + 2.0) * (n + 1) * 2 * LANES
-    alone = (room > GROUP_NUMBERS) | (n > LANE_STATES)
-    slots = groups(first[which[~alone]], tall[~alone], wide[~alone])
-    filled = np.append(which[~alone], -1)  # where a slot is -1, so is the pair
+    alone = np.sqrt(tall + 1.0) * (wide + 2.0) * (n + 1) * 2 * LANES > GROUP_NUMBERS
+    for lanes, some in ((LANES, ~alone), (1, alone)):
 
-    def single(p: int) -> None:
-        s, t = (codes[offsets[i] : offsets[i + 1]] for i in (first[p], second[p]))
-        found.value[p] = pair_sweep(
-            s, t, emission, silent, begin, inner.reshape(n, n), stop, *(part[p] for part in found[:4]), nobody
-        )
+        def work(slots: Floats, lanes: int = lanes) -> None:
+            expected_sweep(n, lanes)(slots, first, second, *side(X), *arrays, *found, nothing)
 
-    def eight(some: Floats) -> None:
-        lane_counts(n)(filled[some], first, second, codes, offsets, emission, silent, begin, inner, stop, *found)
-
-    seconds = n * n * 1e-9
-    share(eight, list(slots), float((tall * wide)[~alone].sum()) * seconds)
-    share(single, which[alone].tolist(), float((tall * wide)[alone].sum()) * 5 * seconds)
+        slots = groups(first[which[some]], tall[some], wide[some], lanes)
+        seconds = n * n * 8e-9 / lanes
+        share(work, list(np.append(which[some], -1)[slots]), float((tall * wide)[some].sum()) * seconds)
 
 
 def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:
     """Return the posterior that symbols of the two strings of ``X`` come from one visit, and the log kernel."""
-    from mercer.models._pairs.visits_backward import pair_sweep
+    from mercer.compiled.pairs_general_expected import expected_sweep
 
-    tables, n = tables_of(model), len(model.silent)
-    one = np.zeros(1, dtype=np.int64)
+    tables, one = tables_of(model), np.zeros(1, dtype=np.int64)
     value = float(_truth(tables, X, one, one + 1)[0])
     matched = np.zeros((int(X.lengths[0]), int(X.lengths[1])))
     if value == -np.inf:
         raise ValueError("the two sequences have probability zero together, so that nothing is known of their matches")
     if len(X.values):
-        codes, offsets = side(X)
-        s, t = codes[: offsets[1]], codes[offsets[1] :]
-        emission, silent, begin, inner, stop, _ = tables.arrays
-        start, step, symbols = np.zeros(n + 1), np.zeros((n, n + 1)), np.zeros((n, model.letters.shape[1]))
-        again = pair_sweep(
-            s, t, emission, silent, begin, inner.reshape(n, n), stop, start, step, symbols, np.zeros(n), matched
-        )
-        _check_range(X, one, one + 1, np.array([value]), np.array([again]))
+        found = _Sums.zeros(1, *model.letters.shape)
+        *arrays, _ = tables.arrays
+        expected_sweep(len(model.silent), 1)(one, one, one + 1, *side(X), *arrays, *found, matched)
+        _check_range(X, one, one + 1, np.array([value]), found.value)
     return matched, value
 
 

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
 
-__all__ = ["LANES", "LANE_STATES", "Tables", "VisitsOperand", "groups", "log_kernels", "side"]
+__all__ = ["GROUP_NUMBERS", "GeneralOperand", "Tables", "groups", "log_kernels", "side"]
 
-LANES = 8
-"""Pairs side by side, as in `mercer.compiled.lanes`, which is imported with the loops only."""
-LANE_STATES = 32
-"""Models of more states have vectors of their own: their pairs go one by one."""
+GROUP_NUMBERS = 1 << 24
+"""Pairs so long that a vector of them would keep more weights than this go one by one."""
 TILE_CELLS = 1 << 21
 """Cells, times states, of a tile that takes a few milliseconds."""
 
@@ -52,7 +51,7 @@ def _smallest(values: Floats) -> float:
     return float(np.min(values, where=values > 0, initial=1.0))
 
 
-class VisitsOperand:
+class GeneralOperand:
     """Strings that share a pair HMM of shape (1,); see `mercer._coupling.Operand`.
 
     Parameters
@@ -80,6 +79,8 @@ class VisitsOperand:
     @property
     def tile_hint(self) -> int:
         """Rows of a tile that takes a few milliseconds; whole vectors."""
+        from mercer.compiled.pairs_general import LANES
+
         n = len(self.tables.silent)
         cells = max(float(np.mean(self.X.lengths)) if len(self.X) else 1.0, 1.0) ** 2 * n
         return int(np.clip(math.sqrt(TILE_CELLS / cells) // LANES * LANES, LANES, 256))
@@ -107,25 +108,32 @@ def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, secon
 
     Every number depends on its two strings alone, whatever stands beside them.
     """
-    from mercer.models._pairs.visits_loops import lane_sweep, plain_sweep
-    from mercer.models._pairs.visits_rescue import wide_sweep
-
-    value, lowest, floor = np.empty(len(first)), np.full(len(first), -1.0), tables.floor
-    sides = side(X) + side(Z)
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    if len(first) and floor <= 1.0:
-        n = len(tables.silent)
-        if n <= LANE_STATES:
-            slots = groups(first, X.lengths[first], Z.lengths[second])
-            lane_sweep(n)(slots, first, second, *sides, *tables.arrays, value, lowest)
-        else:
-            plain_sweep(first, second, *sides, *tables.arrays, value, lowest)
-    doubtful = np.flatnonzero(~(lowest >= floor))
-    if len(doubtful):
-        again = np.empty(len(doubtful))
-        wide_sweep(first[doubtful], second[doubtful], *sides, *tables.arrays, again)
-        value[doubtful] = again
-    return value
+    everyone = np.arange(len(first))
+
+    def swept(which: Floats, ranged: bool) -> tuple[Floats, Floats]:
+        return _swept(tables, X, Z, first[which], second[which], ranged)
+
+    floor = tables.floor
+    value, lowest = swept(everyone, False) if floor <= 1.0 else (np.empty(len(first)), np.full(len(first), -1.0))
+    return rescued(value, lowest >= floor, lambda which: swept(which, True)[0])
+
+
+def _swept(
+    tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats, ranged: bool
+) -> tuple[Floats, Floats]:
+    """Log kernels of pairs, and the smallest weights that were met, ``(P,)``."""
+    from mercer.compiled.pairs_general import LANES, forward_sweep
+
+    value, lowest = np.empty(len(first)), np.empty(len(first))
+    n, tall = len(tables.silent), X.lengths[first]
+    alone = 3.0 * tall * (n + 1) * LANES > GROUP_NUMBERS
+    for lanes, some in ((LANES, np.flatnonzero(~alone)), (1, np.flatnonzero(alone))):
+        if len(some):
+            slots = groups(first[some], tall[some], Z.lengths[second[some]], lanes)
+            slots = np.append(some, -1)[slots]
+            forward_sweep(n, lanes, ranged)(slots, first, second, *side(X), *side(Z), *tables.arrays, value, lowest)
+    return value, lowest
 
 
 def side(X: Sequences) -> tuple[Floats, Floats]:
@@ -133,16 +141,16 @@ def side(X: Sequences) -> tuple[Floats, Floats]:
     return np.require(X.values, np.int64, ["C", "W"]), np.require(X.offsets, np.int64, ["C", "W"])
 
 
-def groups(first: Floats, tall: Floats, wide: Floats) -> Floats:
-    """Put pairs of about the same size side by side, ``(G, 8)``; -1 fills up.
+def groups(first: Floats, tall: Floats, wide: Floats, lanes: int) -> Floats:
+    """Put pairs of about the same size into the lanes of one vector, ``(G, lanes)``; -1 fills up.
 
-    Strings of the first side go by length; the others beside them by length as well, up and down in turns, so that a
-    group which holds the end of one row and the beginning of the next has neighbours of one size.
+    Strings of the first side go by length; their partners by length as well, up and down in turns, so that a group
+    which holds the end of one row and the beginning of the next has neighbors of one size.
     """
     by_row = np.lexsort((first, tall))
     row = np.empty(len(first), dtype=np.int64)
     row[by_row] = np.cumsum(np.diff(first[by_row], prepend=-1) != 0)
     order = np.lexsort((np.where(row % 2, -wide, wide), row))
-    slots = np.full(-(-len(order) // LANES) * LANES, -1, dtype=np.int64)
+    slots = np.full(-(-len(order) // lanes) * lanes, -1, dtype=np.int64)
     slots[: len(order)] = order
-    return slots.reshape(-1, LANES)
+    return slots.reshape(-1, lanes)

@@ -16,7 +16,7 @@ from mercer.models._pairs.joint import checked_joint
 if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand
     from mercer.models._pairs.matches import Matches
-    from mercer.models.affine_estimator import AffinePairHMM
+    from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 PRECISIONS = ("float64", "float32")
 
@@ -113,7 +113,7 @@ class AffinePairHMMs(Batch):
 
     def estimator(self) -> AffinePairHMM:
         """Return the estimator that stands for these models."""
-        from mercer.models.affine_estimator import AffinePairHMM
+        from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
         return AffinePairHMM.of(self)
 
@@ -200,7 +200,7 @@ class AffinePairHMMs(Batch):
         Examples
         --------
         >>> import mercer as mc
-        >>> model = mc.PairHMM.affine((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
+        >>> model = mc.AffinePairHMM((2, -3), alphabet="dna").fit(["ACGTACGT"]).model_
         >>> first, second = model.sample_pairs(3, random_state=0)[0]
         >>> len(first), len(second)
         (3, 3)

@@ -1,4 +1,4 @@
-"""Numba: the alignment of maximum expected accuracy."""
+"""The alignment of maximum expected accuracy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
+
+__all__ = ["most_accurate"]
 
 
 @compiled

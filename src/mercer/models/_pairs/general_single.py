@@ -1,6 +1,6 @@
 """Single strings under pair HMMs: a hidden Markov model with an end, once silent visits are eliminated (MK-5, FK-7).
 
-What one string thinks of the model is a sum over the other one. The end is one more symbol that one more state writes,
+The marginal likelihood of one string sums over the other. The end is one more symbol that one more state writes,
 so that the recursions of hidden Markov models do the work.
 """
 

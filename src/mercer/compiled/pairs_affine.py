@@ -1,0 +1,265 @@
+"""The affine recursion of one string against a block of others, one in each SIMD lane (MK-5b).
+
+Columns are taken in strips. A strip goes down all rows with its numbers in registers, and meets its left neighbor
+through two numbers per row, y and z at its edge. The numbers are *tilted*: those of cell (i, j) are divided by e^(i+j),
+so that a run of insertions weighs g/e whatever its length, and a cell costs a product, two fused multiply-adds and two
+sums. A strip has an exponent per lane, which may grow every few rows; `mercer.models._pairs.affine_range` proves that
+nothing that matters is lost below it.
+
+The state of a strip is two numbers per column, so the width of a strip follows the number of registers. What a lane
+does depends on its own pair only: a pair has the same bits whatever its neighbors are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from mercer._array import Floats
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
+from mercer.compiled.machine import MACHINE
+
+__all__ = ["STRIP", "lane_kernels", "lanes_of"]
+
+STRIP = 8 if MACHINE.registers >= 32 else 4
+"""Columns of a strip: two registers each, and about six more for everything else."""
+
+
+def lanes_of(precision: str) -> int:
+    """Return the number of strings that one vector register holds numbers of."""
+    return MACHINE.width if precision == "float64" else 2 * MACHINE.width
+
+
+class _Strip(Emitter):
+    """Vector instructions on float64 or float32, and powers of two."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int) -> None:
+        super().__init__(context, builder, signature, args, lanes)
+        self.double = signature.args[0].dtype == types.float64
+        self.bits, self.bias = (52, 1023) if self.double else (23, 127)
+        self.vector = ir.VectorType(ir.DoubleType() if self.double else ir.FloatType(), lanes)
+        self.whole = ir.VectorType(ir.IntType(64 if self.double else 32), lanes)
+
+    def row(self, array: Value, index: Value) -> Value:
+        """Load vector number ``index``."""
+        return self.load(array, self.builder.mul(index, self.constant(self.lanes)))
+
+    def put(self, value: Value, array: Value, index: Value) -> None:
+        """Store vector number ``index``."""
+        self.store(value, array, self.builder.mul(index, self.constant(self.lanes)))
+
+    def integers(self, value: int) -> Value:
+        """Give an integer in all lanes."""
+        return ir.Constant(self.whole, [value] * self.lanes)
+
+    def everywhere(self, scalar: Value, vector: Any) -> Value:
+        """Copy one number, or integer, into all lanes of a vector type."""
+        b, word = self.builder, ir.IntType(32)
+        nothing = ir.Constant(vector, ir.Undefined)
+        one = b.insert_element(nothing, scalar, ir.Constant(word, 0))
+        return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
+
+    def exponent_of(self, x: Value) -> Value:
+        """Exponent of numbers that are not negative; far below all others for zero."""
+        b = self.builder
+        return b.sub(b.lshr(b.bitcast(x, self.whole), self.integers(self.bits)), self.integers(self.bias))
+
+    def power(self, exponent: Value) -> Value:
+        """Two to a power of at most zero; zero where that is not a normal number."""
+        b = self.builder
+        lowest = self.integers(-self.bias)
+        kept = b.select(b.icmp_signed("<", exponent, lowest), lowest, exponent)
+        return b.bitcast(b.shl(b.add(kept, self.integers(self.bias)), self.integers(self.bits)), self.vector)
+
+    def most(self, x: Value, y: Value) -> Value:
+        """Choose the larger integer."""
+        return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
+
+
+@functools.cache
+def _group(lanes: int, strip: int) -> Any:
+    """Return the walk of a strip of columns down a group of rows.
+
+    Vectors of a strip's state: z and x of its columns, z left above it, the exponent. ``edge`` holds y and z of the
+    left neighbor in every row, and then those of the strip.
+    """
+    corner_at, exponent_at = 2 * strip, 2 * strip + 1
+
+    def emit(
+        e: _Strip, state: Value, profile: Value, strip_at: Value, codes: Value, first: Value, rows: Value,
+        edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
+    ) -> None:  # fmt: skip
+        b = e.builder
+        # The strip's exponent never falls behind that of its left neighbor, so that all factors are at most 1.
+        mine = b.bitcast(e.row(state, e.constant(exponent_at)), e.whole)
+        theirs = b.bitcast(e.row(exponents, group), e.whole)
+        height = e.exponent_of(e.row(state, e.constant(strip - 1)))
+        wanted = e.everywhere(target if e.double else b.trunc(target, e.whole.element), e.whole)
+        grown = e.most(b.sub(height, wanted), e.integers(0))
+        now = e.most(b.add(mine, grown), theirs)
+        down = e.power(b.sub(mine, now))
+        # A power of float32 does not reach as far down as its numbers: the factor comes in two halves.
+        apart = b.sub(theirs, now)
+        if e.double:
+            factors = [e.power(apart)]
+        else:
+            half = b.ashr(apart, e.integers(1))
+            factors = [e.power(half), e.power(b.sub(apart, half))]
+        e.put(b.bitcast(now, e.vector), state, e.constant(exponent_at))
+        e.put(b.bitcast(now, e.vector), exponents, group)
+
+        cells = [cgutils.alloca_once(b, e.vector) for _ in range(corner_at + 1)]
+        for k, cell in enumerate(cells):
+            b.store(e.multiply(e.row(state, e.constant(k)), down), cell)
+        weight = e.everywhere(gap, e.vector)
+        with cgutils.for_range(b, rows) as loop:
+            i = b.add(first, loop.index)
+            code = b.sext(b.load(b.gep(codes, [i])), e.integer)
+            column = b.mul(b.add(strip_at, code), e.constant(strip))
+            y_at = b.mul(i, e.constant(2))
+            z_at = b.add(y_at, e.constant(1))
+            y, left = e.row(edge, y_at), e.row(edge, z_at)
+            for factor in factors:
+                y, left = e.multiply(y, factor), e.multiply(left, factor)
+            corner = b.load(cells[corner_at])
+            for c in range(strip):
+                z, x = cells[c], cells[strip + c]
+                above, run = b.load(z), b.load(x)
+                matched = e.multiply(e.row(profile, b.add(column, e.constant(c))), corner)
+                closed = b.fadd(matched, run)
+                b.store(e.add(run, e.multiply(weight, matched)), x)
+                value = b.fadd(closed, y)
+                b.store(value, z)
+                y = e.add(y, e.multiply(weight, closed))
+                corner = above
+            b.store(left, cells[corner_at])
+            e.put(y, edge, y_at)
+            e.put(value, edge, z_at)
+        for k, cell in enumerate(cells):
+            e.put(b.load(cell), state, e.constant(k))
+
+    return vector_function(emit, lanes, _Strip)
+
+
+@functools.cache
+def _sweep(lanes: int, strip: int) -> Any:
+    """Return the compiled loop over blocks of strings and their strips."""
+    group_of_rows = _group(lanes, strip)
+    corner_at, exponent_at, width = 2 * strip * lanes, (2 * strip + 1) * lanes, strip * lanes
+
+    @compiled
+    def fill_profile(table, codes, offsets, members, profile):  # type: ignore[no-untyped-def]  # pragma: no cover
+        """Lay out match weights as [strip][code of s][column][lane]; zero after the end of a string. Count strips."""
+        longest = 0
+        for lane in range(members.size):
+            longest = max(longest, offsets[members[lane] + 1] - offsets[members[lane]])
+        strips = -(-longest // strip)
+        n_codes, end = table.shape[0], table.shape[1] - 1
+        letters = np.full((strips * strip, lanes), end, np.int32)
+        for lane in range(members.size):
+            begin = offsets[members[lane]]
+            for j in range(offsets[members[lane] + 1] - begin):
+                letters[j, lane] = codes[begin + j]
+        flat = letters.ravel()
+        for k in range(strips):
+            for code in range(n_codes):
+                at = (k * n_codes + code) * width
+                for place in range(width):
+                    profile[at + place] = table[code, flat[k * width + place]]
+        return strips
+
+    @compiled
+    def sweep(
+        table: Floats, left: Any, left_offsets: Any, right: Any, right_offsets: Any, order: Any, gap: Any, start: Any,
+        target: int, group_rows: int, profile: Floats, state: Floats, edge: Floats, exponents: Floats, powers: Any,
+        value: Floats, exponent: Any,
+    ) -> None:  # fmt: skip  # pragma: no cover - compiled
+        """Fill value and exponent of all pairs in which neither string is empty."""
+        n_codes = table.shape[0]
+        for block in range(0, order.size, lanes):
+            members = order[block : block + lanes]
+            strips = fill_profile(table, right, right_offsets, members, profile)
+            for i in range(left_offsets.size - 1):
+                codes = left[left_offsets[i] : left_offsets[i + 1]]
+                groups = -(-codes.size // group_rows)
+                for row in range(codes.size):
+                    for lane in range(lanes):
+                        edge[2 * row * lanes + lane] = gap * gap * start
+                        edge[(2 * row + 1) * lanes + lane] = gap * start
+                exponents[: groups * lanes] = 0.0
+                for k in range(strips):
+                    state[:width] = gap * start
+                    state[width:] = 0.0
+                    state[corner_at:exponent_at] = start if k == 0 else gap * start
+                    for group in range(groups):
+                        first = group * group_rows
+                        rows = min(group_rows, codes.size - first)
+                        group_of_rows(
+                            state, profile, k * n_codes, codes, first, rows, edge, exponents, group, gap, target
+                        )
+                    for lane in range(members.size):
+                        j = members[lane]
+                        last = right_offsets[j + 1] - right_offsets[j] - 1
+                        if last >= 0 and last // strip == k:
+                            value[i, j] = state[(last % strip) * lanes + lane]
+                            exponent[i, j] = powers[exponent_at + lane]
+
+    return sweep
+
+
+def lane_kernels(
+    table: Floats, left: tuple[Any, Any], right: tuple[Any, Any], gap: float, precision: str, start: int, rows: int
+) -> tuple[Floats, Floats]:
+    """Compute tilted z(n, m) of all pairs, as numbers and exponents; those of empty strings are left undefined.
+
+    Parameters
+    ----------
+    table : ndarray of shape (C, D)
+        Tilted match weights of the codes of the left and right strings, c (1-o)^2 R / e^2.
+    left, right : codes and offsets of strings
+        As in `Sequences`.
+    gap : float
+        Tilted weight of a run, g / e.
+    precision : {"float64", "float32"}
+        Type of the numbers.
+    start : int
+        Exponent at which numbers start, and to which they are brought back.
+    rows : int
+        Rows between two looks at the exponents.
+
+    Returns
+    -------
+    value, exponent : ndarray of shape (I, J)
+        z = value 2^exponent. Infinite or NaN where the numbers left the range of floats.
+    """
+    real, lanes = np.dtype(precision), lanes_of(precision)
+    (left_codes, left_offsets), (right_codes, right_offsets) = left, right
+    sizes, others = np.diff(left_offsets), np.diff(right_offsets)
+    used = np.zeros(len(table), dtype=bool)
+    used[left_codes] = True
+    compact = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)  # a last column for what comes after the end
+    ended[:, :-1] = table[used]
+    strips = -(-int(others.max(initial=0)) // STRIP)
+    longest = int(sizes.max(initial=0))
+    value = np.ones((len(sizes), len(others)), real)
+    exponent = np.zeros(value.shape, np.int64 if precision == "float64" else np.int32)
+    state = aligned(((2 * STRIP + 2) * lanes,), real)
+    _sweep(lanes, STRIP)(
+        ended, compact[left_codes], _plain(left_offsets), np.array(right_codes, np.int32), _plain(right_offsets),
+        np.argsort(others, kind="stable"), real.type(gap), real.type(2.0**start), start, rows,
+        aligned((strips * STRIP * lanes * len(ended),), real), state, aligned((2 * longest * lanes,), real),
+        aligned((-(-longest // rows) * lanes,), real), state.view(exponent.dtype), value, exponent,
+    )  # fmt: skip
+    return value.astype(np.float64), exponent.astype(np.float64) - start
+
+
+def _plain(offsets: Any) -> Any:
+    """Copy: Numba would compile anew for a read-only array."""
+    return np.array(offsets, np.int64)
