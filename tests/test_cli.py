@@ -286,7 +286,7 @@ class TestCompareFile:
             ),
             ("x.fa", FASTA, ("--labels", "1", "--groups", "2"), "there are 3 groups, too few for 5 folds: look at"),
             ("x.fa", FASTA + ">z|a|g\nAC-T", ("--labels", "1"), "line 26: sequence 'z.a.g' has the symbol '-'"),
-            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is no label"),
+            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is not a label"),
             ("x.ts", "@classLabel false\n@data\n1,2", (), "has no classes, which a race needs: write @classLabel true"),
             ("x.ts", "@targetLabel true\n@data\n1,2:3", (), "has no classes, which a race needs"),
             ("x.tsv", "1\t2", ("--labels", "1"), "--labels is for FASTA files, whose names end in .fa, .fasta"),
