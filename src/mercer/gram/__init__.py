@@ -1,4 +1,4 @@
-"""The Gram engine: fills matrices, and says what they are like."""
+"""Compute, diagnose, check, save and load Gram matrices."""
 
 from mercer.gram import psd
 from mercer.gram._compute import Estimate, compute, estimate
