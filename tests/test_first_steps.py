@@ -170,11 +170,11 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("name", "arguments", "sentence"),
         [
-            ("x.txt", ("--labels", "1"), r"x.txt looks like FASTA.*: rename it to end in .fasta"),
+            ("x.txt", ("--labels", "1"), r"x.txt looks like FASTA.*; rename it to end in .fasta"),
             ("x.txt", (), "rename it to end in .fasta"),
             ("x.seq", ("--labels", "1"), "rename it to end in .fasta"),
-            ("x.fa", ("--labels", "0"), "60 classes for 60 sequences, all different: is --labels the right field"),
-            ("x.fa", ("--labels", "1", "--limit", "10"), r"too few for 5 folds with 3 inside: raise --limit"),
+            ("x.fa", ("--labels", "0"), "60 sequences has a different class; check that --labels"),
+            ("x.fa", ("--labels", "1", "--limit", "10"), r"too few for 5 outer, 3 inner folds; increase --limit"),
         ],
     )
     def test_cures(self, tmp_path, name, arguments, sentence):
@@ -187,7 +187,7 @@ class TestCompare:
     def test_an_unknown_ending_comes_before_its_options(self, tmp_path):
         path = tmp_path / "x.doc"
         path.write_text("1\t2\n")
-        with pytest.raises(ValueError, match=r"has the ending '.doc'"):
+        with pytest.raises(ValueError, match=r"got '.doc'"):
             _files.file_task(path, labels="1")
 
     def test_the_program_reads_groups(self, tmp_path):
