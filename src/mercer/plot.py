@@ -1,4 +1,4 @@
-"""Pictures of Gram matrices and of what they are good for. Needs matplotlib, which the extra ``cli`` installs."""
+"""Plots of Gram matrices and related results. Requires matplotlib, which the extra ``cli`` installs."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ __all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "matches", "s
 Floats = np.ndarray[Any, Any]
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#000000")
-"""Okabe and Ito's colours, which people with any colour vision tell apart."""
+"""Colors of Okabe and Ito, which are safe for color-blind readers."""
 MARKERS = "os^DvPX*"
-"""A marker beside every colour, for grey printers and more than eight classes."""
+"""Markers used along with the colors, for grayscale printing and for more than eight classes."""
 LETTERS = 60
-"""Symbols of a sequence up to which each is written on its axis."""
+"""Maximum length of a sequence whose symbols are written on the axis."""
 
 
 def gram(K: Any, y: Any = None, ax: Any = None, *, log: bool = False, cmap: str = "viridis") -> Any:
-    """Draw a Gram matrix, its objects sorted by class, with a line and a label at every class.
+    """Plot a Gram matrix with objects sorted by class.
 
     Parameters
     ----------
     K : array of shape (N, N)
         A Gram matrix.
     y : array of shape (N,), default=None
-        Classes; without them objects keep their order.
+        Classes, which are separated by lines and labeled; without them, objects keep their order.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a new figure.
     log : bool, default=False
-        Whether colours follow log10 of the values, which then must not be negative; zeros stay blank.
+        Whether to color log10 of the values, which must then be nonnegative; zeros are left blank.
     cmap : str, default="viridis"
-        A colour map of matplotlib; "cividis" is another one that everybody can read.
+        A matplotlib colormap; "cividis" is another one that is safe for color-blind readers.
 
     Returns
     -------
     matplotlib Axes
-        With the image, and a colour bar beside it.
+        Axes with the image and a color bar.
 
     Examples
     --------
@@ -56,24 +56,24 @@ def gram(K: Any, y: Any = None, ax: Any = None, *, log: bool = False, cmap: str 
     K = psd.square(K)
     if log:
         if (K < 0).any():
-            raise ValueError(f"the Gram matrix holds {K.min():.3g}, which has no logarithm: draw it with log=False")
+            raise ValueError(f"K must be nonnegative for log=True; got {K.min():.3g}. Pass log=False.")
         if not (K > 0).any():
-            raise ValueError("all values of the Gram matrix are 0, and have no logarithm: draw it with log=False")
-    labelled = y is not None
-    y = _labels(y, len(K)) if labelled else np.zeros(len(K), dtype=int)
+            raise ValueError("K must have a positive entry for log=True; all entries are 0. Pass log=False.")
+    labeled = y is not None
+    y = _labels(y, len(K)) if labeled else np.zeros(len(K), dtype=int)
     order = np.argsort(y, kind="stable")
     K = K[np.ix_(order, order)]
     ax = _axes(ax)
     values = np.ma.masked_invalid(np.log10(np.where(K > 0, K, np.nan))) if log else K
     image = ax.imshow(values, cmap=cmap, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="log10 k" if log else "k", fraction=0.046, pad=0.04)
-    if labelled:
+    if labeled:
         _mark_classes(ax, y)
     return ax
 
 
 def _mark_classes(ax: Any, y: Floats) -> None:
-    """Draw a line between classes, and their names in the middle."""
+    """Draw lines between classes, and label each class at its center."""
     classes, counts = np.unique(y, return_counts=True)
     borders = np.cumsum(counts)
     for border in borders[:-1]:
@@ -86,28 +86,28 @@ def _mark_classes(ax: Any, y: Floats) -> None:
 
 
 def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
-    """Draw objects in the plane of the first two kernel principal components, coloured by class.
+    """Plot objects in the plane of the first two kernel principal components, colored by class.
 
     Parameters
     ----------
     K : array of shape (N, N), or Kernel
-        A Gram matrix, or a kernel, a copy of which is fitted to ``X``.
+        A Gram matrix, or a kernel, which is cloned and fitted to ``X``.
     X : data, default=None
-        What a kernel compares; beside a matrix ``y`` may stand here: ``kernel_pca(K, y)``.
+        Input of the kernel. With a Gram matrix, ``y`` may be passed here: ``kernel_pca(K, y)``.
     y : array of shape (N,), default=None
-        Classes, or floats, which are drawn on a colour scale.
+        Classes, or floats, which are drawn on a color scale.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a new figure.
 
     Returns
     -------
     matplotlib Axes
-        With the share of the variance in feature space that each component explains.
+        Axes labeled with the fraction of the variance in feature space that each component explains.
 
     Notes
     -----
-    Coordinates are eigenvectors of the centred matrix (KK-3 with a constant) times the roots of their eigenvalues, with
-    the sign that makes the largest entry positive.
+    Coordinates are eigenvectors of the centered matrix (KK-3 with a constant) times the square roots of their
+    eigenvalues, with the sign that makes the entry of largest magnitude positive.
 
     Examples
     --------
@@ -120,21 +120,23 @@ def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
     """
     if callable(K):
         if X is None:
-            raise ValueError("a kernel needs data to be drawn: give kernel_pca(kernel, X), or a Gram matrix")
+            raise ValueError("A kernel requires X; pass kernel_pca(kernel, X), or a Gram matrix.")
         K = clone(K).fit_transform(X)
     elif X is not None:
         if y is not None or np.ndim(X) > 1:
-            raise ValueError("a Gram matrix needs no data: give kernel_pca(K, labels), or a kernel and its data")
+            raise ValueError("A Gram matrix takes labels but no X; pass kernel_pca(K, labels), or a kernel and X.")
         y = X
     K = psd.square(K)
     if len(K) < 3:
-        raise ValueError(f"{len(K)} objects do not fill a plane: give at least 3")
+        raise ValueError(f"kernel_pca requires at least 3 objects; got {len(K)}.")
     rows = K.mean(axis=0)
     values, vectors = np.linalg.eigh(K - rows - rows[:, None] + rows.mean())
     values, vectors = values[::-1][:2], vectors[:, ::-1][:, :2]
     total = float(np.trace(K) - rows.sum())
     if total <= 1e-12 * float(np.abs(np.diag(K)).max()):
-        raise ValueError("all objects look the same to this kernel, and have no principal components")
+        raise ValueError(
+            "All objects are identical to this kernel, so there are no principal components. Try another kernel."
+        )
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
     z = vectors * np.sqrt(np.maximum(values, 0.0))
     labels = None if y is None else _labels(y, len(K))
@@ -148,25 +150,25 @@ def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
 def error_over_length(
     lengths: Any, errors: Any, ax: Any = None, *, baselines: Mapping[str, float] | None = None, label: str | None = None
 ) -> Any:
-    """Draw error over the length of a kernel: the mean over folds with a band of one standard error.
+    """Plot the error over the length of a kernel: the mean over folds with a band of one standard error.
 
     Parameters
     ----------
     lengths : array of shape (L,)
-        Lengths, positive.
+        Positive lengths.
     errors : array of shape (L,) or (L, folds)
-        Errors of every length, or of every length and fold.
+        Error of every length, or of every length and fold.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure. Call again with the same one for a second curve.
+        Axes to draw on; None creates a new figure. Call again with the same axes to add a curve.
     baselines : dict from name to error, default=None
-        Horizontal lines, such as chance, or a classifier that knows the lengths alone.
+        Horizontal lines, such as chance, or the error of a classifier that uses the lengths only.
     label : str, default=None
         Name of the curve.
 
     Returns
     -------
     matplotlib Axes
-        With a logarithmic axis where the lengths span a factor of 20 or more.
+        Axes, logarithmic in the length if the lengths span a factor of 20 or more.
 
     Examples
     --------
@@ -178,13 +180,16 @@ def error_over_length(
     lengths, errors = np.asarray(lengths, dtype=float), np.asarray(errors, dtype=float)
     if lengths.ndim != 1 or len(lengths) == 0 or errors.ndim not in (1, 2) or len(errors) != len(lengths):
         raise ValueError(
-            f"lengths of shape {lengths.shape} and errors of {errors.shape}: give a row of errors a length"
+            f"errors must have one row per length; got lengths of shape {lengths.shape} and errors of shape "
+            f"{errors.shape}."
         )
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-        raise ValueError(f"length {lengths[~(np.isfinite(lengths) & (lengths > 0))][0]:g}: give positive lengths")
+        raise ValueError(f"lengths must be positive; got {lengths[~(np.isfinite(lengths) & (lengths > 0))][0]:g}.")
     if not np.isfinite(errors).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(errors))[0])
-        raise ValueError(f"the error at length {lengths[at[0]]:g} is {errors[at]}: leave that fold or length out")
+        raise ValueError(
+            f"errors must be finite; got {errors[at]} at length {lengths[at[0]]:g}. Drop that fold or length."
+        )
     order = np.argsort(lengths, kind="stable")
     lengths, errors = lengths[order], errors[order]
     ax = _axes(ax)
@@ -206,19 +211,19 @@ def error_over_length(
 
 
 def spectrum(K: Any, ax: Any = None) -> Any:
-    """Draw the eigenvalues of a Gram matrix as fractions of the largest; negative ones apart.
+    """Plot the eigenvalues of a Gram matrix as fractions of the largest, with negative ones marked.
 
     Parameters
     ----------
     K : array of shape (N, N)
         A Gram matrix.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a new figure.
 
     Returns
     -------
     matplotlib Axes
-        With a logarithmic axis; what is below 1e-16 of the largest lies on its floor.
+        Axes with a logarithmic scale, clipped at 1e-16.
 
     Examples
     --------
@@ -230,7 +235,7 @@ def spectrum(K: Any, ax: Any = None) -> Any:
     values = np.linalg.eigvalsh(psd.square(K))[::-1]
     largest = float(np.abs(values).max())
     if largest == 0:
-        raise ValueError("all eigenvalues of the matrix are 0: there is nothing to draw")
+        raise ValueError("K must have a nonzero eigenvalue; all are 0, so there is nothing to plot.")
     size = np.maximum(np.abs(values) / largest, 1e-16)
     place, negative = np.arange(1, len(values) + 1), values < -1e-12 * largest
     ax = _axes(ax)
@@ -245,22 +250,22 @@ def spectrum(K: Any, ax: Any = None) -> Any:
 
 
 def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
-    """Draw the probabilities that symbols of two sequences were matched, and the alignment of their largest sum.
+    """Plot the match probabilities of two sequences, and the alignment with the largest sum of them.
 
     Parameters
     ----------
     matches : Matches
-        What ``model.matches(first, second)`` of a pair HMM returns.
+        Result of ``model.matches(first, second)`` of a pair HMM.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a new figure.
     cmap : str, default="Blues"
-        A colour map of matplotlib, for probabilities from 0 to 1.
+        A matplotlib colormap for probabilities from 0 to 1.
 
     Returns
     -------
     matplotlib Axes
-        The first sequence from top to bottom, the second from left to right. Symbols stand at an axis of 60 at most,
-        else every tick is a position, counted from 0. A line joins the matches of ``matches.pairs()``.
+        Axes with the first sequence from top to bottom and the second from left to right. Ticks are symbols for
+        sequences of at most 60, else positions, counted from 0. A line connects the matches of ``matches.pairs()``.
 
     Examples
     --------
@@ -271,11 +276,9 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
     ['A', 'C', 'G', 'T']
     """
     if not hasattr(matches, "probability") or not hasattr(matches, "pairs"):
-        raise TypeError(
-            f"matches = {matches!r}: give what model.matches(first, second) of a pair hidden Markov model returns"
-        )
+        raise TypeError(f"matches must be the result of model.matches(first, second) of a pair HMM; got {matches!r}.")
     if 0 in matches.probability.shape:
-        raise ValueError("one of the sequences is empty, and has no matches: there is nothing to draw")
+        raise ValueError("Both sequences must be nonempty; one is empty, so there is nothing to plot.")
     ax = _axes(ax)
     image = ax.imshow(matches.probability, cmap=cmap, vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="probability of a match", fraction=0.046, pad=0.04)
@@ -283,7 +286,7 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
     ax.plot(path[:, 1], path[:, 0], color=COLORS[5], linewidth=1, marker="o", markersize=3, alpha=0.8)
     for axis, symbols in ((ax.yaxis, matches.first), (ax.xaxis, matches.second)):
         if len(symbols) <= LETTERS:
-            # A symbol is no formula, whatever signs it has.
+            # A symbol such as "$" must not be parsed as math.
             axis.set_ticks(np.arange(len(symbols)), [str(symbol) for symbol in symbols], parse_math=False)
     ax.set(xlabel="second", ylabel="first", title=f"{matches.expected:.1f} matches expected")
     ax.set(xlim=(-0.5, len(matches.second) - 0.5), ylim=(len(matches.first) - 0.5, -0.5))
@@ -292,22 +295,22 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
 
 
 def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
-    """Draw a histogram of the normalised kernel between different objects, of the same and of other classes.
+    """Plot a histogram of the normalized kernel between objects of the same and of different classes.
 
     Parameters
     ----------
     K : array of shape (N, N)
-        A Gram matrix of at least two objects with positive self-kernels.
+        A Gram matrix of at least two objects with a positive diagonal.
     y : array of shape (N,), default=None
         Classes.
     ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a new figure.
 
     Returns
     -------
     matplotlib Axes
-        With a line at the median, and one at 0.001: a median below it is diagonal dominance (KK-5). Logarithms where
-        some values are below it and none is negative.
+        Axes with a line at the median and one at 0.001, the threshold of diagonal dominance (KK-5). The scale is
+        logarithmic if some values are below the threshold and none is negative.
 
     Examples
     --------
@@ -320,7 +323,8 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
     diagonal = np.diag(K)
     if len(K) < 2 or (diagonal <= 0).any():
         raise ValueError(
-            f"smallest self-kernel {diagonal.min():.3g} of {len(K)} objects: give two or more, all positive"
+            f"K must have at least two objects and a positive diagonal; got {len(K)} with smallest diagonal entry "
+            f"{diagonal.min():.3g}."
         )
     i, j = np.triu_indices(len(K), 1)
     values = K[i, j] / np.sqrt(diagonal[i] * diagonal[j])
@@ -330,7 +334,7 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
         same = y[i] == y[j]
         groups = {"same class": values[same], "other class": values[~same]}
     ax = _axes(ax)
-    # A kernel can be 1e-50 everywhere: logarithms show where, and what is 0 lies in the first bin.
+    # A kernel can be 1e-50 everywhere, so use a logarithmic scale; zeros fall into the first bin.
     log = bool((values >= 0).all() and np.quantile(values, 0.05) < DOMINATED)
 
     def scaled(v: Any) -> Any:
@@ -342,19 +346,19 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
         ax.hist(np.clip(scaled(part), bins[0], bins[-1]), bins=bins, color=COLORS[k], alpha=0.65, label=name)
     ax.axvline(scaled(DOMINATED), color="0.2", linewidth=1, linestyle=":", label="threshold of dominance")
     ax.axvline(scaled(float(np.median(values))), color="0.2", linewidth=1, label="median")
-    ax.set(xlabel="log10 of the normalised kernel" if log else "normalised kernel", ylabel="pairs")
+    ax.set(xlabel="log10 of the normalized kernel" if log else "normalized kernel", ylabel="pairs")
     ax.legend(frameon=False)
     return ax
 
 
 def _axes(ax: Any) -> Any:
-    """Return the axes that were given, or those of a new figure."""
+    """Return ``ax``, or the axes of a new figure if it is None."""
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("mercer.plot needs matplotlib: pip install 'mercer[cli]'") from error
+        raise ImportError("mercer.plot requires matplotlib; run pip install 'mercer[cli]'.") from error
     return plt.subplots(layout="constrained")[1]
 
 
@@ -362,16 +366,19 @@ def _labels(y: Any, n: int) -> Floats:
     y = np.asarray(to_numpy(y))
     empty = [i for i, label in enumerate(y) if label is None] if y.dtype == object and y.shape == (n,) else []
     if empty:
-        raise ValueError(f"label {empty[0]} is None: leave that object out, or give no labels at all")
+        raise ValueError(
+            f"Labels must not be None; got None for object {empty[0]}. Drop that object, or omit the labels."
+        )
     if y.shape != (n,):
-        raise ValueError(f"labels of shape {y.shape} for a Gram matrix of {n} objects: give one for every object")
+        raise ValueError(f"y must have shape ({n},), one label per object; got shape {y.shape}.")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"label {int(np.flatnonzero(~np.isfinite(y))[0])} is not finite: leave that object out")
+        i = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"Labels must be finite; got {y[i]} for object {i}. Drop that object.")
     return y
 
 
 def _scatter(ax: Any, z: Floats, y: Floats | None) -> None:
-    """Draw points: of one colour, on a colour scale, or a colour and a marker for every class."""
+    """Draw points in one color, on a color scale, or with a color and a marker per class."""
     if y is None:
         ax.scatter(*z.T, s=18, color=COLORS[0], linewidths=0)
         return
@@ -380,7 +387,7 @@ def _scatter(ax: Any, z: Floats, y: Floats | None) -> None:
         ax.figure.colorbar(points, ax=ax, label="y")
         return
     for k, name in enumerate(np.unique(y)):
-        # A class's marker changes when the colours begin again.
+        # Shift the markers when the colors repeat, so that color and marker identify the class.
         marker = MARKERS[(k + k // len(COLORS)) % len(MARKERS)]
         ax.scatter(*z[y == name].T, s=18, color=COLORS[k % len(COLORS)], marker=marker, linewidths=0, label=str(name))
     ax.legend(frameon=False)

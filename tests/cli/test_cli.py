@@ -54,7 +54,7 @@ class TestCompare:
         best = max(accuracies.values())
         assert all(accuracies[m] == best for m in methods if "*" in rows[m])
         assert any("*" in row for row in rows.values())
-        assert "chosen by cross-validation inside the training folds" in result.stdout
+        assert "chosen by cross-validation within the training folds" in result.stdout
 
     def test_the_files_have_what_was_printed(self, outcome):
         result, (as_json, as_csv) = outcome
@@ -95,10 +95,8 @@ class TestCompare:
     def test_unknown_task(self):
         result = run("compare", "--task", "sonnets")
         assert result.exit_code == 2
-        assert (
-            said(result)
-            == "there is no task 'sonnets': the tasks are documents, digits, vectors, point-sets, dna, proteins"
-        )
+        tasks = "documents, digits, vectors, point-sets, dna, proteins"
+        assert said(result) == f"--task must be one of {tasks}; got 'sonnets'."
 
     @pytest.mark.parametrize(
         "option", [("--labels", "1"), ("--groups", "1"), ("--alphabet", "dna"), ("--limit", "300")], ids=lambda o: o[0]
@@ -106,12 +104,12 @@ class TestCompare:
     def test_options_about_a_file_without_one(self, option):
         result = run("compare", "--task", "dna", *option)
         assert result.exit_code == 2
-        assert said(result).startswith(f"{option[0]} is about a file, and built-in data need it not: give a file")
+        assert said(result).startswith(f"{option[0]} applies to files only; pass a file")
 
     def test_a_file_that_cannot_be_written_is_found_first(self, tmp_path):
         result = run("compare", "--json", str(tmp_path / "none" / "x.json"))
         assert result.exit_code == 2
-        assert said(result).endswith("x.json cannot be written: its folder does not exist")
+        assert re.search(r"x\.json cannot be written .* create the folder first", said(result))
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +134,7 @@ class TestCompareFile:
         accuracy = {row["method"]: row["accuracy"] for row in rows}
         kernels = [row["method"] for row in rows if row["is_kernel"]]
         assert {"Spectrum", "Fisher, Markov chain", "Fisher, HMM", "ProbabilityProduct, HMM"} <= set(kernels)
-        blind = max(accuracy[m] for m in ("majority class", "length alone", "logistic regression on shares"))
+        blind = max(accuracy[m] for m in ("majority class", "length only", "logistic regression on frequencies"))
         assert min(accuracy["Spectrum"], accuracy["Fisher, Markov chain"]) > max(0.9, blind)
         assert "left out" not in result.stdout
         about = "36 strings of ACGT (dna), length 25 to 45, 2 classes, 9 groups that stay in one fold"
@@ -158,7 +156,7 @@ class TestCompareFile:
         task = _files.file_task(path, folds=2)
         assert task.about == "24 series of dimension 2, length 10 to 20, 2 classes"
         names = [c.name for c in task.contenders]
-        assert names[:3] == ["majority class", "length alone", "RBF SVM on means and spreads"]
+        assert names[:3] == ["majority class", "length only", "RBF SVM on means and spreads"]
         for contender in task.contenders:
             if contender.kernel is not None:
                 found: dict[str, object] = {}
@@ -185,7 +183,7 @@ class TestCompareFile:
         path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
         task = _files.file_task(path, folds=2, limit=20)
         assert task.about == "20 of 30 series of dimension 1, length 8, 2 classes"
-        assert "length alone" not in [c.name for c in task.contenders]
+        assert "length only" not in [c.name for c in task.contenders]
         again, other = (_files.file_task(path, folds=2, limit=20, seed=seed) for seed in (0, 1))
         assert np.array_equal(task.X.values, again.X.values)
         assert not np.array_equal(task.X.values, other.X.values)
@@ -202,7 +200,7 @@ class TestCompareFile:
         monkeypatch.setattr(_files, "contenders", lambda X, seed: some)
         result = run("compare", str(path), "--folds", "2")
         assert result.exit_code == 0, result.output
-        assert "choosy is left out: sequence 3 is odd; make it even" in result.stdout
+        assert "choosy was skipped: sequence 3 is odd; make it even" in result.stdout
 
     def test_a_short_string_drops_no_kernel_of_a_markov_chain(self, tmp_path):
         path = tmp_path / "toy.fa"
@@ -256,9 +254,7 @@ class TestCompareFile:
         assert "too long" not in self._task(path).about
         monkeypatch.setattr(_files, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
         task = self._task(path)
-        assert task.about.endswith(
-            "too long for kernels that align every pair: lower --limit, or use mc.AffinePairHMM in code"
-        )
+        assert re.search("too long for alignment kernels .*decrease --limit, or use mc.AffinePairHMM", task.about)
         assert "Marginalization, pair HMM" not in [c.name for c in task.contenders]
 
     def test_groups_are_never_cut(self):
@@ -271,22 +267,22 @@ class TestCompareFile:
     @pytest.mark.parametrize(
         ("name", "content", "arguments", "sentence"),
         [
-            ("x.fa", FASTA, (), r"x.fa needs --labels to find the class in every header line: a field number"),
-            ("x.fa", FASTA, ("--labels", "9"), r"line 1: the header 's0\|a\|g0' has 3 fields"),
-            ("x.fa", FASTA, ("--labels", "(s)"), "there is one class, 's': a race needs two, so look at --labels"),
+            ("x.fa", FASTA, (), r"x.fa requires --labels .* pass a field number"),
+            ("x.fa", FASTA, ("--labels", "9"), r"line 1: the header 's0\|a\|g0' has 3 .* labels=9 is out of range"),
+            ("x.fa", FASTA, ("--labels", "(s)"), "two classes are required; got only 's'. Check --labels"),
             (
                 "x.fa",
                 FASTA,
                 ("--labels", "0"),
-                "there are 12 classes for 12 sequences, all different: is --labels the right",
+                "12 sequences has a different class; check that --labels",
             ),
-            ("x.fa", FASTA, ("--labels", "1", "--groups", "2"), "there are 3 groups, too few for 5 folds: look at"),
+            ("x.fa", FASTA, ("--labels", "1", "--groups", "2"), "3 groups are too few for 5 folds; check --groups"),
             ("x.fa", FASTA + ">z|a|g\nAC-T", ("--labels", "1"), "line 26: sequence 'z.a.g' has the symbol '-'"),
-            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is no label"),
-            ("x.ts", "@classLabel false\n@data\n1,2", (), "has no classes, which a race needs: write @classLabel true"),
-            ("x.ts", "@targetLabel true\n@data\n1,2:3", (), "has no classes, which a race needs"),
-            ("x.tsv", "1\t2", ("--labels", "1"), "--labels is for FASTA files, whose names end in .fa, .fasta"),
-            ("x.doc", "1\t2", (), "has the ending '.doc', which does not say what it is: give it one of .fa"),
+            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is not a label"),
+            ("x.ts", "@classLabel false\n@data\n1,2", (), "has no classes, .* write @classLabel true"),
+            ("x.ts", "@targetLabel true\n@data\n1,2:3", (), "has no classes, .* write @classLabel true"),
+            ("x.tsv", "1\t2", ("--labels", "1"), "--labels applies to FASTA files only .* omit it"),
+            ("x.doc", "1\t2", (), "x.doc must be one of .fa, .*; got '.doc'. Rename"),
         ],
     )
     def test_files_that_cannot_race(self, tmp_path, name, content, arguments, sentence):
@@ -299,10 +295,10 @@ class TestCompareFile:
     def test_no_file_and_a_task_beside_it(self, tmp_path):
         result = run("compare", str(tmp_path / "none.fa"))
         assert result.exit_code == 2
-        assert said(result).endswith("none.fa: give the path of one")
+        assert said(result).endswith("none.fa does not exist; pass the path of a file.")
         (tmp_path / "x.fa").write_text(self.FASTA)
         result = run("compare", str(tmp_path / "x.fa"), "--task", "dna")
-        assert said(result) == "--task names built-in data: give a file or --task, not both"
+        assert said(result) == "--task selects built-in data; pass a file or --task, not both."
 
 
 class TestReproduce:
@@ -318,19 +314,19 @@ class TestReproduce:
         [
             (
                 ("shakespeare1600",),
-                "there is nothing to reproduce for 'shakespeare1600': the sources are jebara2004, mehta",
+                r"one of jebara2004, mehta.*; got 'shakespeare1600'",
             ),
-            (("agarwal2011", "table9"), "agarwal2011 has no 'table9': what there is of it are table1, table2"),
+            (("agarwal2011", "table9"), r"agarwal2011 must be one of table1, table2.*; got 'table9'"),
             (
                 ("agarwal2011", "table1", "--data", "none"),
-                "--data none is no folder: give the one that has the folders",
+                "--data must be the folder .*; none is not a folder",
             ),
         ],
     )
     def test_unknown_names(self, arguments, sentence):
         result = run("reproduce", *arguments)
         assert result.exit_code == 2
-        assert said(result).startswith(sentence)
+        assert re.search(sentence, said(result))
 
     def test_missing_data(self, tmp_path, monkeypatch):
         monkeypatch.delenv("MERCER_DATA", raising=False)
@@ -364,7 +360,7 @@ class TestEntry:
         with pytest.raises(SystemExit) as caught:
             cli.main()
         assert caught.value.code == 2
-        assert capsys.readouterr().err == f"the command mercer needs {missing}: pip install 'mercer[cli]'\n"
+        assert capsys.readouterr().err == f"The command mercer requires {missing}; run pip install 'mercer[cli]'.\n"
 
     def test_importing_mercer_needs_no_extra(self):
         code = "import sys, mercer; print({'typer', 'rich', 'matplotlib', 'mercer.cli'} & set(sys.modules))"

@@ -44,7 +44,7 @@ def test_protein_codes():
     assert a.encode("X")[0] == a.missing
     np.testing.assert_array_equal(a.encode("UOuo"), a.encode("CKCK"))
     for gap in "*-.":
-        with pytest.raises(ValueError, match="take it out, or pass unknown='missing'"):
+        with pytest.raises(ValueError, match="remove it, or pass unknown='missing'"):
             a.encode("A" + gap)
 
 
@@ -59,13 +59,13 @@ def test_strings_wrapped_in_lists_are_told(wrapped):
 def test_a_column_of_a_table_is_told():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"s": ["ACGT" * 100, "GG"]})
-    with pytest.raises(ValueError, match=r"the symbol 'ACGTACGTACGTACGTACGT\.\.\.' .*its column, such as df\['s'\]"):
+    with pytest.raises(ValueError, match=r"the symbol 'ACGTACGTACGTACGTACGT\.\.\.' .*such as df\['s'\]"):
         Sequences(table, alphabet="dna")
     assert len(Sequences(table["s"], alphabet="dna")) == 2
 
 
 def test_a_name_that_is_none():
-    with pytest.raises(ValueError, match=r"alphabet='nucleotide' is not 'dna', 'rna' or 'protein', .* 'e' twice"):
+    with pytest.raises(ValueError, match=r"'dna', 'rna', 'protein' .* got 'nucleotide', .* 'e' twice"):
         Alphabet.of("nucleotide")
 
 
@@ -76,10 +76,10 @@ def test_unknown_symbols_come_with_a_cure():
         Alphabet.of("rna").encode("t")
     with pytest.raises(ValueError, match="fold_case=True"):
         Alphabet("ACGT").encode("a")
-    with pytest.raises(ValueError, match="not in the alphabet AB; pass unknown='missing' to treat it as not"):
+    with pytest.raises(ValueError, match=r"'X' at position 2, .* alphabet AB; pass unknown='missing' .*, or alphabet="):
         Alphabet("AB").encode("ABX")
     np.testing.assert_array_equal(Alphabet("AB").encode("AXB", unknown="missing"), [0, 2, 1])
-    with pytest.raises(ValueError, match="unknown='skip' must be"):
+    with pytest.raises(ValueError, match=r"unknown must be .* got 'skip'"):
         Alphabet("AB").encode("A", unknown="skip")
 
 
@@ -118,9 +118,9 @@ def test_encode_errors():
             a.encode([0, bad])
     with pytest.raises(ValueError, match="symbol 4 at position 0"):
         Alphabet([1, 5]).encode([4])
-    with pytest.raises(TypeError, match="holds text, but the alphabet"):
+    with pytest.raises(TypeError, match=r"text, but the alphabet .0, 1, 2."):
         a.encode("01")
-    with pytest.raises(TypeError, match="holds integers, but the alphabet ab does not"):
+    with pytest.raises(TypeError, match=r"integers, but the alphabet ab .*Sequences.from_codes"):
         Alphabet("ab").encode([0, 1])
     with pytest.raises(TypeError, match=r"is a str, .* has longer symbols; pass lists of symbols"):
         Alphabet(["ab", "c"]).encode("c")
@@ -135,21 +135,21 @@ def test_bad_alphabets():
         Alphabet([])
     with pytest.raises(ValueError, match="'a' occurs twice"):
         Alphabet("aba")
-    with pytest.raises(TypeError, match="mixes strings and integers"):
+    with pytest.raises(TypeError, match="all strings or all integers"):
         Alphabet(["a", 1])
-    with pytest.raises(TypeError, match=r"symbol 1\.5 is a float"):
+    with pytest.raises(TypeError, match=r"strings or integers; got 1\.5"):
         Alphabet([1.5])
-    with pytest.raises(ValueError, match="'a' is an ambiguity code too"):
+    with pytest.raises(ValueError, match="'a' is also an ambiguity code"):
         Alphabet("ab", {"a": "b"})
     with pytest.raises(ValueError, match=r"code 'n' stands for \['z'\]"):
         Alphabet("ab", {"n": "z"})
     with pytest.raises(ValueError, match="code 'n' stands for"):
         Alphabet("ab", {"n": ""})
-    with pytest.raises(ValueError, match="kept for missing characters"):
+    with pytest.raises(ValueError, match="reserved for missing characters"):
         Alphabet("a\ufffd")
-    with pytest.raises(ValueError, match="64 bits"):
+    with pytest.raises(ValueError, match="int64; number the symbols from 0"):
         Alphabet([2**70])
-    with pytest.raises(TypeError, match="alphabet=3 is no alphabet; pass 'dna'"):
+    with pytest.raises(TypeError, match=r"alphabet must be 'dna', .*; got 3"):
         Alphabet.of(3)
 
 
@@ -165,9 +165,9 @@ def test_immutable_hashable_equal():
     assert copy.copy(a) is a
     assert pickle.loads(pickle.dumps(a)) == a
     assert a.digest() == b.digest() != Alphabet("ab").digest()
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError, match="Alphabet objects are immutable"):
         a.symbols = ()
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError, match="Alphabet objects are immutable"):
         del a.symbols
 
 
@@ -196,7 +196,7 @@ def test_union():
     assert dna.union(dna) is dna
     assert Alphabet("CA").union(dna) == dna == dna.union(Alphabet("CA"))
     for other in (Alphabet([1]), Alphabet("N"), Alphabet("ACGT", {"R": "CT"})):
-        with pytest.raises(ValueError, match="do not fit together"):
+        with pytest.raises(ValueError, match=r"alphabets ACGT \(dna\) and .* the same alphabet"):
             dna.union(other)
 
 

@@ -165,7 +165,7 @@ def test_from_hmmlearn():
     assert S[1].tolist() == [0, 1]
     assert len(Sequences.from_hmmlearn(x)) == 1
     assert Sequences.from_hmmlearn(x.astype(int), [5]).values.dtype == np.float64
-    with pytest.raises(ValueError, match="lengths add up to 4, but X has 5 rows"):
+    with pytest.raises(ValueError, match=r"lengths .* 5 rows of X; got a sum of 4"):
         Sequences.from_hmmlearn(x, [2, 2])
     with pytest.raises(ValueError, match="3 axes"):
         Sequences.from_hmmlearn(np.zeros((1, 2, 3)))
@@ -184,7 +184,7 @@ def test_copied_and_read_only():
             assert not a.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         X[0][0] = 1
-    with pytest.raises(AttributeError, match="Sequences objects cannot be changed"):
+    with pytest.raises(AttributeError, match="Sequences objects are immutable"):
         X.values = flat
     assert copy.copy(X) is X
     assert copy.deepcopy(X) is X
@@ -197,7 +197,7 @@ def test_sequences_are_kept_and_checked():
     assert Y.ids == tuple("abcd")
     assert Sequences(X, ids=list("wxyz")).ids == tuple("wxyz")
     assert same(pickle.loads(pickle.dumps(X)), X)
-    with pytest.raises(ValueError, match=r"have the alphabet ACGT \(dna\), but ACGU \(rna\) is asked for"):
+    with pytest.raises(ValueError, match=r"alphabet ACGU \(rna\); got ACGT \(dna\).*X.recode"):
         Sequences(X, alphabet="rna")
     with pytest.raises(TypeError, match="vectors, which have no alphabet"):
         Sequences(Sequences([[0.5]]), alphabet="rna")
@@ -230,7 +230,7 @@ def test_indexing():
 
 
 def test_refuses_to_be_an_array():
-    with pytest.raises(TypeError, match=r"different lengths and are no matrix; put a kernel in front"):
+    with pytest.raises(TypeError, match=r"different lengths .* use a kernel first"):
         np.asarray(Sequences(STRINGS, alphabet="dna"))
 
 
@@ -259,13 +259,13 @@ def test_concat():
     assert Sequences.concat([X, Sequences(["A"], alphabet="dna")]).ids is None
     V = Sequences([np.zeros((2, 3), np.float32)])
     assert Sequences.concat([V, Sequences([np.ones((1, 3))])]).values.dtype == np.float64
-    with pytest.raises(ValueError, match="have the alphabet a, but ACGT"):
+    with pytest.raises(ValueError, match=r"alphabet ACGT \(dna\); got a\."):
         Sequences.concat([X, Sequences(["a"])])
-    with pytest.raises(ValueError, match="part 1 has 3-dimensional vectors, but part 0 has symbols from ACGT"):
+    with pytest.raises(ValueError, match=r"Part 1 has 3-dimensional vectors, .* symbols from ACGT"):
         Sequences.concat([X, V])
-    with pytest.raises(ValueError, match="nothing to join"):
+    with pytest.raises(ValueError, match="pass at least one Sequences"):
         Sequences.concat([])
-    with pytest.raises(TypeError, match="part 1 is a list"):
+    with pytest.raises(TypeError, match="Part 1 is a list; convert it"):
         Sequences.concat([X, ["A"]])
 
 
@@ -278,7 +278,7 @@ def test_recode():
     assert Z.values.tolist() == [2, Z.alphabet.missing]
     with pytest.raises(ValueError, match="sequence 'b' has the symbol 'G' at position 0, which is not in"):
         X.recode("AC")
-    with pytest.raises(TypeError, match="recode is for symbols"):
+    with pytest.raises(TypeError, match=r"recode.* symbols; got vectors"):
         Sequences([[0.5]]).recode("AC")
 
 
@@ -292,9 +292,9 @@ def test_windows():
     assert same(X.windows(0), X)
     with pytest.raises(ValueError, match="sequence 'q' has length 3, but windows of order 3 need 4"):
         X.windows(3)
-    with pytest.raises(ValueError, match="order=-1 must be"):
+    with pytest.raises(ValueError, match=r"order must be .* got -1"):
         X.windows(-1)
-    with pytest.raises(TypeError, match="call one_hot"):
+    with pytest.raises(TypeError, match="Call one_hot"):
         Sequences(["ab"]).windows(1)
 
 
@@ -310,13 +310,13 @@ def test_one_hot_and_counts():
         for method in ("one_hot", "counts"):
             with pytest.raises(ValueError, match=f"sequence 't' has the symbol '{bad[2]}' at position 2, .*{method}"):
                 getattr(Y, method)()
-    with pytest.raises(TypeError, match="counts is for symbols"):
+    with pytest.raises(TypeError, match=r"counts.* symbols; got vectors"):
         H.counts()
 
 
 def test_empty():
     X = Sequences(["a", ""], ids=["x", "y"])
-    with pytest.raises(ValueError, match=r"sequence 'y' is empty; leave it out, such as with X\[X.lengths > 0\]"):
+    with pytest.raises(ValueError, match=r"sequence 'y' is empty; drop it, .* X\[X.lengths > 0\]"):
         X.require_nonempty()
     Y = X[X.lengths > 0]
     assert Y.require_nonempty() is Y
@@ -330,16 +330,16 @@ def test_empty():
     assert "0 sequences" in repr(X[:0])
     assert X[:0].digests() == []
     for nothing in ([], [[], []], np.array([])):
-        with pytest.raises(ValueError, match="nothing tells symbols from vectors"):
+        with pytest.raises(ValueError, match=r"empty.* pass alphabet="):
             Sequences(nothing)
-    with pytest.raises(ValueError, match="no alphabet can be found"):
+    with pytest.raises(ValueError, match=r"no symbols.* pass alphabet="):
         Sequences(["", ""])
 
 
 def test_missing_values():
     X = Sequences([[np.nan, 1.0]])
     assert np.isnan(X.values[0, 0])
-    with pytest.raises(ValueError, match="sequence 1 has the value -inf at position 2; use nan"):
+    with pytest.raises(ValueError, match="sequence 1 has the value -inf at position 2; use NaN"):
         Sequences([np.zeros((1, 2)), np.array([[0, 1], [2, 3], [4, -np.inf]])])
 
 
@@ -348,7 +348,7 @@ BAD = [
         ["A", "AXC"],
         {"alphabet": "ACGT"},
         ValueError,
-        "'X' at position 1, which is not in the alphabet ACGT; pass unkno",
+        "'X' at position 1, .* alphabet ACGT; pass unknown='missing'",
     ),
     (
         [[0, 1], [0, 7]],
@@ -357,12 +357,12 @@ BAD = [
         r"symbol 7 at position 1, which is not in .*\{0, 1\}",
     ),
     ([["up"], ["left"]], {"alphabet": ["up", "down"]}, ValueError, "symbol 'left' at position 0"),
-    (["A", None], {}, TypeError, "is None; leave it out, or pass invalid='mask'"),
-    (["A", float("nan")], {}, TypeError, "is nan, not a sequence"),
-    ([[1, 2], 3], {}, TypeError, "is 3, not a sequence"),
-    ([[1, 2], np.array(3)], {}, TypeError, "is the single value 3, not a sequence"),
-    (["A", [1, 2]], {}, TypeError, "holds numbers, but the data before it hold text; pass data of one sort"),
-    ([[0.5], "A"], {}, TypeError, "holds text, but the data before it hold numbers"),
+    (["A", None], {}, TypeError, "is None; drop it, or pass invalid='mask'"),
+    (["A", float("nan")], {}, TypeError, "is nan, .* pass strings or arrays"),
+    ([[1, 2], 3], {}, TypeError, "is 3, .* pass strings or arrays"),
+    ([[1, 2], np.array(3)], {}, TypeError, "is the single value 3, .* pass \\[3\\]"),
+    (["A", [1, 2]], {}, TypeError, "contains numbers, but .* text; do not mix"),
+    ([[0.5], "A"], {}, TypeError, "contains text, but .* numbers; do not mix"),
     ([["a"], ["a", 1]], {}, TypeError, "mixes values of type int and str"),
     ([["a"], [1, "a"]], {}, TypeError, "mixes values of type int and str"),
     (["A", b"\xff"], {}, ValueError, "has the byte 0xff at position 0, which is not ASCII; decode it"),
@@ -370,19 +370,19 @@ BAD = [
         [np.zeros((2, 2)), np.zeros((2, 3))],
         {},
         ValueError,
-        "has dimension 3, but the data before it have dimension 2",
+        "has dimension 3, but .* dimension 2; they must be equal",
     ),
     (
         [np.zeros((2, 2)), np.zeros(3)],
         {},
         ValueError,
-        "has dimension 1, but the data before it have dimension 2",
+        "has dimension 1, but .* dimension 2; they must be equal",
     ),
     (
         [np.zeros((2, 2)), np.zeros((2, 2, 2))],
         {},
         ValueError,
-        r"has 3 axes; pass a 1-D array, or a \(T, d\) array",
+        r"has 3 axes; pass a 1-D array or a \(T, d\) array",
     ),
     (
         [[[1.0, 2.0]], [[1.0], [1.0, 2.0]]],
@@ -391,12 +391,12 @@ BAD = [
         r"has points of different dimensions; pass a \(T, d\)",
     ),
     ([[0.5], np.array([1j])], {}, TypeError, "has dtype complex128; pass strings, integers or real numbers"),
-    ([["a"], np.array([["a"]])], {}, TypeError, "is a 2-D array of dtype <U1; pass 1-D symbols"),
-    ([["a"], Sequences(["a"])], {}, TypeError, "is a Sequences, not one sequence; pass strings or arrays"),
+    ([["a"], np.array([["a"]])], {}, TypeError, "is a 2-D array of dtype <U1; pass a 1-D array of symbols"),
+    ([["a"], Sequences(["a"])], {}, TypeError, "is a Sequences, not a single sequence; pass strings or arrays"),
     ([["a"], np.array([b"\xff"])], {}, ValueError, "has a byte that is not ASCII"),
-    ([["a"], {"a": 1}], {}, TypeError, "is {'a': 1}, not a sequence; pass strings or arrays"),
+    ([["a"], {"a": 1}], {}, TypeError, "is {'a': 1}, .*; pass strings or arrays"),
     ([[0.5], np.ma.array([1.0], mask=[True])], {}, TypeError, "is a masked array; fill it first"),
-    ([[0.5], [np.inf]], {}, ValueError, "has the value inf at position 0; use nan for what was not observed"),
+    ([[0.5], [np.inf]], {}, ValueError, "has the value inf at position 0; use NaN"),
 ]
 
 
@@ -426,7 +426,7 @@ def test_mask_names_all_and_nothing():
     Y = Sequences(["A"], invalid="mask")
     assert Y.kept.tolist() == [True]
     assert Y.problems == {}
-    with pytest.raises(ValueError, match="no datum can be read, beginning with sequence 0, which is None"):
+    with pytest.raises(ValueError, match="All sequences are invalid: sequence 0 is None"):
         Sequences([None, None], invalid="mask")
     assert len(Sequences([None, "Q"], alphabet="dna", invalid="mask")) == 0
     Z = Sequences(["AQ", "QA"], alphabet="dna", unknown="missing")
@@ -435,34 +435,34 @@ def test_mask_names_all_and_nothing():
 
 def test_wrong_arguments():
     for data, match in [
-        ("ACGT", "one string; pass a list of strings"),
-        ({"a": "A"}, "mapping; pass its values as the data and its keys as ids"),
+        ("ACGT", "list of strings; got a single string"),
+        ({"a": "A"}, r"got a dict\. Pass its values .* and its keys as ids"),
         ({"A"}, "a set, which has no order"),
-        (3, "the data are a int"),
+        (3, "list of strings or arrays; got an object of type int"),
         (np.array(3), "single value"),
         (np.ma.array([[1.0]], mask=[[True]]), "masked array"),
         (np.zeros((2, 2), complex), "dtype complex128"),
     ]:
         with pytest.raises(TypeError, match=match):
             Sequences(data)
-    with pytest.raises(ValueError, match="a 1-D array of numbers is one sequence, not many"):
+    with pytest.raises(ValueError, match=r"a 1-D array of numbers, .* pass a list of sequences"):
         Sequences(np.zeros(3))
     with pytest.raises(ValueError, match="4 axes"):
         Sequences(np.zeros((1, 1, 1, 1)))
-    with pytest.raises(ValueError, match="unknown='drop' must be"):
+    with pytest.raises(ValueError, match=r"unknown must be .* got 'drop'"):
         Sequences(["a"], unknown="drop")
-    with pytest.raises(ValueError, match="invalid='drop' must be"):
+    with pytest.raises(ValueError, match=r"invalid must be .* got 'drop'"):
         Sequences(["a"], invalid="drop")
     with pytest.raises(ValueError, match="3 ids for 2 sequences"):
         Sequences(["a", "b"], ids=["x", "y", "z"])
-    with pytest.raises(ValueError, match="the id 'x' occurs twice, at 0 and 2"):
+    with pytest.raises(ValueError, match="ids must be distinct; got 'x' at positions 0 and 2"):
         Sequences(["a", "b", "c"], ids=["x", "y", "x"])
-    with pytest.raises(TypeError, match="sequence 0 holds real numbers, which have no alphabet"):
+    with pytest.raises(TypeError, match=r"sequence 0 contains real numbers, .* omit alphabet="):
         Sequences([[0.5]], alphabet="dna")
     with pytest.raises(TypeError, match=r"sequence 1 is a str, .* pass lists of symbols"):
         Sequences(["", "ab"], alphabet=["ab", "c"])
     assert Sequences(["a", "b"], ids=[7, 8]).ids == ("7", "8")
-    with pytest.raises(TypeError, match="ids='ab' is one string"):
+    with pytest.raises(TypeError, match="list of strings; got the string 'ab'"):
         Sequences(["a", "b"], ids="ab")
 
 
@@ -590,7 +590,7 @@ def test_from_codes():
     ):
         with pytest.raises(ValueError, match=message):
             Sequences.from_codes(codes, "dna")
-    with pytest.raises(TypeError, match=r"sequence 0 has shape \(2, 3\) and type .*pass codes as an integer array"):
+    with pytest.raises(TypeError, match=r"sequence 0 has shape \(2, 3\) .* pass an integer array"):
         Sequences.from_codes(np.zeros((1, 2, 3), dtype=int), "dna")
     with pytest.raises(TypeError, match="type float64"):
         Sequences.from_codes([[0.0, 1.0]], "dna")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ class TestDelays:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1", None, (), (0,), (1, 1), (1, "2"), (True,)])
 def test_numbers_are_checked(make, value):
     name = next(iter(make().get_params()))
-    sentence = f"{name}=.* is not possible: give a whole number of at least 1, or a tuple of different ones"
+    sentence = re.escape(f"tuple of distinct such integers; got {value!r}.")
+    sentence = f"{name} must be an integer of at least 1, or a {sentence}"
     with pytest.raises(ValueError, match=sentence):
         make(value).fit(series([3]))
 
@@ -100,7 +102,7 @@ class TestPerStep:
         assert rounded.values.dtype == np.float64
 
     def test_an_infinite_result_raises(self):
-        with pytest.raises(ValueError, match="must return finite vectors"), np.errstate(divide="ignore"):
+        with pytest.raises(ValueError, match=r"must return .* finite values or NaN"), np.errstate(divide="ignore"):
             PerStep(FunctionTransformer(np.log)).fit_transform([[0.0, 1.0]])
 
     def test_before_fit(self):
@@ -109,16 +111,16 @@ class TestPerStep:
 
     @pytest.mark.parametrize("value", [None, "standard", SVC()])
     def test_the_transformer_is_checked(self, value):
-        with pytest.raises(TypeError, match=r"has no fit and transform; pass one such as StandardScaler\(\)"):
+        with pytest.raises(TypeError, match=r"fit and transform, such as StandardScaler\(\); got"):
             PerStep(value).fit(series([3]))
 
     def test_a_class_is_no_transformer(self):
-        with pytest.raises(TypeError, match=r"transformer=StandardScaler is a class; pass an instance"):
+        with pytest.raises(TypeError, match=r"got the class StandardScaler. Pass StandardScaler\(\)"):
             PerStep(StandardScaler).fit(series([3]))
 
     @pytest.mark.parametrize("value", [Derivatives(), Delays(), PerStep(StandardScaler())])
     def test_a_transformer_of_sequences_is_a_step_of_its_own(self, value):
-        with pytest.raises(TypeError, match=r"works on sequences, and PerStep hands single time steps .*make_pipeline"):
+        with pytest.raises(TypeError, match=r"single time steps; .* requires sequences. .*make_pipeline"):
             PerStep(value).fit(series([3]))
 
 
@@ -162,13 +164,13 @@ class TestEveryTransformer:
         assert clone(transformer).fit(series([4, 5])).fit(series([4, 5], d=3)).n_features_in_ == 3
 
     def test_symbols(self, transformer):
-        sentence = r"works on vectors, but these are symbols from ACGT; pass Sequences\(X\).one_hot\(\)"
+        sentence = r"vectors; got symbols from ACGT. Pass Sequences\(X\).one_hot\(\)"
         with pytest.raises(TypeError, match=sentence):
             clone(transformer).fit(["ACGT"])
 
     def test_another_dimension(self, transformer):
         fitted = clone(transformer).fit(series([4, 5]))
-        sentence = r"the data have dimension 3, but \w+ was fitted on dimension 2; pass data of the same sort"
+        sentence = r"dimension 2, as in fit of \w+; got dimension 3"
         with pytest.raises(ValueError, match=sentence):
             fitted.transform(series([4], d=3))
 
@@ -207,6 +209,6 @@ class TestLengths:
 
     def test_an_empty_sequence(self):
         X = Sequences(["AC", ""], ids=["a", "b"])
-        with pytest.raises(ValueError, match="sequence 'b' is empty; leave it out"):
+        with pytest.raises(ValueError, match="sequence 'b' is empty; drop it"):
             Lengths().fit_transform(X)
         assert Lengths(log=False).fit_transform(X).tolist() == [[2.0], [0.0]]

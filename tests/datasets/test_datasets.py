@@ -97,7 +97,7 @@ class TestText:
     @pytest.mark.parametrize("wrong", [{"subset": "valid"}, {"empty": "ignore"}])
     def test_unknown_choice(self, wrong):
         ((name, value),) = wrong.items()
-        with pytest.raises(ValueError, match=f"{name}='{value}' is not possible: give one of '"):
+        with pytest.raises(ValueError, match=f"{name} must be one of '.*; got '{value}'"):
             fetch_webkb(**wrong)
 
 
@@ -165,11 +165,11 @@ class TestSeries:
         assert np.array_equal(np.diff(time.astype(int)) == 1, same)
 
     def test_what_cannot_be(self):
-        with pytest.raises(ValueError, match=r"name='Gun' is not possible: give one of 'Coffee', 'ECG200'"):
+        with pytest.raises(ValueError, match=r"name must be one of 'Coffee', 'ECG200', .*; got 'Gun'"):
             fetch_ucr("Gun")
-        with pytest.raises(ValueError, match=r"subset='valid' is not possible: give one of 'all', 'train', 'test'"):
+        with pytest.raises(ValueError, match=r"subset must be one of 'all', 'train', 'test'; got 'valid'"):
             fetch_ucr("Coffee", subset="valid")
-        with pytest.raises(ValueError, match=r"ucr_Yoga has no part subset='test': give one of 'all', 'train'"):
+        with pytest.raises(ValueError, match=r"ucr_Yoga must be one of 'all', 'train'; got 'test'"):
             fetch_ucr("Yoga", subset="test")
 
 
@@ -215,7 +215,7 @@ class TestStrings:
         assert [s[8:-8] for s in whole.data[left][:50]] == list(cut.data[:50])
         assert np.array_equal(cut.groups, whole.groups[left])
         assert len(set(whole.groups)) == 586
-        with pytest.raises(ValueError, match="trim=-1 is not possible: give a whole number, 0 or more"):
+        with pytest.raises(ValueError, match="trim must be an integer of at least 0; got -1"):
             fetch_intron_exon(trim=-1)
 
     def test_a_protein_in_blocks_is_joined_without_gaps(self):
@@ -249,7 +249,10 @@ class TestFiles:
             assert stream.read() == self.TEXT
 
     def test_missing_file(self):
-        with pytest.raises(FileNotFoundError, match=r"has neither abc.txt nor abc.txt.gz: put the file of .* unset"):
+        with pytest.raises(
+            FileNotFoundError,
+            match=r"has neither abc.txt nor abc.txt.gz. Download https://example.org/abc.txt .* unset",
+        ):
             data_path(self.FOLDER, self.FILE)
 
     @pytest.mark.parametrize(
@@ -264,24 +267,26 @@ class TestFiles:
     )
     def test_damaged_file(self, tmp_path, name, content):
         (tmp_path / self.FOLDER / name).write_bytes(content)
-        with pytest.raises(ValueError, match=r"abc.txt.* is damaged or another version .*: replace it by"):
+        with pytest.raises(ValueError, match=r"abc.txt.* is damaged or a different version .* Replace it with"):
             data_path(self.FOLDER, self.FILE)
 
     def test_a_file_without_a_public_home(self, monkeypatch, tmp_path):
         source = _fetch.Source(None, "0", "the letters of a primer")
         monkeypatch.setitem(_fetch.SOURCES, (self.FOLDER, "made.txt"), source)
-        with pytest.raises(FileNotFoundError, match="put it there; it was made from the letters of a primer"):
+        with pytest.raises(FileNotFoundError, match="Put the file there; it was derived from the letters of a primer"):
             data_path(self.FOLDER, "made.txt")
         (tmp_path / self.FOLDER / "made.txt").write_bytes(b"x")
-        with pytest.raises(ValueError, match="replace it by the file of the letters of a primer"):
+        with pytest.raises(ValueError, match="Replace it with the file from the letters of a primer"):
             data_path(self.FOLDER, "made.txt")
         monkeypatch.delenv("MERCER_DATA")
-        sentence = "letters/made.txt cannot be downloaded, since it was made from the letters .*: set MERCER_DATA to"
+        sentence = (
+            "letters/made.txt cannot be downloaded, because it was derived from the letters .* Set MERCER_DATA to"
+        )
         with pytest.raises(FileNotFoundError, match=sentence):
             data_path(self.FOLDER, "made.txt")
 
     def test_unknown_file(self):
-        with pytest.raises(ValueError, match=r"letters/xyz.txt is not a known data file; known are webkb/"):
+        with pytest.raises(ValueError, match=r"letters/xyz.txt is not a known data file; it must be one of webkb/"):
             data_path(self.FOLDER, "xyz.txt")
 
 
@@ -315,12 +320,12 @@ class TestDownload:
 
     def test_no_network(self, monkeypatch):
         self.retrieve(monkeypatch, OSError("name resolution failed"))
-        with pytest.raises(ConnectionError, match=r"could not download https.* check the network, or set MERCER_DATA"):
+        with pytest.raises(ConnectionError, match=r"Could not download https.* Check the network, or set MERCER_DATA"):
             data_path(*self.KEY)
 
     def test_changed_at_its_home(self, monkeypatch):
         self.retrieve(monkeypatch, ValueError("hash mismatch"))
-        with pytest.raises(ValueError, match=r"does not have the expected SHA-256 .*: try again, or set MERCER_DATA"):
+        with pytest.raises(ValueError, match=r"does not have the expected SHA-256 .* Try again, or set MERCER_DATA"):
             data_path(*self.KEY)
 
     def test_no_pooch(self, monkeypatch):
@@ -353,7 +358,7 @@ class TestEveryGenerator:
     @pytest.mark.parametrize("name", ["n_samples", "n_classes"])
     @pytest.mark.parametrize("value", [0, -1, 2.5, True, "3"])
     def test_counts_are_checked(self, make, name, value):
-        with pytest.raises(ValueError, match=f"{name}=.* is not possible: give a whole number of at least 1"):
+        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1; got {value!r}"):
             make(**{name: value})
 
 
@@ -384,12 +389,12 @@ class TestDocuments:
 
     @pytest.mark.parametrize("value", [-0.1, 1.1, np.nan])
     def test_noise_is_a_probability(self, value):
-        with pytest.raises(ValueError, match=r"noise=.* is not a probability: give a number from 0 to 1"):
+        with pytest.raises(ValueError, match=r"noise must be a probability from 0 to 1; got"):
             make_documents(noise=value)
 
     @pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, "1"])
     def test_concentration_is_positive(self, value):
-        with pytest.raises(ValueError, match=r"concentration=.* give a finite number above 0"):
+        with pytest.raises(ValueError, match=r"concentration must be a finite number above 0; got"):
             make_documents(concentration=value)
 
 
@@ -421,13 +426,13 @@ class TestPointSets:
 
     @pytest.mark.parametrize("size", [0, (0, 3), (4, 3), (1, 2, 3), 2.5, "ab", None])
     def test_size_is_checked(self, size):
-        with pytest.raises(ValueError, match=r"size=.* give a whole number of at least 1, or a pair"):
+        with pytest.raises(ValueError, match=r"size must be an integer of at least 1, or a pair .* got"):
             make_point_sets(size=size)
 
     def test_other_parameters_are_checked(self):
-        with pytest.raises(ValueError, match="n_features=1 is not possible: give a whole number of at least 2"):
+        with pytest.raises(ValueError, match="n_features must be an integer of at least 2; got 1"):
             make_point_sets(n_features=1)
-        with pytest.raises(ValueError, match=r"elongation=0.5 is not possible: give a variance of at least 1"):
+        with pytest.raises(ValueError, match=r"elongation must be a finite number of at least 1; got 0.5"):
             make_point_sets(elongation=0.5)
 
 
@@ -458,7 +463,7 @@ class TestDNA:
         assert p_value(a, b) < 1e-12
 
     def test_length_is_checked(self):
-        with pytest.raises(ValueError, match=r"length=\(9, 5\) is not possible: give a whole number"):
+        with pytest.raises(ValueError, match=r"length must be an integer .* got \(9, 5\)"):
             make_dna(length=(9, 5))
 
 
@@ -480,7 +485,8 @@ class TestFamilies:
 
     @pytest.mark.parametrize("wrong", [{"mutation": 1.0}, {"deletion": -0.1}, {"insertion": -1}, {"length": 0}])
     def test_bad_values(self, wrong):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.* is not possible"):
+        ((name, value),) = wrong.items()
+        with pytest.raises(ValueError, match=f"{name} must be .* got {value}"):
             make_families(**wrong)
 
 
@@ -520,14 +526,14 @@ class TestHMMSequences:
     @pytest.mark.parametrize(
         ("wrong", "sentence"),
         [
-            ({"n_states": 1}, "n_states=1 is not possible: give a whole number of at least 2"),
-            ({"n_states": 27}, "n_states=27 is not possible: strings have at most 26 letters"),
-            ({"n_features": 0}, "n_features=0 is not possible"),
-            ({"noise": 1.5}, "noise=1.5 is not possible: give a number from 0 to 1, or above for vectors"),
-            ({"noise": np.inf, "n_features": 1}, "noise=inf is not possible"),
-            ({"certainty": 1.2}, "certainty=1.2 is not a probability: give a number from 0 to 1"),
-            ({"n_classes": 4}, "n_classes=4 is not possible with n_states=3: give at most as many classes"),
-            ({"length": (9, 5)}, r"length=\(9, 5\) is not possible: give a whole number"),
+            ({"n_states": 1}, "n_states must be an integer of at least 2; got 1"),
+            ({"n_states": 27}, "n_states must be at most 26 for strings; got 27"),
+            ({"n_features": 0}, "n_features must be an integer of at least 1; got 0"),
+            ({"noise": 1.5}, "at most 1 for strings; got 1.5"),
+            ({"noise": np.inf, "n_features": 1}, "noise must be at least 0, .* got inf"),
+            ({"certainty": 1.2}, "certainty must be a probability from 0 to 1; got 1.2"),
+            ({"n_classes": 4}, "n_classes must be at most n_states=3; got 4"),
+            ({"length": (9, 5)}, r"length must be an integer .* got \(9, 5\)"),
         ],
     )
     def test_parameters_are_checked(self, wrong, sentence):
@@ -566,10 +572,10 @@ class TestTraits:
     @pytest.mark.parametrize(
         ("wrong", "sentence"),
         [
-            ({"n_families": 0}, "n_families=0 is not possible: give a whole number of at least 1"),
-            ({"heritability": 1.1}, "heritability=1.1 is not possible: give a number from 0 to 1"),
-            ({"confounding": -1}, "confounding=-1 is not possible: give a number of at least 0"),
-            ({"noise": np.nan}, "noise=nan is not possible: give a number of at least 0"),
+            ({"n_families": 0}, "n_families must be an integer of at least 1; got 0"),
+            ({"heritability": 1.1}, "heritability must be a number from 0 to 1; got 1.1"),
+            ({"confounding": -1}, "confounding must be a number of at least 0; got -1"),
+            ({"noise": np.nan}, "noise must be a number of at least 0; got nan"),
         ],
     )
     def test_parameters_are_checked(self, wrong, sentence):

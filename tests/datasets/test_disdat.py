@@ -64,21 +64,23 @@ class TestDisdat:
 
 class TestWhatCannotBe:
     def test_unknown_choices(self):
-        with pytest.raises(ValueError, match="region='USA' is not possible: give one of 'AWT', 'CAN', 'NSW', 'NZ'"):
+        with pytest.raises(ValueError, match=r"region must be one of 'AWT', 'CAN', 'NSW', 'NZ', .* got 'USA'"):
             fetch_disdat("USA")
-        with pytest.raises(ValueError, match="categories='code' is not possible: give one of 'drop', 'keep'"):
+        with pytest.raises(ValueError, match="categories must be one of 'drop', 'keep'; got 'code'"):
             fetch_disdat("AWT", categories="code")
 
     def test_no_file(self, monkeypatch, tmp_path):
         monkeypatch.delenv("MERCER_DATA", raising=False)
         sentence = (
-            r"^disdat/NZtrain_po\.csv cannot be downloaded, since it was made from inst/extdata of the R package "
-            r"disdat \(github\.com/rspatial/disdat, .* as CSV .*: set MERCER_DATA to a folder that has it$"
+            r"^disdat/NZtrain_po\.csv cannot be downloaded, because it was derived from inst/extdata of the R package "
+            r"disdat \(github\.com/rspatial/disdat, .* CSV .* Set MERCER_DATA to a folder that contains it\.$"
         )
         with pytest.raises(FileNotFoundError, match=sentence):
             fetch_disdat("NZ")
         monkeypatch.setenv("MERCER_DATA", str(tmp_path))
-        with pytest.raises(FileNotFoundError, match=r"disdat has neither NZtrain_po\.csv nor .*: put it there; it was"):
+        with pytest.raises(
+            FileNotFoundError, match=r"disdat has neither NZtrain_po\.csv nor .*\. Put the file there; it was"
+        ):
             fetch_disdat("NZ")
 
     def test_every_region_has_both_of_its_files(self):

@@ -58,13 +58,13 @@ def test_genes_of_a_class_share_their_history():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_samples": 0}, "n_samples=0 is not possible"),
-        ({"n_leaves": 1}, "n_leaves=1 is not possible: give a whole number of at least 2"),
-        ({"fidelity": 1.5}, r"fidelity=1\.5 is not a probability"),
-        ({"missing": -1}, "missing=-1 is not a probability"),
-        ({"rate": -1.0}, r"rate=-1\.0 is not possible"),
-        ({"rate": [1.0, 2.0]}, "give a number above 0, or one for each of 6 classes"),
-        ({"tree": "(a,b);"}, "the tree has branches without a length"),
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1; got 0"),
+        ({"n_leaves": 1}, "n_leaves must be an integer of at least 2; got 1"),
+        ({"fidelity": 1.5}, r"fidelity must be a probability from 0 to 1; got 1\.5"),
+        ({"missing": -1}, "missing must be a probability from 0 to 1; got -1"),
+        ({"rate": -1.0}, r"rate must be a finite number above 0, .* got -1\.0"),
+        ({"rate": [1.0, 2.0]}, "above 0, or one for each of 6 classes; got"),
+        ({"tree": "(a,b);"}, r"must have a length, as in '\(A:0.1,B:0.2\);'"),
         ({"tree": "(a:1,b"}, "the tree does not parse"),
     ],
 )

@@ -168,7 +168,7 @@ def test_bad_alphabets_and_symbols():
         mc.Categorical("dna", prior=mc.Categoricals([[0.25] * 4], "rna")).fit_each(["AC"])
     with pytest.raises(TypeError, match="Categorical is a model of symbols, and these are vectors: use Gaussian"):
         mc.Categorical().fit_each(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="unknown='ignore' must be 'raise' or 'missing'"):
+    with pytest.raises(ValueError, match="unknown must be 'raise' or 'missing'; got 'ignore'"):
         mc.Categorical("dna", unknown="ignore").fit_each(["AC"])
 
 

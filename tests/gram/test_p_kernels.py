@@ -68,25 +68,25 @@ def test_a_kernel_divided_by_its_sum():
     ("call", "message"),
     [
         (lambda: psd.p_kernel([[1.0, -2.0], [-2.0, 4.0]]), "negative"),
-        (lambda: psd.p_kernel([[1.0, 2.0], [2.0, 1.0]]), "not positive semi-definite"),
+        (lambda: psd.p_kernel([[1.0, 2.0], [2.0, 1.0]]), "must be positive semi-definite; .* -0.166667"),
         (lambda: psd.p_kernel([[0.0]]), "positive sum"),
         (lambda: psd.p_product(), "at least one"),
-        (lambda: psd.p_product([[1.0]], [[2.0]]), "kernel 1 is no P-kernel: its entries sum to 2"),
+        (lambda: psd.p_product([[1.0]], [[2.0]]), "Kernel 1 is not a P-kernel: the entries must sum to 1; got 2"),
         (lambda: psd.p_mixture([[[1.0]], np.eye(2) / 2], [0.5, 0.5]), "1, 2"),
-        (lambda: psd.p_mixture([[[1.0]], [[1.0]]], [0.5, 0.6]), "sum to one"),
-        (lambda: psd.p_mixture([[[1.0]]], [0.5, 0.5]), "give 1 probabilities"),
+        (lambda: psd.p_mixture([[[1.0]], [[1.0]]], [0.5, 0.6]), "2 probabilities that sum to 1"),
+        (lambda: psd.p_mixture([[[1.0]]], [0.5, 0.5]), "1 probabilities that sum to 1"),
         (lambda: psd.is_p_kernel([[0.5, 0.5]]), "square"),
         (lambda: psd.is_p_kernel([[np.nan]]), "nan"),
-        (lambda: psd.is_p_kernel([[1.0, 2.0], [3.0]]), "rows of the matrix have different lengths"),
+        (lambda: psd.is_p_kernel([[1.0, 2.0], [3.0]]), "got rows of different lengths"),
         (lambda: psd.is_p_kernel([["a", "b"], ["c", "d"]]), "matrix of numbers"),
-        (lambda: psd.is_p_kernel([[1.0]], tolerance="a"), "tolerance = 'a': give a number, 0 or more"),
-        (lambda: psd.is_p_kernel([[1.0]], tolerance=-1e-9), "tolerance = -1e-09: give a number, 0 or more"),
-        (lambda: psd.check([[1.0]], tolerance=-1), "tolerance = -1: give a number, 0 or more"),
-        (lambda: psd.p_mixture(3, [1]), "kernels = 3: give a list of P-kernels"),
-        (lambda: psd.p_mixture(np.eye(2) / 2, [1]), "give a list of P-kernels, each of them a matrix"),
-        (lambda: psd.p_mixture([[[1.0]]], "even"), "weights = 'even': give 1 probabilities"),
-        (lambda: psd.p_mixture([[[1.0]]], [np.nan]), "give 1 probabilities"),
-        (lambda: psd.p_product([[0.5, 0.5], [0.0, 0.0]]), "not symmetric"),
+        (lambda: psd.is_p_kernel([[1.0]], tolerance="a"), "tolerance must be a number, at least 0, .* got 'a'"),
+        (lambda: psd.is_p_kernel([[1.0]], tolerance=-1e-9), "tolerance must be a number, at least 0, .* got -1e-09"),
+        (lambda: psd.check([[1.0]], tolerance=-1), "tolerance must be a number, at least 0, .* got -1"),
+        (lambda: psd.p_mixture(3, [1]), "kernels must be a list of matrices; got 3"),
+        (lambda: psd.p_mixture(np.eye(2) / 2, [1]), "kernels must be a list of matrices; got array"),
+        (lambda: psd.p_mixture([[[1.0]]], "even"), "1 probabilities that sum to 1; got 'even'"),
+        (lambda: psd.p_mixture([[[1.0]]], [np.nan]), "1 probabilities that sum to 1; got .nan."),
+        (lambda: psd.p_product([[0.5, 0.5], [0.0, 0.0]]), "must be symmetric; got 0.5 .* and 0 "),
     ],
 )
 def test_bad_input(call, message):
@@ -97,4 +97,4 @@ def test_bad_input(call, message):
 def test_a_matrix_that_is_not_symmetric_is_none():
     found = psd.is_p_kernel([[0.5, 0.3], [0.1, 0.1]])
     assert not found
-    assert found.reason == "it is not symmetric: the entry at (0, 1) is 0.3, and at (1, 0) 0.1"
+    assert found.reason == "the matrix must be symmetric; got 0.3 at (0, 1) and 0.1 at (1, 0)."

@@ -392,7 +392,7 @@ def test_bad_input():
         ValueError, match=r"sequence 1 has a coordinate that was not observed \(NaN\).*leave such points out"
     ):
         k()([np.zeros((2, 1)), np.array([[np.nan]])])
-    with pytest.raises(ValueError, match="sequence 1 is empty; leave it out"):
+    with pytest.raises(ValueError, match="sequence 1 is empty; drop it"):
         k()(["ab", ""])
     with pytest.raises(ValueError, match="unlike the training data"):
         k().fit([np.zeros((2, 2))]).transform([np.zeros((2, 3))])
@@ -400,7 +400,7 @@ def test_bad_input():
         k().fit(["ab", "ba"]).transform(["xy"])
     with pytest.raises((TypeError, ValueError), match=r"symbols|alphabet|vectors"):
         k().fit(["ab"]).transform([np.zeros((2, 2))])
-    with pytest.raises(TypeError, match=r"pass (strings|a list)|not one sequence"):
+    with pytest.raises(TypeError, match=r"pass (strings|a list)|not a sequence"):
         k()(np.array([object(), object()], dtype=object))
 
 

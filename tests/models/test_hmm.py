@@ -444,7 +444,7 @@ def test_a_posterior_is_an_immutable_container():
     assert found[np.array([False, False, True, False])].lengths.tolist() == [1]
     assert copy.deepcopy(found) is found
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).states, found.states)
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError, match="immutable; create a new one to set states"):
         found.states = None
     with pytest.raises(ValueError, match="read-only"):
         found.states[0] = 0.0

@@ -640,7 +640,7 @@ def test_bad_data_get_one_clear_sentence(estimator, data, message):
 
 def test_data_of_another_kind_than_the_training_data():
     estimator = HMM(2).fit(["AB", "BA"])
-    with pytest.raises(TypeError, match="holds real numbers, which have no alphabet"):
+    with pytest.raises(TypeError, match="real numbers, which have no alphabet; pass symbols"):
         estimator.fit_each(series(2))
     with pytest.raises(ValueError, match="alphabet"):
         estimator.fit_each(mc.Sequences(["XY"]))

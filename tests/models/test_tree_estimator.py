@@ -279,7 +279,7 @@ def test_names_of_the_nodes_of_every_tree():
         ({"emission": "noisy"}, ValueError, r"emission = 'noisy': give None, .* or probabilities of shape \(2, 'A'\)"),
         ({"transition": "x"}, ValueError, r"transition = 'x': give probabilities of shape \(2, 2\)"),
         ({"transition": {"a": "x", None: FLIP}}, ValueError, r"transition\['a'\] = 'x': give probabilities"),
-        ({"alphabet": "nucleotide"}, ValueError, "is not 'dna', 'rna' or 'protein', .* has the symbol 'e' twice"),
+        ({"alphabet": "nucleotide"}, ValueError, "'dna', 'rna', 'protein' .* got 'nucleotide', .* 'e' twice"),
         ({"rate": FLIP}, ValueError, r"rate\[0\] sums to 1, not to zero: its diagonal entry must be -0\.1"),
         ({"rate": -RATE}, ValueError, r"rate\[0, 1\] is -0\.3: rates of change are numbers, 0 or more"),
         ({"rate": np.zeros((3, 3))}, ValueError, r"rate has shape \(3, 3\): for n_states = 2 give \(2, 2\)"),

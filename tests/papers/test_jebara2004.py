@@ -175,9 +175,9 @@ class TestDNA:
 def test_parts_and_messages():
     assert list(jebara2004.PARTS) == ["figure7", "figure8a", "figure8b"]
     assert all(part.caption and part.differs for part in jebara2004.PARTS.values())
-    with pytest.raises(ValueError, match="'figure9' is no part of jebara2004; known are figure7, figure8a, figure8b"):
+    with pytest.raises(ValueError, match="part must be one of figure7, figure8a, figure8b; got 'figure9'"):
         jebara2004.reproduce("figure9")
-    with pytest.raises(ValueError, match="draws = 0: give 1 or more"):
+    with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
         jebara2004.reproduce("figure7", draws=0)
 
 

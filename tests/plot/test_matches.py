@@ -62,7 +62,7 @@ def test_no_match_has_no_path():
 
 
 def test_refused():
-    with pytest.raises(TypeError, match=r"give what model\.matches"):
+    with pytest.raises(TypeError, match=r"result of model\.matches\(first, second\) .* got"):
         plot.matches(np.eye(3))
-    with pytest.raises(ValueError, match="one of the sequences is empty"):
+    with pytest.raises(ValueError, match="must be nonempty; one is empty"):
         plot.matches(Matches("", "A", np.empty((0, 1)), -1.0))

@@ -1,4 +1,4 @@
-"""The command ``mercer``. It needs the extra ``cli``; importing mercer needs none of it."""
+"""The command line tool ``mercer``, which requires the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def main() -> None:
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
-        print(f"the command mercer needs {error.name}: pip install 'mercer[cli]'", file=sys.stderr)
+        print(f"The command mercer requires {error.name}; run pip install 'mercer[cli]'.", file=sys.stderr)
         raise SystemExit(2) from None
     app(prog_name="mercer")

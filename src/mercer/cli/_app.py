@@ -1,4 +1,4 @@
-"""The commands, their options and how results are printed."""
+"""Commands, options and output of the command line tool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ app = typer.Typer(
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file as JSON.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file as CSV.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of data, folds and draws.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the data, folds and random draws.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -51,35 +51,35 @@ def compare(
         typer.Argument(help="FASTA (.fa, .fasta, ...), .ts, or UCR table (.tsv, .csv, .txt); plain or .gz."),
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="FASTA: field of the header, from 0, or expression with one group.")
+        str | None, typer.Option(help="FASTA: header field, from 0, or regular expression with one group.")
     ] = None,
     groups: Annotated[
-        str | None, typer.Option(help="FASTA: the same for a group (gene, family) that stays in one fold.")
+        str | None, typer.Option(help="FASTA: the same for groups (genes, families) that stay in one fold.")
     ] = None,
-    alphabet: Annotated[str | None, typer.Option(help="FASTA: dna, rna, protein or the symbols.")] = None,
+    alphabet: Annotated[str | None, typer.Option(help="FASTA: dna, rna, protein, or the symbols.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=10, help="Race on at most so many sequences of a file, 300 by default.")
+        int | None, typer.Option(min=10, help="Maximum number of sequences used from a file, 300 by default.")
     ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Race on this task only; may be given again.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Use only this task; may be repeated.")] = None,
     folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")] = 5,
     seed: Seed = 0,
     json_path: Json = None,
     csv_path: Csv = None,
 ) -> None:
-    """Race kernels against plain baselines, on a file of sequences or on built-in data."""
+    """Compare kernels with plain baselines, on a file of sequences or on built-in data."""
     _check_folders(json_path, csv_path)
     options = {"labels": labels, "groups": groups, "alphabet": alphabet, "limit": limit}
     given = {name: value for name, value in options.items() if value is not None}
     if file is not None:
         if task:
-            _fail("--task names built-in data: give a file or --task, not both")
+            _fail("--task selects built-in data; pass a file or --task, not both.")
         tasks = _file_task(file, given, folds, seed)
     else:
         if given:
-            _fail(f"--{next(iter(given))} is about a file, and built-in data need it not: give a file, or leave it out")
+            _fail(f"--{next(iter(given))} applies to files only; pass a file, or omit the option.")
         tasks = _built_in(task, seed)
-    outcomes, left_out = _run(tasks, folds, seed, forgiving=file is not None)
-    _print_race(tasks, outcomes, left_out, folds)
+    outcomes, skipped = _run(tasks, folds, seed, forgiving=file is not None)
+    _print_race(tasks, outcomes, skipped, folds)
     _save([asdict(o) for o in outcomes], json_path, csv_path)
 
 
@@ -89,7 +89,7 @@ def _built_in(names: list[str] | None, seed: int) -> dict[str, Any]:
     names = names or list(_compare.TASKS)
     unknown = [name for name in names if name not in _compare.TASKS]
     if unknown:
-        _fail(f"there is no task {unknown[0]!r}: the tasks are {', '.join(_compare.TASKS)}")
+        _fail(f"--task must be one of {', '.join(_compare.TASKS)}; got {unknown[0]!r}.")
     return {name: _compare.TASKS[name](seed) for name in names}
 
 
@@ -97,18 +97,18 @@ def _file_task(file: Path, options: dict[str, Any], folds: int, seed: int) -> di
     from mercer.cli import _files
 
     if not file.is_file():
-        _fail(f"there is no file {file}: give the path of one")
+        _fail(f"The file {file} does not exist; pass the path of a file.")
     try:
         return {file.name: _files.file_task(file, folds=folds, seed=seed, **options)}
-    except (OSError, TypeError, ValueError) as error:  # what the readers say about the file
+    except (OSError, TypeError, ValueError) as error:  # the readers' messages name the file
         _fail(str(error), code=1)
 
 
 def _run(tasks: dict[str, Any], folds: int, seed: int, forgiving: bool) -> tuple[list[Any], list[str]]:
-    """Return the outcomes, and if ``forgiving`` a sentence about every contender that cannot take the data."""
+    """Return the outcomes and, if ``forgiving``, a message for every contender that cannot handle the data."""
     from mercer.cli import _race
 
-    outcomes, left_out = [], []
+    outcomes, skipped = [], []
     with _progress() as bar:
         step = bar.add_task("", total=sum(len(t.contenders) for t in tasks.values()))
         for name, one in tasks.items():
@@ -116,15 +116,15 @@ def _run(tasks: dict[str, Any], folds: int, seed: int, forgiving: bool) -> tuple
                 bar.update(step, description=f"{name}: {contender.name}")
                 try:
                     outcomes.append(_race.race(name, one, contender, folds, seed))
-                except (TypeError, ValueError) as error:  # such as a kernel that cannot take missing values
+                except (TypeError, ValueError) as error:  # such as a kernel that does not support missing values
                     if not forgiving:
                         raise
-                    left_out.append(f"{contender.name} is left out: {error}")
+                    skipped.append(f"{contender.name} was skipped: {error}")
                 bar.advance(step)
-    return outcomes, left_out
+    return outcomes, skipped
 
 
-def _print_race(tasks: dict[str, Any], outcomes: list[Any], left_out: list[str], folds: int) -> None:
+def _print_race(tasks: dict[str, Any], outcomes: list[Any], skipped: list[str], folds: int) -> None:
     from mercer.cli import _race
 
     best = _race.winners(outcomes)
@@ -142,11 +142,11 @@ def _print_race(tasks: dict[str, Any], outcomes: list[Any], left_out: list[str],
     _console().print(table)
     for name, one in tasks.items():
         typer.echo(f"{name}: {one.about}")
-    for sentence in left_out:
-        typer.echo(sentence)
+    for message in skipped:
+        typer.echo(message)
     typer.echo(
-        f"\nAccuracy: mean ± standard deviation over {folds} folds; every parameter was chosen by cross-validation "
-        "inside the training folds.\n* the best of its task; differences below one standard deviation mean little."
+        f"\nAccuracy: mean ± standard deviation over {folds} folds; all parameters were chosen by cross-validation "
+        "within the training folds.\n* best on its task; differences below one standard deviation mean little."
     )
     if any(o.is_kernel for o in outcomes):
         name, contender = _showcase(tasks, outcomes)
@@ -156,7 +156,7 @@ def _print_race(tasks: dict[str, Any], outcomes: list[Any], left_out: list[str],
 
 
 def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
-    """Return the task, and its best kernel, where a kernel is furthest ahead of the baselines."""
+    """Return the task on which a kernel leads the baselines most, and its best kernel."""
 
     def lead(name: str) -> float:
         own = [o for o in outcomes if o.task == name]
@@ -170,40 +170,42 @@ def _showcase(tasks: dict[str, Any], outcomes: list[Any]) -> tuple[str, Any]:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="A source, such as agarwal2011.")] = None,
+    paper: Annotated[str | None, typer.Argument(help="A paper, such as agarwal2011.")] = None,
     part: Annotated[str | None, typer.Argument(help="One of its tables or figures, such as table1.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few tasks and draws: in half a minute.")] = False,
-    draws: Annotated[int | None, typer.Option(min=1, help="Random training sets, where the paper draws such.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few tasks and draws, in half a minute.")] = False,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Number of random training sets, if the paper draws them.")
+    ] = None,
     variants: Annotated[bool, typer.Option("--variants", help="Also run methods that explain differences.")] = False,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Average the test errors of the classes.")] = False,
-    figure: Annotated[Path | None, typer.Option(help="Draw the result to this file: .png, .svg or .pdf.")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Average the test errors over the classes.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Plot the result to this file: .png, .svg or .pdf.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets, instead of MERCER_DATA.")] = None,
     seed: Seed = 0,
     json_path: Json = None,
     csv_path: Csv = None,
 ) -> None:
-    """Reproduce a table or figure of a paper, ours beside theirs; without arguments, list what there is."""
+    """Reproduce a table or figure of a paper next to the published one; without arguments, list them."""
     if paper is None or part is None:
         _list_parts(paper)
         return
     source = _source(paper)
     if part not in source.PARTS:
-        _fail(f"{paper} has no {part!r}: what there is of it are {', '.join(source.PARTS)}")
+        _fail(f"The part of {paper} must be one of {', '.join(source.PARTS)}; got {part!r}.")
     _check_folders(json_path, csv_path, figure)
     if data is not None and not data.is_dir():
-        _fail(f"--data {data} is no folder: give the one that has the folders of the data sets")
+        _fail(f"--data must be the folder that contains the data sets; {data} is not a folder.")
     options = {"draws": draws, "variants": variants, "balanced": balanced}
     given = {name: value for name, value in options.items() if value}
     for name in given:
         if name not in signature(source.reproduce).parameters:
-            _fail(f"--{name} has no meaning for {paper}: leave it out")
+            _fail(f"--{name} does not apply to {paper}; omit it.")
     try:
         with _data_folder(data):
             results = _with_progress(source, part, {"quick": quick, "seed": seed, **given})
-        _print_results(source.PARTS[part], results, " (both classes weighing the same)" if balanced else "")
+        _print_results(source.PARTS[part], results, " (classes weighted equally)" if balanced else "")
         if figure is not None:
             _draw(source.PARTS[part], results, figure)
-    except (OSError, ImportError, ValueError) as error:  # data that are missing, damaged or cannot be downloaded
+    except (OSError, ImportError, ValueError) as error:  # missing, damaged or unavailable data
         _fail(str(error), code=1)
     _save([row for one in results for row in flat(one)], json_path, csv_path)
 
@@ -217,13 +219,13 @@ def _draw(part: Any, results: Sequence[Any], path: Path) -> None:
 
 def _source(name: str) -> Any:
     if name not in PAPERS:
-        _fail(f"there is nothing to reproduce for {name!r}: the sources are {', '.join(PAPERS)}")
+        _fail(f"The paper must be one of {', '.join(PAPERS)}; got {name!r}.")
     return load(name)
 
 
 @contextmanager
 def _data_folder(folder: Path | None) -> Iterator[None]:
-    """Let the loaders look in this folder."""
+    """Set the folder of the data sets for the loaders."""
     before = os.environ.get("MERCER_DATA")
     if folder is not None:
         os.environ["MERCER_DATA"] = str(folder)
@@ -257,7 +259,7 @@ def _with_progress(source: Any, part: str, options: dict[str, Any]) -> list[Any]
 
 
 def _print_results(part: Any, results: Sequence[Any], remark: str) -> None:
-    """Print a table of what was reproduced, and what differs from the paper."""
+    """Print a table of the results, and the differences from the paper."""
     table = _reproduced.table_of(results)
     table.title, table.title_justify, table.box = part.caption + remark, "left", box.SIMPLE_HEAD
     table.padding = (0, 1, 0, 0)
@@ -267,7 +269,7 @@ def _print_results(part: Any, results: Sequence[Any], remark: str) -> None:
 
 def _console() -> Console:
     console = Console()
-    if not console.is_terminal:  # a file has no width
+    if not console.is_terminal:  # the width of a terminal is detected
         console.width = 120
     return console
 
@@ -277,16 +279,16 @@ def _progress() -> Progress:
     return Progress(*columns, transient=True, console=Console(stderr=True))
 
 
-def _fail(sentence: str, code: int = 2) -> NoReturn:
-    typer.echo(sentence, err=True)
+def _fail(message: str, code: int = 2) -> NoReturn:
+    typer.echo(message, err=True)
     raise typer.Exit(code)
 
 
 def _check_folders(*paths: Path | None) -> None:
-    """Find out before the work that its result could not be written."""
+    """Fail before the computation if its results cannot be written."""
     for path in paths:
         if path is not None and not path.absolute().parent.is_dir():
-            _fail(f"{path} cannot be written: its folder does not exist")
+            _fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
 
 
 def _save(rows: list[dict[str, Any]], json_path: Path | None, csv_path: Path | None) -> None:

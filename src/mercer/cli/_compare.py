@@ -1,4 +1,4 @@
-"""The tasks on built-in data: what there is to race on, and who races."""
+"""Tasks on built-in data and their contenders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mercer.datasets import make_dna, make_documents, make_families, make_point_
 
 
 def documents(seed: int) -> Task:
-    """Sparse word counts: the paper's 2000 words and 20 draws, half of which copy the one before."""
+    """Sparse counts of 2000 words in documents of 20 words, half of which copy the word before."""
     X, y = make_documents(200, 2000, length=20, noise=0.5, random_state=seed)
     return Task(
         "200 documents of 20 words from 2 classes, sparse counts of 2000 words",
@@ -46,13 +46,13 @@ def documents(seed: int) -> Task:
 
 
 def digits(seed: int) -> Task:
-    """Images as counts of ink per pixel."""
+    """Images, with pixel intensities read as counts."""
     data = load_digits()
-    some = np.random.default_rng(seed).permutation(len(data.target))[:400]
+    chosen = np.random.default_rng(seed).permutation(len(data.target))[:400]
     return Task(
         "400 of scikit-learn's digits, 8 x 8 pixels read as counts, 10 classes",
-        data.data[some],
-        data.target[some],
+        data.data[chosen],
+        data.target[chosen],
         [
             majority(),
             naive_bayes("naive Bayes"),
@@ -66,7 +66,7 @@ def digits(seed: int) -> Task:
 
 
 def vectors(seed: int) -> Task:
-    """Plain vectors, where one point is all that a model sees of a datum."""
+    """Plain vectors, where a model sees a single point per sample."""
     data = load_wine()
     diagonal, pooled = mc.Gaussian("diagonal"), mc.Gaussian("diagonal", prior="pooled")
     return Task(
@@ -86,7 +86,7 @@ def vectors(seed: int) -> Task:
 
 
 def point_sets(seed: int) -> Task:
-    """Point sets of different size that differ in their covariance alone."""
+    """Point sets of different sizes whose classes differ only in their covariance."""
     X, y = make_point_sets(90, size=(8, 30), n_classes=3, elongation=3.0, random_state=seed)
     return Task(
         "90 sets of 8 to 30 points in the plane, 3 classes with the same mean",
@@ -106,7 +106,7 @@ def point_sets(seed: int) -> Task:
 
 
 def dna(seed: int) -> Task:
-    """Strings of different length, one Markov chain a class."""
+    """Strings of different lengths, with one Markov chain per class."""
     X, y = make_dna(150, n_classes=3, concentration=5.0, random_state=seed)
     pairs = CountVectorizer(analyzer="char", lowercase=False, ngram_range=(2, 2))
     letters = CountVectorizer(analyzer="char", lowercase=False)
@@ -133,12 +133,12 @@ def dna(seed: int) -> Task:
 
 
 def proteins(seed: int) -> Task:
-    """Strings that descend from one ancestor per class, and have nothing else in common."""
+    """Strings that descend from one ancestor per class and have nothing else in common."""
     X, y = make_families(90, length=60, random_state=seed)
     pairs = CountVectorizer(analyzer="char", lowercase=False, ngram_range=(2, 2))
     letters = CountVectorizer(analyzer="char", lowercase=False)
     return Task(
-        "90 strings of about 60 amino acids, 3 classes that descend from an ancestor each",
+        "90 strings of about 60 amino acids, 3 classes that descend from one ancestor each",
         np.array(X, dtype=object),
         y,
         [
@@ -161,4 +161,4 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "dna": dna,
     "proteins": proteins,
 }
-"""What can be raced on: a maker of the task from a seed."""
+"""Built-in tasks: functions that create the task from a seed."""

@@ -1,4 +1,4 @@
-"""Makers of contenders: kernels with a support vector machine, and the plain baselines."""
+"""Factories of contenders: kernels with a support vector machine, and plain baselines."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def with_svm(name: str, *steps: Any, **grid: Any) -> Contender:
     Parameters
     ----------
     name : str
-        Of the contender.
+        Name of the contender.
     *steps : transformers, then a kernel
-        The pipeline.
+        Steps of the pipeline.
     **grid : iterables
-        Values of the kernel's parameters; of another step's, under its name in the pipeline and two underscores.
+        Values of the kernel's parameters; parameters of other steps are prefixed as in ``step__parameter``.
     """
     pipeline = make_pipeline(*steps, SVC(kernel="precomputed"))
     kernel, others = pipeline.steps[-2][0], {step for step, _ in pipeline.steps}
-    named = {key if key.split("__")[0] in others else f"{kernel}__{key}": values for key, values in grid.items()}
-    return Contender(name, pipeline, {"svc__C": COSTS, **named})
+    prefixed = {key if key.split("__")[0] in others else f"{kernel}__{key}": values for key, values in grid.items()}
+    return Contender(name, pipeline, {"svc__C": COSTS, **prefixed})
 
 
 def aligned(alphabet: Alphabet | str) -> Contender:
-    """Return the kernel of strings that share hidden matches, inside an empirical map: alone it is nearly the identity.
+    """Return a pair HMM kernel within an empirical map; by itself, its Gram matrix is nearly the identity.
 
     Parameters
     ----------
     alphabet : Alphabet or str
-        Proteins are compared by BLOSUM62, where Biopython is installed; all else by equal or not.
+        Proteins are scored by BLOSUM62 if Biopython is installed; other symbols as equal or not.
     """
     if Alphabet.of(alphabet) == Alphabet.of("protein") and find_spec("Bio") is not None:
         pairs = AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1)
@@ -63,17 +63,17 @@ def aligned(alphabet: Alphabet | str) -> Contender:
 
 
 def same_path(hmm: HMM) -> Contender:
-    """Return the kernel of strings of one length that share a path of hidden states, inside an empirical map."""
+    """Return the kernel of equal-length strings that share a hidden path, within an empirical map."""
     return with_svm("Marginalization, HMM", EmpiricalKernelMap(Marginalization(hmm)))
 
 
 def majority() -> Contender:
-    """Return who always says the most frequent class."""
+    """Return a classifier that always predicts the most frequent class."""
     return Contender("majority class", DummyClassifier())
 
 
 def only_length(name: str) -> Contender:
-    """Return who knows nothing but the length."""
+    """Return a classifier that uses the length only."""
     return Contender(name, make_pipeline(Lengths(), StandardScaler(), LogisticRegression()))
 
 
@@ -89,7 +89,7 @@ def linear_svm(name: str, *steps: Any) -> Contender:
 
 
 def rbf_svm(name: str, *steps: Any) -> Contender:
-    """Return a support vector machine with a Gaussian kernel on standardised features."""
+    """Return a support vector machine with a Gaussian kernel on standardized features."""
     estimator = make_pipeline(*steps, StandardScaler(), SVC())
     return Contender(name, estimator, {"svc__C": (1.0, 10.0), "svc__gamma": ("scale", 0.01, 0.1)})
 
@@ -100,7 +100,7 @@ def naive_bayes(name: str, *steps: Any) -> Contender:
 
 
 def means(*, spread: bool = False) -> FunctionTransformer:
-    """Return a transformer of sequences of vectors to their means, with ``spread`` to standard deviations too."""
+    """Return a transformer of sequences of vectors to their means and, with ``spread``, standard deviations."""
     return FunctionTransformer(_means_and_spread if spread else _means)
 
 
@@ -110,7 +110,7 @@ def moments() -> FunctionTransformer:
 
 
 def shares() -> FunctionTransformer:
-    """Return a transformer of sequences of symbols to the share of every code."""
+    """Return a transformer of sequences of symbols to the relative frequency of every code."""
     return FunctionTransformer(_shares)
 
 
@@ -119,7 +119,7 @@ def _means(X: Any) -> Floats:
 
 
 def _means_and_spread(X: Any) -> Floats:
-    """Means and standard deviations of what was observed; 0 where nothing was."""
+    """Return means and standard deviations of the observed values; 0 if all are missing."""
     X = Sequences(X)
     owner = np.repeat(np.arange(len(X)), X.lengths)
     seen = ~np.isnan(X.values)
@@ -135,14 +135,14 @@ def _means_and_spread(X: Any) -> Floats:
 
 
 def _moments(X: Any) -> Floats:
-    """Means and entries of the covariances."""
+    """Return means and entries of the covariances."""
     upper = np.triu_indices(len(X[0][0]))
     return np.array([[*np.mean(points, axis=0), *np.cov(points.T, bias=True)[upper]] for points in X])
 
 
 def _shares(X: Any) -> Floats:
     X = Sequences(X)
-    codes = X.alphabet.n_codes  # ambiguity codes are columns of their own
+    codes = X.alphabet.n_codes  # ambiguity codes have separate columns
     cells = np.repeat(np.arange(len(X)) * codes, X.lengths) + X.values
     counts = np.bincount(cells, minlength=len(X) * codes).reshape(len(X), codes)
     return counts / np.maximum(X.lengths, 1)[:, None]

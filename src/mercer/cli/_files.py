@@ -1,4 +1,4 @@
-"""The task in a file of sequences: how it is read, and who races on symbols and on vectors."""
+"""Tasks on a file of sequences, and the contenders for symbols and for vectors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mercer.models.markov_estimator import MarkovChain
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas")
 TABLES = (".tsv", ".csv", ".txt")
 CELLS = 5e9
-"""Pairs of symbols up to which alignments race: some ten seconds on a core for each of their two settings."""
+"""Maximum number of symbol pairs for alignment kernels: about ten seconds on a core for each of two settings."""
 
 
 def file_task(
@@ -52,43 +52,45 @@ def file_task(
     folds: int = 5,
     seed: int = 0,
 ) -> Task:
-    """Read labelled sequences, and say who races on them.
+    """Read labeled sequences and choose the contenders.
 
     Parameters
     ----------
     path : Path
-        A FASTA file, a ``.ts`` file or a UCR table; its name says which.
+        A FASTA file, a ``.ts`` file or a UCR table, recognized by its extension.
     labels, groups : str, optional
-        How label and group are found in the header lines of a FASTA file: a field number, or a regular expression.
+        How to extract labels and groups from the header lines of a FASTA file: a field number or a regular expression.
     alphabet : str, optional
-        Of a FASTA file; found in it by default.
+        Alphabet of a FASTA file; by default inferred from it.
     limit : int
-        Take at most so many sequences, at random.
+        Maximum number of sequences, drawn at random.
     folds : int
-        Outer folds, for which every class must have members enough.
+        Number of outer folds; every class must have enough members.
     seed : int
-        Of that choice.
+        Seed of the random draw.
     """
     records, grouping, reading = _read(path, labels, groups, alphabet)
     if records.y is None or records.y.dtype.kind == "f":
-        raise ValueError(f"{path} has no classes, which a race needs: write @classLabel true and the classes")
-    X, y, group = _some(records.X, records.y, grouping, limit, seed)
+        raise ValueError(
+            f"{path} has no classes, which the comparison requires; write @classLabel true and the classes."
+        )
+    X, y, group = _subset(records.X, records.y, grouping, limit, seed)
     _check_classes(y, group, folds, records.y)
-    whole = f"{len(X)} of {len(records.X)}" if len(X) < len(records.X) else str(len(X))
+    size = f"{len(X)} of {len(records.X)}" if len(X) < len(records.X) else str(len(X))
     kind = f"strings of {X.alphabet.describe()}" if X.alphabet is not None else f"series of dimension {X.dimension}"
     few, many = X.lengths.min(), X.lengths.max()
-    about = f"{whole} {kind}, length {few if few == many else f'{few} to {many}'}, {len(np.unique(y))} classes"
+    about = f"{size} {kind}, length {few if few == many else f'{few} to {many}'}, {len(np.unique(y))} classes"
     if group is not None:
         about += f", {len(np.unique(group))} groups that stay in one fold"
     if X.is_symbols and not _can_be_aligned(X):
-        about += "; too long for kernels that align every pair: lower --limit, or use mc.AffinePairHMM in code"
+        about += "; too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)"
     return Task(about, X, y, contenders(X, seed), group, reading)
 
 
 def contenders(X: Sequences, seed: int = 0) -> list[Contender]:
-    """Return who races on these sequences: what knows little, plain features, kernels."""
-    blind = [majority()] + ([only_length("length alone")] if len(set(X.lengths)) > 1 else [])
-    return blind + (_on_symbols(X, seed) if X.is_symbols else _on_vectors(X, seed))
+    """Return the contenders for these sequences: trivial baselines, plain features and kernels."""
+    trivial = [majority()] + ([only_length("length only")] if len(set(X.lengths)) > 1 else [])
+    return trivial + (_on_symbols(X, seed) if X.is_symbols else _on_vectors(X, seed))
 
 
 def _can_be_aligned(X: Sequences) -> bool:
@@ -98,17 +100,17 @@ def _can_be_aligned(X: Sequences) -> bool:
 def _on_symbols(X: Sequences, seed: int) -> list[Contender]:
     assert X.alphabet is not None
     hmm = _hmm(seed)
-    of_pairs = [aligned(X.alphabet)] if _can_be_aligned(X) else []
+    alignments = [aligned(X.alphabet)] if _can_be_aligned(X) else []
     if len(set(X.lengths)) == 1:
-        of_pairs.append(same_path(hmm))
+        alignments.append(same_path(hmm))
     return [
-        logistic("logistic regression on shares", shares(), StandardScaler()),
+        logistic("logistic regression on frequencies", shares(), StandardScaler()),
         with_svm("Spectrum", Spectrum(3, on_zero="zero"), k=(2, 3, 4, 5)),
         with_svm("Fisher, Markov chain", Fisher(MarkovChain(2), on_zero="zero"), model__order=(1, 2)),
         with_svm("Fisher, HMM", Fisher(hmm)),
         with_svm("ProbabilityProduct, Markov chain", ProbabilityProduct(MarkovChain(1), length=10), length=(5, 20)),
         with_svm("ProbabilityProduct, HMM", ProbabilityProduct(hmm, length=10), length=(5, 20)),
-        *of_pairs,
+        *alignments,
     ]
 
 
@@ -116,7 +118,7 @@ def _on_vectors(X: Sequences, seed: int) -> list[Contender]:
     hmm = _hmm(seed)
     steps = Derivatives(), PerStep(StandardScaler())
     with_or_without: dict[str, Any] = {"derivatives": (Derivatives(), "passthrough")}
-    near = 0.1 / (X.dimension or 1)  # of standardised values: two of them are 2 d apart, squared
+    near = 0.1 / (X.dimension or 1)  # the mean squared distance of standardized vectors is 2 d
     gammas = (near, 10 * near)
     return [
         rbf_svm("RBF SVM on means and spreads", means(spread=True)),
@@ -130,30 +132,30 @@ def _on_vectors(X: Sequences, seed: int) -> list[Contender]:
 
 
 def _hmm(seed: int) -> HMM:
-    """Return a small model that is quick to fit: a race is a first look."""
+    """Return a small model that is fast to fit, for a first look."""
     return HMM(n_states=3, n_iter=30, n_init=1, random_state=seed)
 
 
 def _read(path: Path, labels: str | None, groups: str | None, alphabet: str | None) -> tuple[Records, Any, str]:
-    """Read a file by its name; returns the records, a group for each or None, and the code that reads them."""
+    """Read a file by its extension; return the records, their groups or None, and the code that reads them."""
     suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
     if suffix in FASTA:
         return _read_fasta(path, labels, groups, alphabet)
     known = ", ".join((*FASTA, ".ts", *TABLES))
     if suffix != ".ts" and _begins_like_fasta(path):
-        raise ValueError(f"{path} looks like FASTA, which its name does not say: rename it to end in .fasta")
+        raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
     if suffix not in (".ts", *TABLES):
-        raise ValueError(f"{path} has the ending {suffix!r}, which does not say what it is: give it one of {known}")
-    wrong = [name for name, value in (("--labels", labels), ("--groups", groups), ("--alphabet", alphabet)) if value]
-    if wrong:
-        raise ValueError(f"{wrong[0]} is for FASTA files, whose names end in {', '.join(FASTA)}: leave it out")
+        raise ValueError(f"The extension of {path} must be one of {known}; got {suffix!r}. Rename the file.")
+    invalid = [name for name, value in (("--labels", labels), ("--groups", groups), ("--alphabet", alphabet)) if value]
+    if invalid:
+        raise ValueError(f"{invalid[0]} applies to FASTA files only ({', '.join(FASTA)}); omit it.")
     if suffix == ".ts":
         return read_ts(path), None, f"X, y = mc.read_ts({str(path)!r})\n"
     return read_ucr(path), None, f"X, y = mc.read_ucr({str(path)!r})\n"
 
 
 def _begins_like_fasta(path: Path) -> bool:
-    """Whether the first character of a file, plain or gzipped, is that of a header line."""
+    """Whether a file, plain or gzipped, begins with a FASTA header."""
     try:
         with path.open("rb") as plain:
             start = plain.read(200)
@@ -168,8 +170,8 @@ def _begins_like_fasta(path: Path) -> bool:
 def _read_fasta(path: Path, labels: str | None, groups: str | None, alphabet: str | None) -> tuple[Records, Any, str]:
     if labels is None:
         raise ValueError(
-            f"{path} needs --labels to find the class in every header line: a field number, counted from 0 where "
-            "| and blanks separate fields, or a regular expression with one group"
+            f"{path} requires --labels to find the class in the header lines; pass a field number, counted from 0, "
+            "where | and white space separate fields, or a regular expression with one group."
         )
     options: dict[str, Any] = {"labels": _rule(labels)}
     options |= ({} if groups is None else {"groups": _rule(groups)}) | ({"alphabet": alphabet} if alphabet else {})
@@ -187,11 +189,11 @@ def _rule(text: str) -> str | int:
     return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
-def _some(X: Sequences, y: Any, groups: Any, limit: int, seed: int) -> tuple[Sequences, Any, Any]:
+def _subset(X: Sequences, y: Any, groups: Any, limit: int, seed: int) -> tuple[Sequences, Any, Any]:
     if len(X) <= limit:
         return X, y, groups
-    some = np.sort(np.random.default_rng(seed).permutation(len(X))[:limit])
-    return X[some], y[some], None if groups is None else groups[some]
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[:limit])
+    return X[chosen], y[chosen], None if groups is None else groups[chosen]
 
 
 def _too_few(members: int, folds: int) -> bool:
@@ -199,21 +201,23 @@ def _too_few(members: int, folds: int) -> bool:
 
 
 def _check_classes(y: Any, groups: Any, folds: int, whole: Any) -> None:
-    """Raise where the classes chosen from the ``whole`` file cannot be cut into folds."""
+    """Raise if the classes of the subset of the ``whole`` file are too few or too small for the folds."""
     if len(np.unique(whole)) == len(whole) > 2:
         raise ValueError(
-            f"there are {len(whole)} classes for {len(whole)} sequences, all different: is --labels the right field?"
+            f"Each of the {len(whole)} sequences has a different class; check that --labels selects the right field."
         )
     names, counts = np.unique(y, return_counts=True)
     if len(names) < 2:
-        cure = "raise --limit" if len(np.unique(whole)) > 1 else "so look at --labels"
-        raise ValueError(f"there is one class, {str(names[0])!r}: a race needs two, {cure}")
+        cure = "Increase --limit." if len(np.unique(whole)) > 1 else "Check --labels."
+        raise ValueError(f"At least two classes are required; got only {str(names[0])!r}. {cure}")
     i = int(np.argmin(counts))
     if _too_few(int(counts[i]), folds):
         enough = not _too_few(int(np.sum(whole == names[i])), folds)
         raise ValueError(
-            f"class {str(names[i])!r} has {counts[i]} members, too few for {folds} folds with {INNER_FOLDS} inside: "
-            + ("raise --limit" if enough else "leave it out, give more data, or lower --folds")
+            f"Class {str(names[i])!r} has {counts[i]} members, too few for {folds} outer, {INNER_FOLDS} inner folds; "
+            + ("increase --limit." if enough else "drop the class, add data, or decrease --folds.")
         )
     if groups is not None and len(np.unique(groups)) < max(folds, INNER_FOLDS + 1):
-        raise ValueError(f"there are {len(np.unique(groups))} groups, too few for {folds} folds: look at --groups")
+        raise ValueError(
+            f"{len(np.unique(groups))} groups are too few for {folds} folds; check --groups, or decrease --folds."
+        )

@@ -1,4 +1,4 @@
-"""The race of kernels and plain baselines: who races, how accuracy is measured, what is told afterwards."""
+"""Compare kernels with plain baselines by nested cross-validation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INNER_FOLDS = 3
 
 @dataclass(frozen=True)
 class Contender:
-    """A classifier and the grid from which its parameters are chosen inside the training data."""
+    """A classifier and the parameter grid searched within the training folds."""
 
     name: str
     estimator: Any
@@ -32,14 +32,14 @@ class Contender:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The mercer kernel in it, None for a baseline."""
+        """The mercer kernel in the pipeline; None for a baseline."""
         steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
         return next((step for _, step in steps if isinstance(step, Kernel)), None)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Labelled data, and who races on them; data of one group stay in one fold."""
+    """Labeled data and the methods to compare on them; samples of one group stay in one fold."""
 
     about: str
     X: Any
@@ -47,12 +47,12 @@ class Task:
     contenders: list[Contender]
     groups: Any = None
     reading: str = ""
-    """The line of code that reads the data, where they come from a file."""
+    """Line of code that reads the data from a file, if any."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a contender reached on a task."""
+    """Accuracy of one method on one task."""
 
     task: str
     method: str
@@ -63,25 +63,25 @@ class Outcome:
 
 
 def race(name: str, task: Task, contender: Contender, folds: int, seed: int) -> Outcome:
-    """Cross-validate a contender; all of its parameters are chosen inside the training folds.
+    """Cross-validate a contender; its parameters are chosen within the training folds.
 
     Parameters
     ----------
     name : str
-        Of the task.
+        Name of the task.
     task : Task
-        The data.
+        Data, labels and groups.
     contender : Contender
-        Who races.
+        Classifier and parameter grid.
     folds : int
-        Outer folds.
+        Number of outer folds.
     seed : int
-        Of the shuffled folds.
+        Seed for shuffling the folds.
     """
     y = np.asarray(task.y)
     start = time.perf_counter()
     scores = []
-    # Problems this small are slower on several BLAS threads, much slower on a busy machine.
+    # Small problems are slower with several BLAS threads, much slower on a busy machine.
     with warnings.catch_warnings(), mc.config(progress=False), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         for train, test in _splits(y, task.groups, np.arange(len(y)), folds, seed):
@@ -95,7 +95,7 @@ def race(name: str, task: Task, contender: Contender, folds: int, seed: int) -> 
 
 
 def _splits(y: Any, groups: Any, index: Any, folds: int, seed: int) -> list[tuple[Any, Any]]:
-    """Cut a part of the data into stratified folds, by groups where there are some."""
+    """Split the samples at ``index`` into stratified folds that keep groups together."""
     if groups is None:
         splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
         return list(splitter.split(index, y[index]))
@@ -104,7 +104,7 @@ def _splits(y: Any, groups: Any, index: Any, folds: int, seed: int) -> list[tupl
 
 
 def winners(outcomes: list[Outcome]) -> set[tuple[str, str]]:
-    """Return (task, method) of the highest accuracy of every task, all of them where several are equal."""
+    """Return the (task, method) pairs of the highest accuracy on every task, including ties."""
     top: dict[str, float] = {}
     for o in outcomes:
         top[o.task] = max(top.get(o.task, 0.0), o.accuracy)
@@ -112,20 +112,20 @@ def winners(outcomes: list[Outcome]) -> set[tuple[str, str]]:
 
 
 def snippet(contender: Contender, reading: str = "") -> str:
-    """Return lines that use a contender's kernel on the reader's own data, which ``reading`` reads."""
-    steps, needs = [], []
+    """Return code that fits the contender's kernel to the user's data, which ``reading`` loads."""
+    steps, imports = [], []
     for _, step in contender.estimator.steps[:-1]:
         text = re.sub(r"\s+", " ", repr(step))
         for part in (step, *(v for v in step.get_params().values() if isinstance(v, BaseEstimator))):
             name, module = type(part).__name__, type(part).__module__
             if module.startswith("mercer"):
                 text = re.sub(rf"(?<![\w.]){name}\(", f"mc.{name}(", text)
-            elif (line := f"; from {module.split('._')[0]} import {name}") not in needs:
-                needs.append(line)
+            elif (line := f"; from {module.split('._')[0]} import {name}") not in imports:
+                imports.append(line)
         steps.append(text)
     return (
         "import mercer as mc; from sklearn.pipeline import make_pipeline; from sklearn.svm import SVC"
-        f"{''.join(needs)}\n{reading}"
+        f"{''.join(imports)}\n{reading}"
         f"classifier = make_pipeline({', '.join(steps)}, SVC(kernel='precomputed', C=10))\n"
         "classifier.fit(X, y)"
     )

@@ -1,4 +1,4 @@
-"""Tables of what was reproduced, for the terminal."""
+"""Tables of reproduced results for the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table_of(results: Sequence[Any]) -> Table:
 
 
 def _cell_table(cells: Sequence[Any]) -> Table:
-    """Make three lines a task: ours chosen by cross-validation, ours at the best parameters, the paper's."""
+    """Return three rows per task: ours with cross-validated parameters, ours with the best ones, the paper's."""
     tasks, methods = (list(dict.fromkeys(getattr(c, name) for c in cells)) for name in ("task", "method"))
     table = Table()
     for heading in ("task", ""):
@@ -27,7 +27,7 @@ def _cell_table(cells: Sequence[Any]) -> Table:
     lines = (("ours (CV)", "chosen"), ("ours (best)", "best"), ("paper", "paper"))
     for task in [*tasks, "mean"]:
         own = [c for c in cells if task in (c.task, "mean")]
-        places = [*task.replace(" vs. ", "\nvs. ").splitlines(), "", ""]  # a pair beside its lines, not in one
+        places = [*task.replace(" vs. ", "\nvs. ").splitlines(), "", ""]  # a pair of classes takes two rows
         for place, (label, key) in zip(places, lines, strict=False):
             shown = [_average([getattr(c, key) for c in own if c.method == method]) for method in methods]
             table.add_row(place, label, *shown, end_section=key == "paper")
@@ -35,7 +35,7 @@ def _cell_table(cells: Sequence[Any]) -> Table:
 
 
 def _curve_table(curves: Sequence[Any]) -> Table:
-    """Make a line a curve: its errors along the axis, the chosen one, and what the paper says."""
+    """Return one row per curve: the errors along the axis, the chosen one, and the paper's."""
     table = Table()
     table.add_column("")
     table.add_column("method", no_wrap=True)
@@ -56,7 +56,7 @@ def _curve_table(curves: Sequence[Any]) -> Table:
 
 
 def _place_table(places: Sequence[Any]) -> Table:
-    """Make a line a group: how many objects it has, and where it lies on average."""
+    """Return one row per group: the number of objects and their mean position."""
     table = Table()
     for heading, side in (("", "left"), ("group", "left"), ("objects", "right"), ("x", "right"), ("y", "right")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]

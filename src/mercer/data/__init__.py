@@ -1,4 +1,4 @@
-"""Data at the border: alphabets, sequences, readers of files, transformers of sequences, and opaque objects."""
+"""Input data: alphabets, sequences, file readers, transformers of sequences, and opaque objects."""
 
 from mercer.data._text import Records
 from mercer.data.alphabet import Alphabet

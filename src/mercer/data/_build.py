@@ -1,4 +1,4 @@
-"""From any input form to checked arrays: ids, alphabet, codes, and what is wrong with which datum."""
+"""Convert any input form to checked arrays: ids, alphabet, codes, and the problems of single sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.data.objects import Datum
 
 
 class Built(NamedTuple):
-    """What `Sequences` holds, in the order of its maker."""
+    """Content of `Sequences`, in the argument order of `Container._hold`."""
 
     values: NDArray[Any]
     offsets: NDArray[np.int64]
@@ -27,25 +27,25 @@ class Built(NamedTuple):
 
 
 def check_ids(ids: Iterable[Any] | None, n: int) -> tuple[str, ...] | None:
-    """Return ids as a tuple of n different strings."""
+    """Return ids as a tuple of n distinct strings."""
     if ids is None:
         return None
     if isinstance(ids, str):
-        raise TypeError(f"ids={ids!r} is one string; pass a list of strings")
+        raise TypeError(f"ids must be a list of strings; got the string {ids!r}. Pass [{ids!r}].")
     names = tuple(str(name) for name in ids)
     if len(names) != n:
-        raise ValueError(f"there are {len(names)} ids for {n} sequences; pass one id for each")
+        raise ValueError(f"ids must have one entry per sequence; got {len(names)} ids for {n} sequences.")
     if len(set(names)) != n:
         seen: dict[str, int] = {}
         for i, name in enumerate(names):
             if name in seen:
-                raise ValueError(f"the id {name!r} occurs twice, at {seen[name]} and {i}; make ids differ")
+                raise ValueError(f"ids must be distinct; got {name!r} at positions {seen[name]} and {i}.")
             seen[name] = i
     return names
 
 
 def unwrap(data: Any) -> Any:
-    """Take the values out of what `objects` made; leave all else."""
+    """Return the values of an array made by `objects`; return any other input unchanged."""
     items = data if isinstance(data, list | tuple) else None
     if isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1:
         items = data.tolist()
@@ -55,16 +55,16 @@ def unwrap(data: Any) -> Any:
 
 
 def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, invalid: str) -> Built:
-    """Read ``data``; raise at the first problem, or leave out all data that have one."""
+    """Read ``data``; raise at the first invalid sequence, or leave out all invalid ones."""
     if unknown not in ("raise", "missing"):
-        raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
+        raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
     if invalid not in ("raise", "mask"):
-        raise ValueError(f"invalid={invalid!r} must be 'raise' or 'mask'")
+        raise ValueError(f"invalid must be 'raise' or 'mask'; got {invalid!r}.")
     flat = flatten(data)
     n = len(flat.offsets) - 1
     names = check_ids(ids, n)
     if invalid == "raise":
-        _stop(flat.problems, names)
+        _raise_first(flat.problems, names)
     known = None if alphabet is None else Alphabet.of(alphabet)
     if flat.kind == "vectors" and known is None:
         _find_infinities(flat)
@@ -73,55 +73,55 @@ def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, inv
         known = _find_alphabet(flat, names) if known is None else known
         values = _encode(flat, known, unknown, names)
     if invalid == "raise":
-        _stop(flat.problems, names)
+        _raise_first(flat.problems, names)
     kept = np.ones(n, dtype=bool)
     kept[list(flat.problems)] = False
     offsets = flat.offsets
     if flat.problems:
         values, offsets = _ragged.gather(values, offsets, np.flatnonzero(kept))
-    left = tuple(name for name, keep in zip(names, kept, strict=True) if keep) if names is not None else None
-    sentences: dict[str | int, str] = {}
+    kept_ids = tuple(name for name, keep in zip(names, kept, strict=True) if keep) if names is not None else None
+    messages: dict[str | int, str] = {}
     for i in sorted(flat.problems):
-        sentences[i if names is None else names[i]] = f"{naming(names, i)} {flat.problems[i].text}"
-    return Built(values, offsets, known, left, kept, sentences)
+        messages[i if names is None else names[i]] = f"{naming(names, i)} {flat.problems[i].text}"
+    return Built(values, offsets, known, kept_ids, kept, messages)
 
 
-def _stop(problems: dict[int, Problem], names: tuple[str, ...] | None) -> None:
-    """Raise the first problem, if there is one."""
+def _raise_first(problems: dict[int, Problem], names: tuple[str, ...] | None) -> None:
+    """Raise the first problem, if any."""
     if problems:
         i = min(problems)
         raise problems[i].error(f"{naming(names, i)} {problems[i].text}")
 
 
 def _find_alphabet(flat: Flat, names: tuple[str, ...] | None) -> Alphabet:
-    """Find the alphabet of the data that have no problem."""
+    """Return the alphabet of the valid sequences."""
     good = np.setdiff1d(np.arange(len(flat.offsets) - 1), list(flat.problems))
     if flat.problems and len(good) == 0:
         i = min(flat.problems)
-        raise ValueError(f"no datum can be read, beginning with {naming(names, i)}, which {flat.problems[i].text}")
+        raise ValueError(f"All sequences are invalid: {naming(names, i)} {flat.problems[i].text}")
     if flat.kind == "empty":
         raise ValueError(
-            "all sequences are empty, so that nothing tells symbols from vectors; pass alphabet= for symbols"
+            "All sequences are empty, so symbols cannot be told from vectors. For symbols, pass alphabet=."
         )
     values = _ragged.gather(flat.values, flat.offsets, good)[0] if flat.problems else flat.values
     return Alphabet._found(flat.kind, values)
 
 
 def _find_infinities(flat: Flat) -> None:
-    """Add a problem for every datum with an infinite coordinate."""
+    """Add a problem for every sequence with an infinite coordinate."""
     bad = np.flatnonzero(np.isinf(flat.values).any(axis=1))
     for i, at in zip(*_ragged.locate(flat.offsets, bad), strict=True):
         row = flat.values[flat.offsets[i] + at]
         value = row[np.isinf(row)][0]
-        text = f"has the value {value} at position {at}; use nan for what was not observed"
+        text = f"has the value {value} at position {at}; use NaN for missing values."
         flat.problems.setdefault(int(i), Problem(ValueError, text))
 
 
 def _encode(flat: Flat, alphabet: Alphabet, unknown: str, names: tuple[str, ...] | None) -> NDArray[np.int32]:
-    """Turn flat symbols into codes, with a problem for every datum that has an unknown one."""
+    """Encode flat symbols, and add a problem for every sequence with an unknown symbol."""
     first = int(np.argmax(np.diff(flat.offsets) > 0)) if len(flat.offsets) > 1 else 0
-    who = naming(names, first) if len(flat.offsets) > 1 else "the data"
-    codes = alphabet._lookup(flat.kind, flat.values, who)
+    name = naming(names, first) if len(flat.offsets) > 1 else "X"
+    codes = alphabet._lookup(flat.kind, flat.values, name)
     bad = np.flatnonzero(codes < 0)
     if unknown == "missing":
         codes[bad] = alphabet.missing

@@ -1,7 +1,7 @@
-"""Columnar input: Arrow and awkward arrays, read through their offsets without a loop over items.
+"""Columnar input: Arrow and Awkward arrays, read through their offsets without a loop over items.
 
-Both libraries nest lists as offsets over one flat buffer. `_Column` takes that apart level by level: which
-entries are null, how long the lists are, and the leaf, which is numbers or text. `_assemble` does the rest.
+Both libraries store nested lists as offsets into one flat buffer. `_Column` holds one mask of nulls and one array of
+list lengths per level, and the leaf, which holds numbers or text. `_assemble` turns it into values and offsets.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from numpy.typing import NDArray
 
 from mercer.data._forms import Flat, Problem, as_floats, as_integers, code_points, offsets_of
 
-_NULL = "leave it out, or fill it first"
+_NULL = "drop it, or fill it first."
 
 
 @dataclass
 class _Column:
-    """Nested lists: ``nulls[j]`` marks the null entries of level j, ``lengths[j]`` are their lengths."""
+    """Nested lists: ``nulls[j]`` marks the null entries of level j; ``lengths[j]`` holds the list lengths."""
 
     nulls: list[NDArray[np.bool_]] = field(default_factory=list)
     lengths: list[NDArray[np.int64]] = field(default_factory=list)
     leaf: NDArray[Any] = field(default_factory=lambda: np.empty(0))
     text: NDArray[np.int64] | None = None
-    """For text: byte lengths of the strings; ``leaf`` is then their UTF-8."""
+    """For text, the byte lengths of the strings; ``leaf`` then holds their UTF-8 bytes."""
 
     def level(self, null: NDArray[np.bool_], lengths: Any) -> None:
-        """Add a level of lists; ``lengths`` are those of the entries that are not null."""
+        """Add a level of lists; ``lengths`` covers the non-null entries only."""
         self.nulls.append(null)
         self.lengths.append(_spread(null, np.asarray(lengths, dtype=np.int64)))
 
     def finish(self, null: NDArray[np.bool_], leaf: NDArray[Any], text: NDArray[np.int64] | None = None) -> _Column:
-        """Add the leaf; without its nulls, like ``text``."""
+        """Add the leaf; ``leaf`` and ``text`` cover the non-null entries only."""
         self.nulls.append(null)
         self.text = None if text is None else _spread(null, text)
         self.leaf = leaf if text is not None else _spread(null, leaf)
@@ -42,7 +42,7 @@ class _Column:
 
 
 def _spread(null: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
-    """Put zeros where the nulls were taken out."""
+    """Insert zeros at the positions of the dropped nulls."""
     if not null.any():
         return values
     out = np.zeros(len(null), dtype=values.dtype)
@@ -51,28 +51,32 @@ def _spread(null: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
 
 
 def from_arrow_stream(data: Any) -> Flat:
-    """Read an object that exports itself as an Arrow stream."""
+    """Read an object that exports an Arrow stream."""
     import pyarrow as pa
 
     return from_arrow(pa.chunked_array(data))
 
 
 def from_arrow(data: Any) -> Flat:
-    """Read a pyarrow Array or ChunkedArray of strings, of lists of numbers, strings or points."""
+    """Read a pyarrow Array or ChunkedArray of strings, or of lists of numbers, strings or points."""
     import pyarrow as pa
     import pyarrow.types as types
 
     if not isinstance(data, pa.Array | pa.ChunkedArray):
-        raise TypeError(f"the data are a pyarrow {type(data).__name__}; pass one of its columns")
+        raise TypeError(
+            f"X must be a pyarrow Array or ChunkedArray; got a {type(data).__name__}. Pass one of its columns."
+        )
     if isinstance(data, pa.ChunkedArray):
-        if types.is_string(data.type) or types.is_binary(data.type):  # 32-bit offsets may not hold all chunks
+        if types.is_string(data.type) or types.is_binary(
+            data.type
+        ):  # 32-bit offsets can overflow when chunks are joined
             data = data.cast(pa.large_string() if types.is_string(data.type) else pa.large_binary())
         data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], type=data.type)
     try:
         column = _arrow_column(data)
-    except pa.ArrowNotImplementedError as e:  # older versions cannot compute with views
+    except pa.ArrowNotImplementedError as e:  # older versions do not support view types
         raise TypeError(
-            f"this version of pyarrow cannot read the type {data.type}; cast it to lists or strings first"
+            f"This version of pyarrow cannot read the type {data.type}; cast it to lists or strings first."
         ) from e
     return _assemble(column)
 
@@ -103,7 +107,7 @@ def _arrow_column(x: Any) -> _Column:
             return column.finish(null, *_arrow_bytes(x))
         if types.is_integer(t) or types.is_floating(t) or types.is_boolean(t):
             return column.finish(null, x.to_numpy(zero_copy_only=False))
-        raise TypeError(f"the data hold values of the Arrow type {t}; pass strings, integers or real numbers")
+        raise TypeError(f"X must contain strings, integers or real numbers; got the Arrow type {t}.")
 
 
 def _arrow_bytes(x: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -117,7 +121,7 @@ def _arrow_bytes(x: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def from_awkward(data: Any) -> Flat:
-    """Read an awkward array of strings, of lists of numbers, strings or points."""
+    """Read an Awkward array of strings, or of lists of numbers, strings or points."""
     import awkward as ak
 
     layout = ak.to_layout(data)
@@ -135,11 +139,11 @@ def from_awkward(data: Any) -> Flat:
         if layout.is_numpy:
             leaf = np.asarray(layout.data)
             if leaf.dtype.kind not in "biuf":
-                raise TypeError(f"the data have dtype {leaf.dtype}; pass strings, integers or real numbers")
+                raise TypeError(f"X must contain strings, integers or real numbers; got dtype {leaf.dtype}.")
             return _assemble(column.finish(null, leaf))
         if not layout.is_list:
             kind = type(layout).__name__
-            raise TypeError(f"the data hold an awkward {kind}; pass lists of numbers, or strings")
+            raise TypeError(f"X must contain strings or lists of numbers; got an Awkward {kind}.")
         text = layout.parameter("__array__") in ("string", "bytestring")
         layout = layout.to_ListOffsetArray64(True)
         offsets = np.asarray(layout.offsets.data)
@@ -152,14 +156,14 @@ def from_awkward(data: Any) -> Flat:
 
 
 def _assemble(column: _Column) -> Flat:
-    """Turn levels into values and offsets, with a problem for each datum with a null or uneven points."""
+    """Convert levels to values and offsets; sequences with nulls or uneven points become problems."""
     depth = len(column.lengths)
     if depth == 0 and column.text is None:
         if len(column.leaf) == 0:
             return Flat("empty", np.empty(0), np.zeros(1, np.int64))
-        raise ValueError("a flat array of numbers is one sequence, not many; pass lists of numbers")
+        raise ValueError("X is a flat array of numbers, which is a single sequence; pass lists of numbers.")
     if depth > 2 or (depth == 2 and column.text is not None):
-        raise ValueError("the data are nested too deeply; pass lists of symbols, or lists of points")
+        raise ValueError("X is nested too deeply; pass lists of symbols or lists of points.")
     problems = _nulls(column)
     if column.text is not None:
         return _assemble_text(column, column.text, problems)
@@ -174,7 +178,7 @@ def _assemble(column: _Column) -> Flat:
 
 
 def _nulls(column: _Column) -> dict[int, Problem]:
-    """Name every datum that is null or holds a null, with the position of the first one."""
+    """Return a problem for every null sequence, and for the first null within each sequence."""
     problems = {int(i): Problem(TypeError, f"is null; {_NULL}") for i in np.flatnonzero(column.nulls[0])}
     for j in range(1, len(column.nulls)):
         entries = np.flatnonzero(column.nulls[j])
@@ -191,7 +195,7 @@ def _nulls(column: _Column) -> dict[int, Problem]:
 def _points(
     lengths: NDArray[np.int64], dims: NDArray[np.int64], leaf: NDArray[Any], problems: dict[int, Problem]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Read lists of points; a datum with a problem loses its points, so that the rest has one dimension."""
+    """Return lengths and points, all of one dimension; invalid sequences become empty."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     good = ~np.isin(owners, list(problems))
     d = int(dims[good][0]) if good.any() else 0
@@ -200,7 +204,7 @@ def _points(
     for i, first in zip(*np.unique(owners[uneven], return_index=True), strict=True):
         row = uneven[first]
         text = f"has a point of dimension {dims[row]} at position {row - starts[i]}, not {d}"
-        problems[int(i)] = Problem(ValueError, f"{text}; give all points the same dimension")
+        problems[int(i)] = Problem(ValueError, f"{text}; all points must have the same dimension.")
     good = ~np.isin(owners, list(problems))
     leaf = leaf[np.repeat(good, dims)]
     lengths = lengths.copy()
@@ -218,5 +222,5 @@ def _assemble_text(column: _Column, text: NDArray[np.int64], problems: dict[int,
         return Flat("tokens", tokens, offsets_of(column.lengths[0]), problems)
     if raw.isascii():
         return Flat("characters", column.leaf.copy(), starts, problems)
-    begins = offsets_of((column.leaf & 0xC0) != 0x80)  # bytes that begin a character
+    begins = offsets_of((column.leaf & 0xC0) != 0x80)  # bytes that start a character
     return Flat("characters", code_points(raw.decode()), begins[starts], problems)

@@ -1,4 +1,4 @@
-"""The container under `Sequences`: storage, NumPy's indexing, pickling; nothing about what the data mean."""
+"""Base class of `Sequences`: storage, NumPy-style indexing and pickling."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mercer.data.alphabet import Alphabet
 
 
 def naming(ids: tuple[str, ...] | None, i: int) -> str:
-    """Name a datum for messages."""
+    """Return the name of sequence ``i`` for messages."""
     return f"sequence {int(i)}" if ids is None else f"sequence {ids[int(i)]!r}"
 
 
 class Container(Immutable):
-    """Flat values, offsets, alphabet and ids; the arrays are read-only and belong to nobody else."""
+    """Flat values, offsets, alphabet and ids; the arrays are read-only and not shared."""
 
     __slots__ = ("alphabet", "ids", "kept", "offsets", "problems", "values")
     values: NDArray[Any]
@@ -39,7 +39,7 @@ class Container(Immutable):
         kept: NDArray[np.bool_] | None = None,
         problems: dict[str | int, str] | None = None,
     ) -> None:
-        """Keep checked arrays that nobody else can write into."""
+        """Store checked arrays, which the caller must not write to later."""
         kept = np.ones(len(offsets) - 1, dtype=bool) if kept is None else kept
         for x in (values, offsets, kept):
             x.setflags(write=False)
@@ -47,7 +47,7 @@ class Container(Immutable):
 
     @classmethod
     def _make(cls, *content: Any) -> Self:
-        """Make one from checked arrays that nobody else can write into."""
+        """Construct from checked arrays, which the caller must not write to later."""
         out = cls.__new__(cls)
         out._hold(*content)
         return out
@@ -61,7 +61,7 @@ class Container(Immutable):
 
     @property
     def shape(self) -> tuple[int]:
-        """``(N,)``: with it, scikit-learn indexes the data like an array."""
+        """Shape ``(N,)``; lets scikit-learn index the sequences like an array."""
         return (len(self),)
 
     @property
@@ -76,7 +76,7 @@ class Container(Immutable):
 
     @property
     def is_symbols(self) -> bool:
-        """Whether the values are codes of an alphabet."""
+        """Whether the sequences are symbols of an alphabet."""
         return self.alphabet is not None
 
     @property
@@ -85,7 +85,7 @@ class Container(Immutable):
         return None if self.is_symbols else int(self.values.shape[1])
 
     def name(self, i: int) -> str:
-        """Name datum ``i`` for messages: "sequence 'seq7'", or "sequence 3"."""
+        """Return the name of sequence ``i`` for messages: "sequence 'seq7'" or "sequence 3"."""
         return naming(self.ids, i)
 
     def __getitem__(self, key: Any) -> Any:
@@ -95,12 +95,12 @@ class Container(Immutable):
             if np.ndim(index) == 1:
                 return self._take(index)
             if np.ndim(index) > 1:
-                raise IndexError("Sequences have one axis; index them with a number, a slice or a 1-D array")
+                raise IndexError("Sequences have one axis; index them with an integer, a slice or a 1-D array.")
             key = index
         if not -len(self) <= key < len(self):
-            raise IndexError(f"there is no sequence {key}; there are {len(self)}")
+            raise IndexError(f"Index {key} is out of range for {len(self)} sequences.")
         i = int(key) % len(self)
-        return self._datum(self.values[self.offsets[i] : self.offsets[i + 1]])
+        return self._decoded(self.values[self.offsets[i] : self.offsets[i + 1]])
 
     def _take(self, index: NDArray[np.intp]) -> Self:
         values, offsets = _ragged.gather(self.values, self.offsets, index)
@@ -111,21 +111,22 @@ class Container(Immutable):
             ids = tuple(names[index].tolist())
         return self._make(values, offsets, self.alphabet, ids)
 
-    def _datum(self, values: NDArray[Any]) -> Any:
+    def _decoded(self, values: NDArray[Any]) -> Any:
         return values if self.alphabet is None else self.alphabet.decode(values)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.alphabet is not None and not self.alphabet.is_characters:  # None makes one datum's dtype object
+        # Decode one by one: a missing token changes the dtype of its own sequence only.
+        if self.alphabet is not None and not self.alphabet.is_characters:
             return (self[i] for i in range(len(self)))
-        whole = self._datum(self.values)
+        whole = self._decoded(self.values)
         return (whole[a:b] for a, b in pairwise(self.offsets.tolist()))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        ragged = "have different lengths and " if len(set(self.lengths.tolist())) > 1 else ""
-        scale = "" if self.is_symbols else "; to scale or project them, use mc.PerStep(StandardScaler())"
+        ragged = " of different lengths" if len(set(self.lengths.tolist())) > 1 else ""
+        scale = "" if self.is_symbols else " To scale or project them, use mc.PerStep(StandardScaler())."
         raise TypeError(
-            f"Sequences {ragged}are no matrix; put a kernel in front, such as "
-            f"make_pipeline(kernel, SVC(kernel='precomputed')), or use X.values and X.offsets{scale}"
+            f"Sequences{ragged} cannot be converted to an array; use a kernel first, as in "
+            f"make_pipeline(kernel, SVC(kernel='precomputed')), or use X.values and X.offsets.{scale}"
         )
 
     def _what(self) -> str:
@@ -137,5 +138,5 @@ class Container(Immutable):
         what = self._what() + ("" if self.is_symbols else f" ({self.values.dtype})")
         few, many = (self.lengths.min(), self.lengths.max()) if len(self) else (0, 0)
         spread = f"{few}" if few == many else f"{few} to {many}"
-        left = f", {len(self.problems)} left out" if self.problems else ""
-        return f"{type(self).__name__}({len(self)} sequences of {what}, lengths {spread}{left})"
+        omitted = f", {len(self.problems)} left out" if self.problems else ""
+        return f"{type(self).__name__}({len(self)} sequences of {what}, lengths {spread}{omitted})"

@@ -1,4 +1,4 @@
-"""Rules that find the label of a sequence in its header line: an expression, a field, a function, a mapping."""
+"""Extract labels from FASTA header lines by a regular expression, a field, a function or a mapping."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ Labels: TypeAlias = str | int | Callable[[str], Any] | Mapping[str, Any]
 
 
 def rule_of(labels: Labels, what: str = "labels") -> Callable[[str, str], Any]:
-    """Return a function of header and id that gives the label, or raises LookupError with half a sentence.
+    """Return a function of header and id that returns the label, or raises LookupError.
 
-    ``what`` is the name of the parameter, for messages.
+    The text of the LookupError continues the sentence "the header '...'". ``what`` is the parameter's name, for
+    messages.
     """
     if isinstance(labels, bool) or not (isinstance(labels, str | int | Mapping) or callable(labels)):
         raise TypeError(
-            f"{what}={labels!r} is no rule for {what}; pass a regular expression with one group, a field number, "
-            "a function of the header line, or a mapping from ids"
+            f"{what} must be a regular expression with one group, a field number, a function of the header line, or a "
+            f"mapping from ids; got {labels!r}."
         )
     if isinstance(labels, str):
         return _by_pattern(labels, what)
@@ -33,18 +34,18 @@ def _by_pattern(pattern: str, what: str) -> Callable[[str, str], Any]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{what}={pattern!r} is no regular expression ({error}); correct it") from None
+        raise ValueError(f"{what} must be a regular expression; got {pattern!r}: {error}.") from None
     if compiled.groups != 1:
         raise ValueError(
-            f"{what}={pattern!r} has {compiled.groups} groups; put parentheses around the label, and no others "
-            "but (?:...)"
+            f"{what} must be a regular expression with one group; {pattern!r} has {compiled.groups} groups. Put "
+            "parentheses around the label, and use (?:...) for other groups."
         )
 
     def label(header: str, name: str) -> Any:
-        found = compiled.search(header)
-        if found is None or found[1] is None:
-            raise LookupError(f"does not match {what}={pattern!r}; change the expression or the header")
-        return found[1]
+        match = compiled.search(header)
+        if match is None or match[1] is None:
+            raise LookupError(f"does not match {what}={pattern!r}; change the expression or the header.")
+        return match[1]
 
     return label
 
@@ -53,7 +54,9 @@ def _by_field(number: int, what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         fields = re.split(r"[|\s]+", header)
         if not -len(fields) <= number < len(fields):
-            raise LookupError(f"has {len(fields)} fields, so that {what}={number} is none of them; count from 0")
+            raise LookupError(
+                f"has {len(fields)} field(s), so {what}={number} is out of range; fields are counted from 0."
+            )
         return fields[number]
 
     return label
@@ -62,7 +65,7 @@ def _by_field(number: int, what: str) -> Callable[[str, str], Any]:
 def _by_id(known: Mapping[str, Any], what: str) -> Callable[[str, str], Any]:
     def label(header: str, name: str) -> Any:
         if name not in known:
-            raise LookupError(f"has the id {name!r}, which is not in the mapping {what}=; add it")
+            raise LookupError(f"has the id {name!r}, which is not in the mapping {what}=; add it.")
         return known[name]
 
     return label

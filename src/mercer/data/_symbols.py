@@ -1,4 +1,4 @@
-"""Symbols: the named alphabets' content, the checks of an alphabet, and the tables that look symbols up."""
+"""Symbols: the named alphabets, checks of an alphabet, and lookup tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Symbol: TypeAlias = str | int
 Ambiguous: TypeAlias = tuple[tuple[Symbol, frozenset[Symbol]], ...]
 
 UNREAD = "\ufffd"
-"""Prints a missing character in an alphabet that has no letter for it; Unicode's replacement character."""
+"""Printed for a missing character if the alphabet has no letter for it: Unicode's replacement character."""
 
 _PAIRS = {"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"}
 _NUCLEOTIDES = _PAIRS | {"B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG", "N": "ACGT"}
@@ -32,7 +32,7 @@ class Points(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """Codes of an alphabet: what each prints as and stands for, and how a symbol finds its own."""
+    """Codes of an alphabet: how each is printed, which symbols it stands for, and tables to look codes up."""
 
     printed: tuple[Symbol | None, ...]
     sets: tuple[frozenset[Symbol], ...]
@@ -41,40 +41,41 @@ class Codes(NamedTuple):
 
 
 def as_symbol(s: Any) -> Symbol:
-    """Check one symbol, and make it a plain str or int."""
+    """Return a symbol as a plain str or int."""
     if isinstance(s, str):
         return str(s)
     if isinstance(s, int | np.integer | np.bool_):
         if not -(2**63) <= int(s) < 2**63:
-            raise ValueError(f"the symbol {s} does not fit into 64 bits; number the symbols from 0")
+            raise ValueError(f"The symbol {s} does not fit into int64; number the symbols from 0.")
         return int(s)
-    raise TypeError(f"the symbol {s!r} is a {type(s).__name__}; pass strings or integers")
+    raise TypeError(f"Symbols must be strings or integers; got {s!r} of type {type(s).__name__}.")
 
 
 def check_symbols(symbols: tuple[Symbol, ...], ambiguous: Ambiguous) -> None:
-    """Raise if symbols and ambiguity codes do not make an alphabet."""
+    """Raise if symbols and ambiguity codes do not form a valid alphabet."""
     if not symbols:
-        raise ValueError("an alphabet needs at least one symbol; pass some")
+        raise ValueError("An alphabet must have at least one symbol; got none.")
     codes = dict(ambiguous)
     if len({isinstance(s, str) for s in (*symbols, *codes)}) > 1:
-        raise TypeError("the alphabet mixes strings and integers; pass symbols of one sort")
+        raise TypeError("The symbols must be all strings or all integers; got both.")
     seen = set[Symbol]()
     for s in symbols:
         if s in seen:
-            raise ValueError(f"the symbol {s!r} occurs twice in the alphabet; pass each symbol once")
+            raise ValueError(f"The symbol {s!r} occurs twice in the alphabet; pass each symbol once.")
         if s == UNREAD or s in codes:
-            why = "is kept for missing characters" if s == UNREAD else "is an ambiguity code too"
-            raise ValueError(f"the symbol {s!r} {why}; use another")
+            why = "is reserved for missing characters" if s == UNREAD else "is also an ambiguity code"
+            raise ValueError(f"The symbol {s!r} {why}; use another one.")
         seen.add(s)
     for code, set_ in ambiguous:
         if code == UNREAD or not set_ or not set_ <= seen:
             raise ValueError(
-                f"the ambiguity code {code!r} stands for {sorted(map(str, set_))}; give it symbols of the alphabet"
+                f"The ambiguity code {code!r} stands for {sorted(map(str, set_))}; it must stand for symbols of the "
+                "alphabet."
             )
 
 
 def tabulate(symbols: tuple[Symbol, ...], ambiguous: Ambiguous, fold_case: bool) -> Codes:
-    """Give numbers to the codes: symbols, then true ambiguity codes, then the full set."""
+    """Assign the codes: symbols, then codes for several but not all symbols, then the code for all."""
     full = frozenset(symbols)
     synonyms = [(code, next(iter(set_))) for code, set_ in ambiguous if len(set_) == 1]
     wild = [code for code, set_ in ambiguous if set_ == full and len(set_) > 1]
@@ -103,7 +104,7 @@ def _point_tables(by_symbol: dict[Symbol | None, int]) -> Points:
 
 
 def find_points(tables: Points, values: NDArray[Any]) -> NDArray[np.int32]:
-    """Look code points up; -1 where there is none."""
+    """Return the codes of code points, or -1 for unknown ones."""
     if values.dtype == np.uint8:
         return tables.table[values]
     at = np.minimum(np.searchsorted(tables.points, values), len(tables.points) - 1)
@@ -111,7 +112,7 @@ def find_points(tables: Points, values: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def find_integers(by_symbol: dict[Symbol | None, int], values: NDArray[Any]) -> NDArray[np.int32]:
-    """Look integers up, by position if the symbols are consecutive, else by bisection; -1 if unknown."""
+    """Return the codes of integers, or -1 for unknown ones; bisects unless the symbols are consecutive."""
     pairs = sorted((int(s), c) for s, c in by_symbol.items() if s is not None)
     keys = np.array([s for s, _ in pairs], dtype=np.int64)
     codes = np.array([c for _, c in pairs], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Data that hold more than the objects, such as `Confounded`: transformers work on what is inside."""
+"""Inputs that wrap the objects together with more data, such as `Confounded`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 
 def is_wrapped(X: Any) -> bool:
-    """Whether the data are objects with something beside them: they say so by a method ``with_objects``."""
+    """Whether ``X`` wraps the objects together with more data; such an input has a method ``with_objects``."""
     return hasattr(X, "with_objects")
 
 
 def inside(X: Any) -> Any:
-    """Return the objects, without what is beside them."""
+    """Return the wrapped objects, or ``X`` itself if it is not wrapped."""
     return X.objects if is_wrapped(X) else X
 
 
 def wrapped_like(X: Any, objects: Any) -> Any:
-    """Return new objects with what was beside the old ones in ``X``."""
+    """Return new objects, wrapped with the additional data of ``X`` if ``X`` is wrapped."""
     return X.with_objects(objects) if is_wrapped(X) else objects

@@ -1,4 +1,4 @@
-"""Alphabets: what symbols there are, which codes stand for several of them, and how text becomes integers."""
+"""Alphabets: symbols, ambiguity codes, and the encoding of sequences as integers."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from mercer.data._symbols import (
 )
 
 LONGEST_SHOWN = 20
-"""Characters of a symbol that a message shows: it may be a whole sequence."""
+"""Number of characters of a symbol shown in messages; a wrongly nested symbol may be a whole sequence."""
 
 
 class Alphabet(Immutable):
-    """A finite, ordered set of symbols, with codes for symbols that were not read exactly.
+    """A finite, ordered set of symbols with optional ambiguity codes.
 
-    Immutable and hashable; equal if the content is equal. Codes ``0 .. k-1`` are the symbols in the order
-    given, then come the ambiguity codes, sorted, and the last code, `missing`, is the full set.
+    Alphabets are immutable and hashable, and compare equal if their content is equal. Codes ``0 .. k-1`` are the
+    symbols in the given order, followed by the sorted ambiguity codes. The last code, `missing`, stands for any symbol.
 
     Parameters
     ----------
     symbols : iterable of str or iterable of int
-        Single characters, tokens or integers, all different.
+        Single characters, tokens or integers, all distinct.
     ambiguous : mapping, optional
-        Code to the set of symbols that it may stand for. A code for one symbol is a synonym of it; a code for
-        all symbols is read as `missing`.
+        Maps each ambiguity code to the set of symbols that it may stand for. A code for one symbol is a synonym of
+        it; a code for all symbols is read as `missing`.
     fold_case : bool, optional
-        Whether a string that is no symbol is tried in upper and in lower case. The named alphabets fold,
-        others do not unless asked.
+        Whether to look up a string that is not a symbol in upper and lower case. True for the named alphabets,
+        False by default for others.
 
     Attributes
     ----------
@@ -59,10 +59,10 @@ class Alphabet(Immutable):
 
     Notes
     -----
-    `Alphabet.of` knows "dna", "rna" and "protein" with the IUPAC codes. In DNA, U is unknown; in RNA, T is.
-    In proteins, U (selenocysteine) is read as C and O (pyrrolysine) as K, as HMMER does. Gaps (``-`` and
-    ``.``) and stops (``*``) are no residues and unknown in all three: take them out, or read them as not
-    observed with ``unknown="missing"``.
+    `Alphabet.of` provides "dna", "rna" and "protein" with the IUPAC codes. DNA does not contain U, and RNA does not
+    contain T. In proteins, U (selenocysteine) is read as C and O (pyrrolysine) as K, as in HMMER. Gaps (``-`` and
+    ``.``) and stops (``*``) are not residues and are unknown in all three: remove them, or read them as missing
+    with ``unknown="missing"``.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Alphabet(Immutable):
 
     @classmethod
     def of(cls, spec: Any) -> Alphabet:
-        """Return what ``spec`` means: an Alphabet, "dna", "rna", "protein", or an iterable of symbols."""
+        """Return the alphabet for ``spec``: an Alphabet, "dna", "rna", "protein", or an iterable of symbols."""
         if isinstance(spec, Alphabet):
             return spec
         if isinstance(spec, str) and spec.lower() in NAMED:
@@ -110,18 +110,18 @@ class Alphabet(Immutable):
         if isinstance(spec, str) and len(set(spec)) < len(spec):
             twice = next(s for i, s in enumerate(spec) if s in spec[:i])
             raise ValueError(
-                f"alphabet={spec!r} is not 'dna', 'rna' or 'protein', and as an alphabet of its own it has the symbol "
-                f"{twice!r} twice; pass one of these names, or each symbol once"
+                f"alphabet must be 'dna', 'rna', 'protein' or a set of distinct symbols; got {spec!r}, which contains "
+                f"{twice!r} twice."
             )
         if not isinstance(spec, Iterable):
             raise TypeError(
-                f"alphabet={spec!r} is no alphabet; pass 'dna', 'rna', 'protein', or an iterable of symbols"
+                f"alphabet must be 'dna', 'rna', 'protein', an Alphabet or an iterable of symbols; got {spec!r}."
             )
         return cls(spec)
 
     @classmethod
     def find(cls, data: Any) -> Alphabet:
-        """Return the smallest sorted alphabet of ``data``, in any form that `Sequences` takes.
+        """Return the sorted alphabet of the symbols in ``data``, which may have any form that `Sequences` accepts.
 
         Examples
         --------
@@ -140,10 +140,10 @@ class Alphabet(Immutable):
 
     @classmethod
     def _found(cls, kind: Kind, values: NDArray[Any]) -> Alphabet:
-        """Find the alphabet of flat values."""
+        """Return the sorted alphabet of flat values."""
         symbols: list[Any]
         if kind == "vectors":
-            raise TypeError("the data are real numbers, which have no alphabet; pass strings or integers")
+            raise TypeError("X contains real numbers, which have no alphabet; pass strings or integers.")
         if kind == "characters":
             found = np.flatnonzero(np.bincount(values)) if values.dtype == np.uint8 else np.unique(values)
             symbols = [s for s in map(chr, found.tolist()) if s != UNREAD]
@@ -153,7 +153,7 @@ class Alphabet(Immutable):
         else:
             symbols = sorted(set(values.tolist()) - {None, UNREAD})
         if not symbols:
-            raise ValueError("the data hold no symbol, so that no alphabet can be found; pass alphabet=")
+            raise ValueError("X contains no symbols, so the alphabet cannot be inferred; pass alphabet=.")
         return cls(symbols)
 
     def __len__(self) -> int:
@@ -161,7 +161,7 @@ class Alphabet(Immutable):
 
     @property
     def sets(self) -> tuple[frozenset[Symbol], ...]:
-        """The set of symbols that every code stands for."""
+        """For every code, the set of symbols that it stands for."""
         return self._codes.sets
 
     @property
@@ -171,17 +171,17 @@ class Alphabet(Immutable):
 
     @property
     def missing(self) -> int:
-        """Code of a symbol that was not observed: the last one, the full set."""
+        """Code of a missing symbol: the last code, which stands for any symbol."""
         return len(self.sets) - 1
 
     @property
     def is_characters(self) -> bool:
-        """Whether all symbols and codes are single characters, so that a sequence prints as a str."""
+        """Whether all symbols and codes are single characters, so that sequences decode to str."""
         return self._codes.points is not None
 
     @property
     def ambiguity(self) -> NDArray[np.float64]:
-        """0/1 matrix of the ambiguity codes alone, ``(n_codes - k - 1, k)``: `membership` without what is obvious."""
+        """0/1 matrix ``(n_codes - k - 1, k)``: the rows of `membership` for the ambiguity codes only."""
         if self._ambiguity is None:
             sets = self.sets[len(self) : -1]
             position = {s: i for i, s in enumerate(self.symbols)} if sets else {}
@@ -194,13 +194,13 @@ class Alphabet(Immutable):
         return self._ambiguity
 
     def indicators(self, codes: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the rows of `membership` of some codes, ``(..., k)``, without the whole matrix."""
+        """Return the rows of `membership` for ``codes``, ``(..., k)``, without computing the whole matrix."""
         flat, k = codes.reshape(-1), len(self)
         out = np.zeros((flat.size, k))
         plain = np.flatnonzero(flat < k)
         out[plain, flat[plain]] = 1.0
-        unread = np.flatnonzero((flat >= k) & (flat < self.missing))
-        out[unread] = self.ambiguity[flat[unread] - k]
+        ambiguous = np.flatnonzero((flat >= k) & (flat < self.missing))
+        out[ambiguous] = self.ambiguity[flat[ambiguous] - k]
         out[flat == self.missing] = 1.0
         return out.reshape(*codes.shape, k)
 
@@ -208,7 +208,7 @@ class Alphabet(Immutable):
     def membership(self) -> NDArray[np.float64]:
         """0/1 matrix ``(n_codes, k)``; ``membership @ probability`` is the likelihood of every code.
 
-        For thousands of symbols it is large: `ambiguity` and `indicators` hold what is needed of it.
+        The matrix is large if there are thousands of symbols; use `ambiguity` and `indicators` then.
         """
         if self._membership is None:
             out = self.indicators(np.arange(self.n_codes))
@@ -218,12 +218,12 @@ class Alphabet(Immutable):
         return self._membership
 
     def encode(self, data: Any, unknown: str = "raise") -> NDArray[np.int32]:
-        """Turn one sequence (a str, or a 1-D array of symbols) into codes.
+        """Encode one sequence (a str or a 1-D array of symbols).
 
         Parameters
         ----------
         data : str, bytes or 1-D array-like of symbols
-            None in it means "not observed".
+            The sequence; None marks a missing symbol.
         unknown : {"raise", "missing"}
             What to do with a symbol that is not in the alphabet.
 
@@ -234,24 +234,24 @@ class Alphabet(Immutable):
         array([0, 1, 2], dtype=int32)
         """
         if unknown not in ("raise", "missing"):
-            raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
-        got = read_item(data)
-        if isinstance(got, Problem):
-            raise got.error(f"the sequence {got.text}")
-        kind, piece = got
+            raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
+        result = read_item(data)
+        if isinstance(result, Problem):
+            raise result.error(f"The sequence {result.text}")
+        kind, piece = result
         values = code_points(piece) if isinstance(piece, str) else piece
-        codes = self._lookup(kind, values, "the sequence")
+        codes = self._lookup(kind, values, "The sequence")
         bad = np.flatnonzero(codes < 0)
         if len(bad) and unknown == "raise":
-            raise ValueError(f"the sequence {self._unknown(kind, values[bad[0]], int(bad[0]))}")
+            raise ValueError(f"The sequence {self._unknown(kind, values[bad[0]], int(bad[0]))}")
         codes[bad] = self.missing
         return codes
 
     def decode(self, codes: Any) -> str | NDArray[Any]:
-        """Turn codes into one sequence: a str if all symbols are characters, an array of symbols otherwise.
+        """Decode one sequence: to a str if all symbols are characters, else to an array of symbols.
 
-        A missing symbol is printed as the letter that means it (N, X), else as U+FFFD in a str and None in an
-        array; `encode` reads all of these back.
+        A missing symbol becomes the letter for it (N, X) if there is one, else U+FFFD in a str and None in an
+        array; `encode` accepts all of these.
 
         Examples
         --------
@@ -273,7 +273,7 @@ class Alphabet(Immutable):
         return out.astype(np.int64 if isinstance(self.symbols[0], int) else np.str_)
 
     def union(self, other: Alphabet) -> Alphabet:
-        """Return the sorted alphabet of both, with the ambiguity codes of both.
+        """Return the sorted union of both alphabets and of their ambiguity codes.
 
         Examples
         --------
@@ -288,19 +288,19 @@ class Alphabet(Immutable):
         clash = any(mine[c] != theirs[c] for c in mine.keys() & theirs.keys()) or symbols & {*mine, *theirs}
         if clash or len({type(s) for s in symbols}) > 1:
             raise ValueError(
-                f"the alphabets {self.describe()} and {other.describe()} do not fit together; "
-                "make all data with one alphabet"
+                f"The alphabets {self.describe()} and {other.describe()} are incompatible; "
+                "create all Sequences with the same alphabet."
             )
         return Alphabet(sorted(symbols), mine | theirs, self.fold_case or other.fold_case)
 
     def to_header(self) -> dict[str, Any]:
-        """Return the content as a dictionary that JSON can hold."""
+        """Return the content as a JSON-serializable dictionary."""
         pairs: list[Any] = [[code, [s for s in self.symbols if s in set_]] for code, set_ in self.ambiguous]
         return {"symbols": list(self.symbols), "ambiguous": pairs, "fold_case": self.fold_case}
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Alphabet:
-        """Return the alphabet that `to_header` wrote.
+        """Return the alphabet from the output of `to_header`.
 
         Examples
         --------
@@ -311,11 +311,11 @@ class Alphabet(Immutable):
         return cls(header["symbols"], dict(header["ambiguous"]), header["fold_case"])
 
     def digest(self) -> bytes:
-        """Return 16 bytes that identify the content."""
+        """Return a 16-byte hash of the content."""
         return blake2b(json.dumps(self.to_header()).encode(), digest_size=16).digest()
 
     def describe(self) -> str:
-        """Name the symbols, shortly, for messages."""
+        """Return a short description of the symbols for messages."""
         if self.is_characters and len(self) <= 30:
             text = "".join(map(str, self.symbols))
         elif len(self) <= 8:
@@ -329,18 +329,18 @@ class Alphabet(Immutable):
         return next((name for name in NAMED if self == _named(name)), None)
 
     def _lookup(self, kind: Kind, values: NDArray[Any], name: str) -> NDArray[np.int32]:
-        """Turn flat values into codes, -1 where a symbol is unknown; ``name`` is the datum, for messages."""
+        """Encode flat values, with -1 for unknown symbols; ``name`` names the sequence in messages."""
         if len(values) == 0:
             return np.empty(0, dtype=np.int32)
         if kind == "vectors":
-            raise TypeError(f"{name} holds real numbers, which have no alphabet; pass symbols, or leave out alphabet=")
+            raise TypeError(f"{name} contains real numbers, which have no alphabet; pass symbols, or omit alphabet=.")
         first = values[0] if kind != "tokens" else next((s for s in values if s is not None), None)
         text = kind == "characters" or isinstance(first, str)
         if first is not None and text != isinstance(self.symbols[0], str):
-            held = "text" if text else "integers"
-            cure = "" if text else ", or mc.Sequences.from_codes(codes, alphabet) where the integers are its codes"
+            content = "text" if text else "integers"
+            cure = "" if text else " If the integers are codes, use mc.Sequences.from_codes(codes, alphabet)."
             raise TypeError(
-                f"{name} holds {held}, but the alphabet {self.describe()} does not; pass one that fits{cure}"
+                f"{name} contains {content}, but the alphabet {self.describe()} does not; pass a matching one.{cure}"
             )
         if kind == "integers":
             return find_integers(self._codes.by_symbol, values)
@@ -349,30 +349,30 @@ class Alphabet(Immutable):
         if kind == "characters":
             raise TypeError(
                 f"{name} is a str, which is read as single characters, but the alphabet {self.describe()} "
-                "has longer symbols; pass lists of symbols, such as text.split()"
+                "has longer symbols; pass lists of symbols, such as text.split()."
             )
         return np.fromiter(map(self._codes.by_symbol.get, values.tolist(), repeat(-1)), np.int32, len(values))
 
     def _unknown(self, kind: Kind, value: Any, position: int) -> str:
-        """Say that a symbol is unknown, and the cure."""
+        """Return the message for an unknown symbol, with the cure."""
         symbol: Any = chr(value) if kind == "characters" else value if isinstance(value, str) else int(value)
-        missing = "unknown='missing' to treat it as not observed"
-        cure = f"pass {missing}, or alphabet=..., or make Sequences of all data before they are split"
+        missing = "unknown='missing' to treat it as missing"
+        cure = f"pass {missing}, or alphabet=..., or create Sequences from all data before splitting them"
         other = {("dna", "U"): "rna", ("rna", "T"): "dna"}.get((self._name() or "", str(symbol).upper()))
         if other:
             cure = f"pass alphabet='{other}', or {missing}"
         elif isinstance(symbol, str) and len(symbol) > 1 and self.is_characters:
             cure = (
-                "pass the strings themselves, not wrapped in lists (of a table its column, such as df['s']), or "
-                "alphabet=... where this is one symbol"
+                "pass the strings themselves, not nested in lists (for a table, one column, such as df['s']), or "
+                "alphabet=... if this is one symbol"
             )
             symbol = symbol if len(symbol) <= LONGEST_SHOWN else symbol[:LONGEST_SHOWN] + "..."
         elif symbol in ("-", ".", "*"):
-            cure = f"take it out, or pass {missing}"
+            cure = f"remove it, or pass {missing}"
         elif isinstance(symbol, str) and {symbol.upper(), symbol.lower()} & self._codes.by_symbol.keys():
             cure = f"pass an Alphabet with fold_case=True, or {missing}"
         where = f"at position {position}, which is not in the alphabet {self.describe()}"
-        return f"has the symbol {symbol!r} {where}; {cure}"
+        return f"has the symbol {symbol!r} {where}; {cure}."
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Alphabet):
@@ -399,18 +399,18 @@ class Alphabet(Immutable):
 
 
 def _warn_of_nucleotides(found: set[str]) -> None:
-    """Warn where characters look like DNA or RNA, and codes or lower case would become symbols of their own."""
+    """Warn if DNA or RNA is read with ambiguity codes or lower case letters as separate symbols."""
     upper = {s.upper() for s in found}
     plain = upper & set("ACGTU")
-    # Words in a, b and c are no DNA: all four nucleotides occur.
+    # Require all four nucleotides, since words over a, b and c are not DNA.
     if not upper <= {*"ACGTU", *NAMED["dna"][1]} or len(plain) < 4 or {"T", "U"} <= plain:
         return
     odd = sorted(upper - plain) or sorted(s for s in found if s.islower() and s.upper() in found)
     if odd:
         name = "RNA" if "U" in plain else "DNA"
         warnings.warn(
-            f"these look like {name}, of which {odd[0]!r} is a letter of its own now: pass alphabet={name.lower()!r}, "
-            "which knows the ambiguity codes and lower case",
+            f"The sequences look like {name}, but {odd[0]!r} is read as a separate symbol; pass "
+            f"alphabet={name.lower()!r} to read ambiguity codes and lower case letters as such.",
             UserWarning,
             stacklevel=2,
         )

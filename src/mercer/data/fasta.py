@@ -1,4 +1,4 @@
-"""Read FASTA files: names and labels from the headers, symbols by whole arrays of bytes."""
+"""FASTA reader, vectorized over the bytes of the file."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ def read_fasta(
     drop: str = "",
     duplicates: str = "raise",
 ) -> Records:
-    r"""Read a FASTA file: sequences with ids, and labels from their header lines.
+    r"""Read a FASTA file: sequences with ids, and optionally labels from the header lines.
 
-    A record may have many lines, blank ones among them; lines that begin with ``;`` are comments. Line ends of any
-    system are read, and so are gzipped files. The id is the first word of the header.
+    A sequence may span several lines, including blank ones; lines that begin with ``;`` are comments. All common line
+    ends and gzipped files are supported. The id is the first word of the header.
 
     Parameters
     ----------
     path : str, path or open file
         Plain or gzipped.
     labels : str, int, callable or mapping, optional
-        How a header line (without ``>``) becomes the label of its sequence. A str is a regular expression with one
-        group, searched in the line; an int is a field, counted from 0 or from the end, where ``|`` and blanks
-        separate fields; a callable gets the line; a mapping is asked for the id.
+        How to extract the label from a header line (without ``>``). A str is a regular expression with one group,
+        searched in the line; an int is a field number, counted from 0 or from the end, where ``|`` and white space
+        separate fields; a callable receives the line; a mapping is indexed by the id.
     groups : str, int, callable or mapping, optional
-        The same for what belongs together, such as the gene or the family of a sequence: for scikit-learn's GroupKFold.
+        How to extract the group, such as a gene or family, in the same forms; for scikit-learn's GroupKFold.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
-        By default found in the file: DNA or RNA if nine in ten letters are A, C, G, T or U, N and the rest are IUPAC
-        codes, else protein. Give it when training and test data are two files, and where characters are symbols that
-        are no letters (but ``*``, ``-`` and ``.``). DNA and RNA in one file, with T and with U, are refused without it.
+        By default inferred from the file: DNA or RNA if at least 90 % of the letters are A, C, G, T or U, or N, and
+        the rest are IUPAC codes, else protein. Set it if training and test data are in two files, or if symbols other
+        than letters, ``*``, ``-`` and ``.`` occur. A file with both T and U raises an error without it.
     unknown : {"raise", "missing"}
         What to do with a symbol that is not in the alphabet.
     drop : str, default=""
-        Characters to leave out, such as ``"-."`` for the gaps of an alignment. Blanks always are, and so is a ``*``
-        at the end of a sequence (the stop codon of a protein) unless the alphabet has it.
+        Characters to remove, such as ``"-."`` for the gaps of an alignment. White space is always removed, and so is
+        a ``*`` at the end of a sequence (the stop codon of a protein), unless the alphabet contains it.
     duplicates : {"raise", "number"}
-        What to do where two sequences have one id: raise, or call the second one ``id.2``, and so on.
+        What to do if several sequences have the same id: raise, or rename the second one to ``id.2``, and so on.
 
     Returns
     -------
     Records
-        ``X, y = read_fasta(path, labels=...)``; the header lines are in its field ``descriptions``, groups
+        Unpacks as ``X, y = read_fasta(path, labels=...)``; header lines are in the attribute ``descriptions``, groups
         in ``groups``.
 
     See Also
     --------
-    read_ts : Time series of the aeon and UEA archives.
-    read_ucr : Time series of the UCR archive.
+    read_ts : Read time series of the aeon and UEA archives.
+    read_ucr : Read time series of the UCR archive.
 
     Examples
     --------
@@ -82,9 +82,9 @@ def read_fasta(
     ['exon', 'intron']
     """
     if duplicates not in ("raise", "number"):
-        raise ValueError(f"duplicates={duplicates!r} must be 'raise' or 'number'")
+        raise ValueError(f"duplicates must be 'raise' or 'number'; got {duplicates!r}.")
     if unknown not in ("raise", "missing"):
-        raise ValueError(f"unknown={unknown!r} must be 'raise' or 'missing'")
+        raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
     _check_drop(drop)
     text = read_text(path, "FASTA")
     known = None if alphabet is None else Alphabet.of(alphabet)
@@ -92,7 +92,7 @@ def read_fasta(
     descriptions = tuple(_description(text, records, i) for i in range(len(records.headers)))
     ids = _ids(text, records, descriptions, duplicates)
     y, group = (
-        None if rule is None else _labelled(text, records, descriptions, ids, rule, what)
+        None if rule is None else _labels(text, records, descriptions, ids, rule, what)
         for rule, what in ((labels, "labels"), (groups, "groups"))
     )
     known = known or _guess(text, records)
@@ -101,15 +101,15 @@ def read_fasta(
     if len(bad) and unknown == "raise":
         (owner, *_), (position, *_) = _ragged.locate(records.offsets, bad[:1])
         symbol = records.values[bad[0]]
-        sentence = known._unknown("characters", symbol, int(position))
-        sentence = sentence.replace("take it out", f"pass drop={chr(symbol)!r} to leave it out")
-        raise text.error(records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {sentence}")
+        problem = known._unknown("characters", symbol, int(position))
+        problem = problem.replace("remove it", f"pass drop={chr(symbol)!r} to remove it")
+        raise text.error(records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {problem}")
     codes[bad] = known.missing
     return Records(Sequences._make(codes, records.offsets, known, ids), y, descriptions, group)
 
 
 class _Split(NamedTuple):
-    """Records of a file: where their headers are, and their symbols end to end."""
+    """Records of a file: the lines of their headers, and their concatenated symbols."""
 
     raw: NDArray[np.uint8]
     line_starts: NDArray[np.int64]
@@ -125,19 +125,19 @@ class _Split(NamedTuple):
         return int(self.headers[record]) + 1
 
     def line_of_value(self, i: int) -> int:
-        """Return the line of the i-th of all symbols, counted from 1."""
+        """Return the line of the i-th symbol in the file, counted from 1."""
         (owner, *_), (position, *_) = _ragged.locate(self.offsets, np.array([i]))
         return self.line_of_symbol(owner, position)
 
     def line_of_symbol(self, record: int, position: int) -> int:
-        """Return the line of a symbol, counted from 1."""
+        """Return the line of a symbol of a record, counted from 1."""
         start = self.line_starts[self.headers[record]]
         byte = start + np.flatnonzero(self.kept[start:])[position]
         return int(np.searchsorted(self.line_starts, byte, side="right"))
 
 
 def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
-    """Cut a file into records without a loop over lines or characters."""
+    """Split a file into records without a loop over lines or characters."""
     raw = np.frombuffer(text.raw, dtype=np.uint8)
     ends = np.flatnonzero(raw == _NEWLINE)
     starts = np.concatenate([[0], ends + 1])
@@ -146,11 +146,11 @@ def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
     filled = starts < ends
     first[filled] = raw[starts[filled]]
     headers = np.flatnonzero(first == _HEADER)
-    aside = np.flatnonzero((first == _HEADER) | (first == _COMMENT))
-    # +1 where such a line begins, -1 at the newline after it: the running sum is 1 inside.
+    skipped = np.flatnonzero((first == _HEADER) | (first == _COMMENT))
+    # +1 where a skipped line begins, -1 at its newline: the cumulative sum is 1 inside.
     edges = np.zeros(len(raw) + 1, dtype=np.int8)
-    edges[starts[aside]] = 1
-    edges[ends[aside]] = -1
+    edges[starts[skipped]] = 1
+    edges[ends[skipped]] = -1
     kept = np.cumsum(edges, dtype=np.int8)[:-1] == 0
     ignored = np.zeros(256, dtype=bool)
     ignored[list(_BLANKS + drop.encode("ascii"))] = True
@@ -163,24 +163,24 @@ def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
     if len(merged := np.flatnonzero(values == _HEADER)):
         raise text.error(
             out.line_of_value(merged[0]),
-            "'>' stands inside a line of a sequence; begin every header on a line of its own",
+            "'>' occurs within a sequence; begin every header on a new line.",
         )
     if not keep_stop:
         out = _without_stops(out)
     empty = np.flatnonzero(np.diff(out.offsets) == 0)
     if len(empty):
         i = int(empty[0])
-        sentence = f"{_description(text, out, i).split(' ')[0]!r} has no symbols; leave it out of the file"
-        raise text.error(out.line(i), f"sequence {sentence}")
+        name = _description(text, out, i).split(" ")[0]
+        raise text.error(out.line(i), f"sequence {name!r} has no symbols; remove it from the file.")
     return out
 
 
 def _check_drop(drop: Any) -> None:
     if not isinstance(drop, str):
-        raise TypeError(f"drop={drop!r} is no text; pass the characters to leave out, such as '-.', or ''")
+        raise TypeError(f"drop must be a string of characters to remove, such as '-.' or ''; got {drop!r}.")
     if not drop.isascii():
-        wrong = next(c for c in drop if not c.isascii())
-        raise ValueError(f"drop={drop!r} has {wrong!r}, which is not ASCII, as sequences are; take it out")
+        character = next(c for c in drop if not c.isascii())
+        raise ValueError(f"drop must contain ASCII characters only; got {drop!r}. Remove {character!r}.")
 
 
 def _check_beginning(
@@ -195,9 +195,9 @@ def _check_beginning(
     if end and kept[at]:
         line = int(np.searchsorted(starts, at, side="right"))
         shown = text.raw[at : at + 20].split(b"\n")[0]
-        raise text.error(line, f"{decoded(shown)!r} stands before the first header; begin every sequence with >name")
+        raise text.error(line, f"{decoded(shown)!r} occurs before the first header; begin every sequence with >name.")
     if not len(headers):
-        raise ValueError(f"{text.name} has no header line; begin every sequence with >name")
+        raise ValueError(f"{text.name} has no header line; begin every sequence with >name.")
 
 
 def _check_ascii(text: Text, records: _Split) -> None:
@@ -206,12 +206,12 @@ def _check_ascii(text: Text, records: _Split) -> None:
         byte = records.values[records.offsets[owner] + position]
         raise text.error(
             records.line_of_symbol(owner, position),
-            f"the byte {byte:#x} at position {position} of the sequence is not ASCII; take it out",
+            f"the byte {byte:#x} at position {position} of the sequence is not ASCII; remove it.",
         )
 
 
 def _without_stops(records: _Split) -> _Split:
-    """Take out the ``*`` at the end of sequences."""
+    """Remove the ``*`` at the end of sequences."""
     last = records.offsets[1:][np.diff(records.offsets) > 0] - 1
     stops = last[records.values[last] == _STOP]
     if not len(stops):
@@ -232,13 +232,13 @@ def _ids(text: Text, records: _Split, descriptions: tuple[str, ...], duplicates:
     ids = []
     for i, description in enumerate(descriptions):
         if not description:
-            raise text.error(records.line(i), "the header has no name; write one after >")
+            raise text.error(records.line(i), "the header has no name; write one after >.")
         name = description.split(None, 1)[0]
         if name in seen and duplicates == "raise":
             raise text.error(
                 records.line(i),
-                f"the id {name!r} occurs a second time, first in line {records.line(seen[name])}; "
-                "make ids differ, or pass duplicates='number'",
+                f"the id {name!r} already occurs in line {records.line(seen[name])}; "
+                "make the ids distinct, or pass duplicates='number'.",
             )
         ids.append(name)
         seen.setdefault(name, i)
@@ -246,7 +246,7 @@ def _ids(text: Text, records: _Split, descriptions: tuple[str, ...], duplicates:
 
 
 def numbered(ids: list[str]) -> tuple[str, ...]:
-    """Make ids differ: the second of a name becomes ``name.2``, or the next number that is free."""
+    """Make ids distinct: the second ``name`` becomes ``name.2``, or the next number that is not taken."""
     taken, count, out = set(ids), dict[str, int](), []
     for name in ids:
         count[name] = count.get(name, 0) + 1
@@ -258,7 +258,7 @@ def numbered(ids: list[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _labelled(
+def _labels(
     text: Text, records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str
 ) -> NDArray[Any]:
     label = rule_of(labels, what)
@@ -267,7 +267,7 @@ def _labelled(
         try:
             found = label(description, name)
             if found is None or (isinstance(found, Iterable) and not isinstance(found, str | bytes)):
-                raise LookupError(f"gets {found!r} from {what}=; let that give one text or number")
+                raise LookupError(f"gets {found!r} from {what}=, which must return a single string or number.")
             out.append(found)
         except LookupError as error:
             raise text.error(records.line(i), f"the header {description!r} {error.args[0]}") from None
@@ -275,7 +275,7 @@ def _labelled(
 
 
 def _guess(text: Text, records: _Split) -> Alphabet:
-    """Find out which alphabet the symbols are from; see `read_fasta`."""
+    """Infer the alphabet of the symbols; see `read_fasta`."""
     values = records.values
     counts = np.bincount(values, minlength=256)
     upper = {c: int(counts[ord(c)] + counts[ord(c.lower())]) for c in map(chr, range(ord("A"), ord("Z") + 1))}
@@ -287,8 +287,8 @@ def _guess(text: Text, records: _Split) -> Alphabet:
         symbol = chr(values[i])
         raise text.error(
             records.line_of_value(i),
-            f"{symbol!r} in a sequence is no letter; pass drop={symbol!r} to leave it out, or alphabet= with the "
-            "symbols, if it is one of them",
+            f"{symbol!r} in a sequence is not a letter; pass drop={symbol!r} to remove it, or alphabet= if it is a "
+            "symbol.",
         )
     for name in ("dna", "rna"):
         symbols, ambiguous = NAMED[name]
@@ -299,10 +299,10 @@ def _guess(text: Text, records: _Split) -> Alphabet:
         i = int(np.flatnonzero((values == ord(rare)) | (values == ord(rare.lower())))[0])
         raise text.error(
             records.line_of_value(i),
-            f"the sequences hold T, as DNA does, and U, as RNA does (here {rare}); write one for the other, or pass "
-            "alphabet='ACGTU', or 'protein'",
+            f"the sequences contain both T (DNA) and U (RNA), here {rare}; replace one by the other, or pass "
+            "alphabet='ACGTU' or 'protein'.",
         )
-    return Alphabet.of("protein")  # whose symbols and codes are all of the letters
+    return Alphabet.of("protein")  # its symbols and codes cover all letters
 
 
 def _mostly(symbols: Iterable[str], counts: dict[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""The length of every sequence as its only feature: the baseline beside every set of different lengths."""
+"""Sequence length as a baseline feature."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mercer.data.sequences import Sequences
 
 
 class Lengths(TransformerMixin, BaseEstimator):
-    """Return the length of every sequence, and nothing else of it: a baseline.
+    """Transform every sequence to its length, as a baseline feature.
 
-    Where sequences have different lengths, a classifier may live on these alone. Put this in front of a plain
-    classifier to know how far that goes.
+    If sequences differ in length, a classifier may rely on the lengths only. Combine this transformer with a simple
+    classifier to see how accurate that is.
 
     Parameters
     ----------
@@ -35,14 +35,14 @@ class Lengths(TransformerMixin, BaseEstimator):
         self.log = log
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Do nothing: there is nothing to learn.
+        """Do nothing; the transformer is stateless.
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences or array-like
+            Training sequences, in any form that `Sequences` accepts.
         y : ignored
-            For scikit-learn.
+            Present for API consistency.
         """
         return self
 
@@ -51,8 +51,8 @@ class Lengths(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Sequences, what becomes one, or Confounded
-            The data; confounds stay beside them.
+        X : Sequences, array-like or Confounded
+            Sequences; confounds are kept.
         """
         sequences = Sequences(inside(X))
         if not self.log:
@@ -60,12 +60,12 @@ class Lengths(TransformerMixin, BaseEstimator):
         return wrapped_like(X, np.log(sequences.require_nonempty().lengths[:, None]))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the name of the one column.
+        """Return the name of the single output feature.
 
         Parameters
         ----------
         input_features : ignored
-            For scikit-learn.
+            Present for API consistency.
         """
         return np.array(["log_length" if self.log else "length"], dtype=object)
 

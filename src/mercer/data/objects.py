@@ -1,4 +1,4 @@
-"""Opaque data: an object array that passes through scikit-learn's checks untouched."""
+"""Opaque objects: object arrays that pass scikit-learn's input checks unchanged."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mercer._immutable import Immutable
 
 
 class Datum(Immutable):
-    """One datum, wrapped so that nothing looks inside; equal and hashed by content.
+    """One sample, wrapped as an opaque object; compared and hashed by content.
 
     Parameters
     ----------
     value : object
-        A string, an array (copied, read-only), one of `Sequences`, a distribution.
+        A string, an array (copied, read-only), a `Sequences` of length 1, or a distribution.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Datum(Immutable):
         self._fill(value=frozen(value) if isinstance(value, np.ndarray) else value)
 
     def digest(self) -> bytes:
-        """Return 16 bytes that identify the content."""
+        """Return a 16-byte hash of the content."""
         value = self.value
         if hasattr(value, "digests"):
             return b"".join(value.digests())
@@ -61,8 +61,9 @@ class Datum(Immutable):
 
     def __float__(self) -> float:
         raise TypeError(
-            "a Datum of mc.objects is no number: this estimator wants numbers, so give it a precomputed Gram matrix, "
-            "or take one that accepts objects, such as GaussianProcessClassifier(kernel, multi_class='one_vs_rest')"
+            "A Datum of mc.objects cannot be converted to a number, which this estimator requires. Pass a precomputed "
+            "Gram matrix, or use an estimator that accepts objects, such as GaussianProcessClassifier(kernel, "
+            "multi_class='one_vs_rest')."
         )
 
     def __repr__(self) -> str:
@@ -74,18 +75,18 @@ class Datum(Immutable):
 
 
 def objects(data: Any) -> NDArray[np.object_]:
-    """Wrap data one by one, for estimators that check their input, such as scikit-learn's Gaussian processes.
+    """Wrap samples one by one, for estimators that validate their input, such as scikit-learn's Gaussian processes.
 
     Parameters
     ----------
     data : Sequences, batch of distributions, array or iterable
-        The first axis is the sample.
+        Samples, indexed by the first axis.
 
     Returns
     -------
     ndarray of shape (N,), dtype object
-        One `Datum` each. Every kernel takes them out again, as in ``SVC(kernel=mc.ProbabilityProduct())`` fitted to
-        ``mc.objects(batch)``; so does ``Sequences(objects(X))``, with alphabet and ids.
+        One `Datum` per sample. Every kernel unwraps them, as in ``SVC(kernel=mc.ProbabilityProduct())`` fitted to
+        ``mc.objects(batch)``; so does ``Sequences(objects(X))``, which keeps alphabet and ids.
 
     Examples
     --------
@@ -95,14 +96,14 @@ def objects(data: Any) -> NDArray[np.object_]:
     ((2,), ['b'])
     """
     if isinstance(data, str | bytes) or (not isinstance(data, Iterable) and not hasattr(data, "shape")):
-        raise TypeError(f"the data are a {type(data).__name__}; pass a list of data")
+        raise TypeError(f"data must be a list of samples; got an object of type {type(data).__name__}.")
     if hasattr(data, "iloc"):
         data = data.tolist() if getattr(data, "ndim", 1) == 1 else data.to_numpy()
     items: list[Any]
-    if hasattr(data, "digests"):  # Sequences: keep alphabet and id with each
+    if hasattr(data, "digests"):  # Sequences: slices keep alphabet and id
         items = [data[i : i + 1] for i in range(len(data))]
     elif hasattr(data, "shape"):
-        sparse = hasattr(data, "tocsr")  # a sparse row stays a matrix of one row
+        sparse = hasattr(data, "tocsr")  # keep a sparse row as a matrix of one row
         rows = data.tocsr() if sparse else data
         items = [rows[[i], :] if sparse else rows[i] for i in range(data.shape[0])]
     else:

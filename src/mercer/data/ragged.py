@@ -15,7 +15,7 @@ Offsets = NDArray[np.int64]
 
 
 def gather(values: NDArray[Any], offsets: Offsets, index: NDArray[np.intp]) -> tuple[NDArray[Any], Offsets]:
-    """Return the values and offsets of the data at ``index``; a run of neighbours is a view."""
+    """Return the values and offsets of the sequences at ``index``; for consecutive indices, values are a view."""
     if len(index) and np.array_equal(index, np.arange(index[0], index[0] + len(index))):
         picked = offsets[index[0] : index[-1] + 2]
         return values[picked[0] : picked[-1]], picked - picked[0]
@@ -26,14 +26,14 @@ def gather(values: NDArray[Any], offsets: Offsets, index: NDArray[np.intp]) -> t
 
 
 def locate(offsets: Offsets, flat: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return, for sorted flat positions, the data that hold them and the first position in each."""
+    """Return the sequences that contain the sorted flat positions, and the first such position in each."""
     owners = np.searchsorted(offsets, flat, side="right") - 1
-    data, first = np.unique(owners, return_index=True)
-    return data, flat[first] - offsets[data]
+    sequences, first = np.unique(owners, return_index=True)
+    return sequences, flat[first] - offsets[sequences]
 
 
 def digests(values: NDArray[Any], offsets: Offsets, prefix: bytes) -> list[bytes]:
-    """Return 16 bytes for every datum, from ``prefix``, dtype, dimension and values; all NaN are one."""
+    """Return a 16-byte hash of ``prefix``, dtype, dimension and values for every sequence; all NaN are equal."""
     if values.dtype.kind == "f":
         values = values + 0.0
         values[np.isnan(values)] = np.nan
@@ -49,7 +49,7 @@ def digests(values: NDArray[Any], offsets: Offsets, prefix: bytes) -> list[bytes
 
 
 def windows(values: NDArray[Any], offsets: Offsets, order: int) -> tuple[NDArray[Any], Offsets]:
-    """Stack ``order + 1`` consecutive points, oldest first; every datum must have that many."""
+    """Stack ``order + 1`` consecutive points, oldest first; every sequence must be that long."""
     lengths = np.diff(offsets) - order
     out = offsets_of(lengths)
     first = np.repeat(offsets[:-1] - out[:-1], lengths) + np.arange(out[-1])

@@ -1,4 +1,4 @@
-"""Sequences of symbols or of vectors, of any lengths: what data become once, at the border."""
+"""Sequences of symbols or vectors of any lengths: the internal form of all sequence input."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ from mercer.data.alphabet import Alphabet
 
 
 class Sequences(Container):
-    """Sequences of symbols, or of vectors, of different lengths; immutable, with flat values and offsets.
+    """Immutable sequences of symbols or of vectors, of different lengths, stored as flat values and offsets.
 
     Parameters
     ----------
     data : array-like
-        The first axis is always the sample. Symbols: strings, 1-D integer or string arrays, a 2-D integer
+        Samples, indexed by the first axis. Symbols: strings, 1-D integer or string arrays, or a 2-D integer
         array. Vectors: 1-D float arrays (univariate), ``(T, d)`` arrays, a 2-D float array (N univariate
-        series), a 3-D array ``(N, T, d)``. Also pandas Series, pyarrow and awkward arrays of these, what
-        `objects` made, and Sequences. NaN and None mean "not observed".
+        series), or a 3-D array ``(N, T, d)``. Also pandas Series, pyarrow and Awkward arrays of these, the output of
+        `objects`, and Sequences. NaN and None mark missing values.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
-        For symbols; found in the data by default.
+        Alphabet of the symbols; by default inferred from the data.
     unknown : {"raise", "missing"}
         What to do with a symbol that is not in the alphabet.
     ids : iterable of str, optional
-        Names of the data, all different, for messages; positions by default.
+        Distinct names of the sequences, for messages; positions by default.
     invalid : {"raise", "mask"}
-        Stop at the first datum that cannot be read, or leave out all of these and tell in `kept` and
-        `problems`.
+        Whether to raise at the first sequence that cannot be read, or to leave out all such sequences and report
+        them in `kept` and `problems`.
 
     Attributes
     ----------
     values : ndarray
-        Codes ``(T,)`` int32 of symbols, or vectors ``(T, d)`` float32 or float64; all data end to end,
-        read-only.
+        Concatenated codes of symbols, ``(T,)`` int32, or vectors, ``(T, d)`` float32 or float64; read-only.
     offsets : ndarray of shape (N + 1,)
-        Datum i is ``values[offsets[i]:offsets[i + 1]]``.
+        Sequence i is ``values[offsets[i]:offsets[i + 1]]``.
     alphabet : Alphabet or None
         None for vectors.
     ids : tuple of str, or None
-        None: positions.
+        Names of the sequences, if given.
     kept : ndarray of bool
-        Which of the data given are here; all, unless ``invalid="mask"``.
+        Which input sequences were kept; all, unless ``invalid="mask"``.
     problems : dict
-        Why the others are not: id or position to a sentence.
+        Maps the id or position of every omitted sequence to the reason.
 
     Examples
     --------
@@ -89,7 +88,7 @@ class Sequences(Container):
 
     @classmethod
     def from_aeon(cls, X: Any, *, ids: Iterable[str] | None = None, invalid: str = "raise") -> Sequences:
-        """Read time series as aeon keeps them: an array ``(N, d, T)``, or a list of ``(d, T)`` arrays.
+        """Read time series in aeon's format: an array ``(N, d, T)`` or a list of ``(d, T)`` arrays.
 
         Examples
         --------
@@ -101,9 +100,9 @@ class Sequences(Container):
         if isinstance(X, np.ndarray) and (X.ndim < 2 or X.dtype.kind not in "biufO"):
             return cls(X, ids=ids, invalid=invalid)
         items = []
-        for x in X:  # 1-D: a univariate series; what is no numeric array, the constructor complains about
-            got = read_item(x)
-            numeric = not isinstance(got, Problem) and got[0] in ("integers", "vectors")
+        for x in X:  # 1-D is a univariate series; the constructor reports items that are not numeric arrays
+            result = read_item(x)
+            numeric = not isinstance(result, Problem) and result[0] in ("integers", "vectors")
             items.append(as_floats(np.asarray(x).T) if numeric else x)
         return cls(items, ids=ids, invalid=invalid)
 
@@ -111,7 +110,7 @@ class Sequences(Container):
     def from_hmmlearn(
         cls, X: Any, lengths: Any = None, *, alphabet: Any = None, ids: Iterable[str] | None = None
     ) -> Sequences:
-        """Read stacked data as hmmlearn keeps them; an integer column is symbols, all else is vectors.
+        """Read stacked sequences in hmmlearn's format; one integer column means symbols, anything else vectors.
 
         Examples
         --------
@@ -122,10 +121,10 @@ class Sequences(Container):
         X = np.asarray(X)
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} axes; hmmlearn's data are stacked in a 2-D array")
+            raise ValueError(f"X must be a 2-D array of stacked sequences, as in hmmlearn; got {X.ndim} axes.")
         sizes = np.asarray([len(X)] if lengths is None else lengths, dtype=np.int64)
         if sizes.sum() != len(X) or (sizes < 0).any():
-            raise ValueError(f"the lengths add up to {sizes.sum()}, but X has {len(X)} rows; pass the length of each")
+            raise ValueError(f"lengths must sum to the {len(X)} rows of X; got a sum of {sizes.sum()}.")
         if X.shape[1] == 1 and X.dtype.kind != "f":
             X = X[:, 0]
         elif X.dtype.kind in "biu":
@@ -134,17 +133,17 @@ class Sequences(Container):
 
     @classmethod
     def from_codes(cls, codes: Any, alphabet: Any, *, ids: Iterable[str] | None = None) -> Sequences:
-        """Read codes of symbols, as the ``sample`` of a model gives them.
+        """Read codes of symbols, as returned by a model's ``sample``.
 
         Parameters
         ----------
         codes : array of shape (N, T), or list of N arrays of shape (T_i,)
-            Whole numbers: the places of symbols in the alphabet, then of its ambiguity codes and of what is missing;
-            -1 where a sequence has ended.
+            Integer codes of the alphabet: positions of its symbols, then of its ambiguity codes, then `missing`;
+            -1 after the end of a sequence.
         alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols
-            Whose codes they are.
+            The alphabet of the codes.
         ids : iterable of str, optional
-            Names of the data.
+            Names of the sequences.
 
         Examples
         --------
@@ -158,26 +157,26 @@ class Sequences(Container):
         for i, row in enumerate(rows):
             if row.ndim != 1 or (row.dtype.kind not in "iu" and row.size):
                 raise TypeError(
-                    f"{naming(names, i)} has shape {row.shape} and type {row.dtype}; pass codes as an integer array of "
-                    "shape (N, T), such as p.sample(10, 3)[0], or as a list of 1-D ones"
+                    f"{naming(names, i)} has shape {row.shape} and dtype {row.dtype}; pass an integer array of "
+                    "shape (N, T), such as p.sample(10, 3)[0], or a list of 1-D integer arrays."
                 )
         flat = np.concatenate([np.empty(0, dtype=np.int64), *rows])
         offsets = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
         ended, owner = flat == -1, np.repeat(np.arange(len(rows)), np.diff(offsets))
-        goes_on = np.append(ended[:-1] & ~ended[1:] & (owner[:-1] == owner[1:]), False)[: len(flat)]
-        bad = np.flatnonzero(goes_on | (~ended & ((flat < 0) | (flat >= known.n_codes))))
+        resumed = np.append(ended[:-1] & ~ended[1:] & (owner[:-1] == owner[1:]), False)[: len(flat)]
+        bad = np.flatnonzero(resumed | (~ended & ((flat < 0) | (flat >= known.n_codes))))
         if len(bad):
             i = owner[bad[0]]
             raise ValueError(
                 f"{naming(names, i)} has the code {flat[bad[0]]} at position {bad[0] - offsets[i]}; codes of "
-                f"{known.describe()} are 0 to {known.n_codes - 1}, and -1 after the end"
+                f"{known.describe()} are 0 to {known.n_codes - 1}, and -1 after the end."
             )
         lengths = np.bincount(owner[~ended], minlength=len(rows))
         return cls._make(flat[~ended].astype(np.int32), offsets_of(lengths), known, names)
 
     @classmethod
     def concat(cls, parts: Iterable[Sequences]) -> Sequences:
-        """Join Sequences of the same alphabet or dimension; ids are kept if all have them.
+        """Concatenate Sequences of the same alphabet or dimension; ids are kept if all parts have them.
 
         Examples
         --------
@@ -188,14 +187,12 @@ class Sequences(Container):
         """
         parts = list(parts)
         if not parts:
-            raise ValueError("there is nothing to join; pass at least one Sequences")
+            raise ValueError("parts must not be empty; pass at least one Sequences.")
         for i, part in enumerate(parts):
             if not isinstance(part, Sequences):
-                raise TypeError(f"part {i} is a {type(part).__name__}; make it with Sequences(...) first")
+                raise TypeError(f"Part {i} is a {type(part).__name__}; convert it with Sequences(...) first.")
             if part.dimension != parts[0].dimension:
-                raise ValueError(
-                    f"part {i} has {part._what()}, but part 0 has {parts[0]._what()}; join data of one sort"
-                )
+                raise ValueError(f"Part {i} has {part._what()}, but part 0 has {parts[0]._what()}; they must agree.")
             if parts[0].alphabet is not None:
                 part._check_alphabet(parts[0].alphabet)
         ids = None
@@ -206,7 +203,7 @@ class Sequences(Container):
         return cls._make(values, offsets, parts[0].alphabet, ids)
 
     def recode(self, alphabet: Any) -> Sequences:
-        """Express the same symbols in another alphabet, which must have all that occur.
+        """Encode the same symbols in another alphabet, which must contain all that occur.
 
         Examples
         --------
@@ -220,20 +217,20 @@ class Sequences(Container):
         values = table[self.values]
         where = self._first(values < 0)
         if where:
-            raise ValueError(f"{where}, which is not in the alphabet {new.describe()}; use the union of the alphabets")
+            raise ValueError(f"{where}, which is not in the alphabet {new.describe()}; use the union of the alphabets.")
         return Sequences._make(values, self.offsets, new, self.ids)
 
     def require_nonempty(self) -> Sequences:
-        """Return self, or raise naming the first sequence of length 0."""
+        """Return self; raise if a sequence is empty."""
         empty = np.flatnonzero(self.lengths == 0)
         if len(empty):
-            raise ValueError(f"{self.name(empty[0])} is empty; leave it out, such as with X[X.lengths > 0]")
+            raise ValueError(f"{self.name(empty[0])} is empty; drop it, as in X[X.lengths > 0].")
         return self
 
     def digests(self) -> list[bytes]:
-        """Return 16 bytes for every datum that depend on its content alone, not on place or neighbours.
+        """Return a 16-byte hash of every sequence, which depends on its content only.
 
-        Content is what is stored: codes and alphabet, or vectors with their dtype.
+        The content is the stored codes and alphabet, or the vectors and their dtype.
 
         Examples
         --------
@@ -246,7 +243,7 @@ class Sequences(Container):
         return _ragged.digests(self.values, self.offsets, prefix)
 
     def mapped(self, function: Callable[[Any], Any]) -> Sequences:
-        """Apply a function to all values at once; it must return one value, or vector, per step.
+        """Apply a function to the flat values; it must return one code or vector per time step.
 
         Examples
         --------
@@ -257,16 +254,18 @@ class Sequences(Container):
         """
         values = np.asarray(function(self.values))
         if len(values) != len(self.values):
-            raise ValueError(f"the function made {len(values)} steps of {len(self.values)}: it must keep their number")
+            raise ValueError(
+                f"The function must return one row per time step; got {len(values)} for {len(self.values)} steps."
+            )
         if self.alphabet is not None:
             if values.dtype.kind not in "iu" or np.any(values < 0) or np.any(values >= self.alphabet.n_codes):
-                raise ValueError(f"the function must return codes from 0 to {self.alphabet.n_codes - 1}")
+                raise ValueError(f"The function must return codes from 0 to {self.alphabet.n_codes - 1}.")
         elif values.dtype.kind != "f" or values.ndim != 2 or np.isinf(values).any():
-            raise ValueError("the function must return finite vectors (or NaN), as an array of shape (T, d)")
+            raise ValueError("The function must return a float array of shape (T, d) with finite values or NaN.")
         return Sequences._make(values, self.offsets, self.alphabet, self.ids)
 
     def windows(self, order: int) -> Sequences:
-        """Stack ``order + 1`` consecutive vectors, oldest first: ``(T - order, (order + 1) d)`` each.
+        """Stack ``order + 1`` consecutive vectors, oldest first; shape ``(T - order, (order + 1) d)`` per sequence.
 
         Examples
         --------
@@ -276,19 +275,19 @@ class Sequences(Container):
                [2., 3.]])
         """
         if self.is_symbols:
-            raise TypeError("windows are made of vectors, but these are symbols; call one_hot() first")
+            raise TypeError("windows() requires vectors; got symbols. Call one_hot() first.")
         if order < 0 or order != int(order):
-            raise ValueError(f"order={order} must be a whole number, 0 or more")
+            raise ValueError(f"order must be an integer, at least 0; got {order}.")
         short = np.flatnonzero(self.lengths <= order)
         if len(short):
             raise ValueError(
                 f"{self.name(short[0])} has length {self.lengths[short[0]]}, but windows of order {order} "
-                f"need {order + 1}; leave it out, or lower the order"
+                f"need {order + 1}; drop it, or decrease order."
             )
         return Sequences._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
 
     def one_hot(self) -> Sequences:
-        """Turn symbols into unit vectors ``(T, k)``; a code that is not one symbol raises.
+        """One-hot encode symbols as vectors, ``(T, k)``; ambiguity codes and missing symbols raise.
 
         Examples
         --------
@@ -303,7 +302,7 @@ class Sequences(Container):
         return Sequences._make(values, self.offsets, None, self.ids)
 
     def counts(self) -> NDArray[np.float64]:
-        """Count every symbol in every sequence: ``(N, k)`` float64; a code that is not one symbol raises.
+        """Count every symbol in every sequence, ``(N, k)`` float64; ambiguity codes and missing symbols raise.
 
         Examples
         --------
@@ -318,22 +317,22 @@ class Sequences(Container):
 
     def _symbols(self, what: str) -> Alphabet:
         if self.alphabet is None:
-            raise TypeError(f"{what} is for symbols, but these are vectors; pass strings or integers")
+            raise TypeError(f"{what}() requires symbols; got vectors. Pass strings or integers.")
         return self.alphabet
 
     def _observed(self, what: str) -> Alphabet:
-        """Return the alphabet if every code is one symbol."""
+        """Return the alphabet; raise if a code is ambiguous or missing."""
         alphabet = self._symbols(what)
         where = self._first(self.values >= len(alphabet))
         if where:
             raise ValueError(
-                f"{where}, which stands for several symbols of {alphabet.describe()}, so that {what} is not "
-                "defined; leave it out, or use a model, which sums over them"
+                f"{where}, which stands for several symbols of {alphabet.describe()}, so {what}() is not "
+                "defined; drop the sequence, or use a model, which sums over the symbols."
             )
         return alphabet
 
     def _first(self, bad: NDArray[np.bool_]) -> str | None:
-        """Say where the first marked symbol is."""
+        """Describe the first marked symbol and its position, or return None."""
         flat = np.flatnonzero(bad)[:1]
         if len(flat) == 0 or self.alphabet is None:
             return None
@@ -343,9 +342,9 @@ class Sequences(Container):
 
     def _check_alphabet(self, alphabet: Alphabet) -> None:
         if self.alphabet is None:
-            raise TypeError("these are vectors, which have no alphabet; leave out alphabet=")
+            raise TypeError("X contains vectors, which have no alphabet; omit alphabet=.")
         if self.alphabet != alphabet:
             raise ValueError(
-                f"the sequences have the alphabet {self.alphabet.describe()}, but {alphabet.describe()} is "
-                "asked for; make all data with one alphabet=, or use X.recode(alphabet)"
+                f"The sequences must have the alphabet {alphabet.describe()}; got {self.alphabet.describe()}. "
+                "Create all Sequences with the same alphabet=, or use X.recode(alphabet)."
             )

@@ -1,4 +1,4 @@
-"""Read time series: the ``.ts`` files of the aeon and UEA archives, the tables of the UCR archive."""
+"""Time series readers: ``.ts`` files of the aeon and UEA archives, and tables of the UCR archive."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from mercer.data._text import Records, Source, Text, number, read_text, whole_or
 from mercer.data.sequences import Sequences
 
 _MISSING = ("", "?", "na", "nan")
+_TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."
 
 
 def read_ts(path: Source) -> Records:
-    r"""Read a ``.ts`` file of time series: any number of channels, any lengths.
+    r"""Read a ``.ts`` file of time series with any number of channels and any lengths.
 
-    After its header (lines that begin with ``@``), a line is one series: channels separated by ``:``, values by
-    ``,``, and the label last. ``?`` and ``NaN`` mean "not observed" and become NaN. Lines that begin with ``#`` are
-    comments. A series of which nothing was observed is refused.
+    After the header (lines that begin with ``@``), each line is one series: channels are separated by ``:``, values
+    by ``,``, and the label comes last. ``?`` and ``NaN`` mark missing values and become NaN. Lines that begin with
+    ``#`` are comments. A series without any value raises an error.
 
     Parameters
     ----------
@@ -29,17 +30,17 @@ def read_ts(path: Source) -> Records:
     Returns
     -------
     Records
-        ``X, y = read_ts(path)``: `Sequences` of vectors with one coordinate a channel, and their labels. These are
-        integers where all of them are whole numbers and no two become one (``01`` and ``1``), else text; numbers for
+        Unpacks as ``X, y = read_ts(path)``: `Sequences` of vectors with one coordinate per channel, and the labels.
+        Labels are integers if all are integral and remain distinct (unlike ``01`` and ``1``), else text; floats for
         ``@targetLabel true``; None for ``@classLabel false``.
 
     Notes
     -----
-    Time stamps, written as ``(0,1.5),(1,2.5)``, are not read: the models here know equal steps only.
+    Time stamps, written as ``(0,1.5),(1,2.5)``, are not supported: the models assume equal time steps.
 
     See Also
     --------
-    read_ucr : Time series of the UCR archive.
+    read_ucr : Read time series of the UCR archive.
 
     Examples
     --------
@@ -66,15 +67,15 @@ def read_ts(path: Source) -> Records:
         y = np.array([float(label) for label in labels])
     elif header.classes is not None:
         y = whole_or_text(labels)
-    return Records(_joined(series), y)
+    return Records(_sequences(series), y)
 
 
 def read_ucr(path: Source) -> Records:
-    r"""Read a table of the UCR archive: one univariate series a line, its label in the first column.
+    r"""Read a table of the UCR archive: one univariate series per line, with the label in the first column.
 
-    The columns are separated by tabs, commas or blanks (``.tsv``, ``.csv``, ``.txt``). The archive pads series of
-    different lengths with NaN at their end: that is cut off. NaN inside a series, an empty field and ``?`` mean
-    "not observed" and stay NaN. A series of which nothing was observed is refused.
+    Columns are separated by tabs, commas or spaces (``.tsv``, ``.csv``, ``.txt``). The archive pads series of
+    different lengths with NaN at the end; this padding is removed. NaN inside a series, an empty field and ``?`` mark
+    missing values and become NaN. A series without any value raises an error.
 
     Parameters
     ----------
@@ -84,12 +85,12 @@ def read_ucr(path: Source) -> Records:
     Returns
     -------
     Records
-        ``X, y = read_ucr(path)``: `Sequences` of 1-dimensional vectors, and their labels, which are integers where
-        all of them are whole numbers and no two become one (``01`` and ``1``), else text.
+        Unpacks as ``X, y = read_ucr(path)``: `Sequences` of 1-dimensional vectors, and the labels, which are integers
+        if all are integral and remain distinct (unlike ``01`` and ``1``), else text.
 
     See Also
     --------
-    read_ts : Series of several channels.
+    read_ts : Read series with several channels.
 
     Examples
     --------
@@ -105,29 +106,31 @@ def read_ucr(path: Source) -> Records:
     separator: str | None = None
     for line, row in text.lines():
         if row.startswith("@"):
-            raise text.error(line, "a table has no header, but this line begins with @; read .ts files with read_ts")
+            raise text.error(
+                line, "a UCR table has no header, but this line begins with @; read .ts files with read_ts."
+            )
         if not labels:
             separator = "\t" if "\t" in row else "," if "," in row else None
         label, *values = row.split(separator)
         if not label.strip():
-            raise text.error(line, "the first column, which is the label, is empty; write one")
+            raise text.error(line, "the first column, the label, is empty; add a label.")
         numbers = _numbers(text, line, values)
         observed = np.flatnonzero(~np.isnan(numbers))
         if not len(observed):
-            raise text.error(line, f"the series with label {label!r} has no value; leave it out of the file")
+            raise text.error(line, f"the series with label {label!r} has no values; remove it from the file.")
         series.append(numbers[: observed[-1] + 1, None])
         labels.append(label.strip())
     if not labels:
-        raise ValueError(f"{text.name} has comments alone; pass a UCR file with at least one series")
-    return Records(_joined(series), whole_or_text(labels))
+        raise ValueError(f"{text.name} contains only comments; pass a UCR file with at least one series.")
+    return Records(_sequences(series), whole_or_text(labels))
 
 
-def _joined(series: list[NDArray[np.float64]]) -> Sequences:
+def _sequences(series: list[NDArray[np.float64]]) -> Sequences:
     return Sequences._make(np.concatenate(series), offsets_of([len(x) for x in series]), None, None)
 
 
 def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
-    """Turn fields into numbers; the quick way first, the careful way where that fails."""
+    """Parse fields as numbers; handle missing values and errors only if the fast path fails."""
     try:
         numbers = list(map(number if "_" in "".join(fields) else float, fields))
     except ValueError:
@@ -137,21 +140,21 @@ def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
                 numbers.append(float("nan") if field.strip().lower() in _MISSING else number(field))
             except ValueError:
                 raise text.error(
-                    line, f"{field.strip()!r}, value {i + 1}, is no number; write ? for what was not observed"
+                    line, f"value {i + 1}, {field.strip()!r}, is not a number; write ? for a missing value."
                 ) from None
     out = np.array(numbers)
     infinite = np.flatnonzero(np.isinf(out))
     if len(infinite):
         i = infinite[0]
-        raise text.error(line, f"value {i + 1} is {out[i]}; write ? for what was not observed")
+        raise text.error(line, f"value {i + 1} is {out[i]}; write ? for a missing value.")
     return out
 
 
-# -- the header of .ts ---------------------------------------------------------------------------------------
+# -- header of .ts files -------------------------------------------------------------------------------------
 
 
 class _Header(NamedTuple):
-    """What the lines that begin with @ say; None is not said."""
+    """Content of the lines that begin with @; None for entries that are absent."""
 
     classes: frozenset[str] | None
     target: bool
@@ -161,65 +164,65 @@ class _Header(NamedTuple):
 
 
 def _header(text: Text) -> tuple[_Header, list[tuple[int, str]]]:
-    """Return what the header says, and the lines after ``@data`` with their numbers."""
-    said: dict[str, tuple[int, list[str]]] = {}
+    """Return the parsed header, and the lines after ``@data`` with their numbers."""
+    entries: dict[str, tuple[int, list[str]]] = {}
     lines = list(text.lines())
     for i, (line, content) in enumerate(lines):
         if not content.startswith("@"):
-            raise text.error(line, f"{content[:20]!r} stands before @data; begin the data with a line @data")
+            raise text.error(line, f"{content[:20]!r} occurs before @data; begin the data with a line @data.")
         key, *words = content[1:].split() or [""]
         if not key:
-            raise text.error(line, "the line has nothing after @; write a name, such as @data, or leave it out")
+            raise text.error(line, "nothing follows @; write a name, such as @data, or remove the line.")
         if key.lower() == "data":
             if i + 1 == len(lines):
-                raise text.error(line, "there is no series after @data; pass a file with at least one")
-            return _read_header(text, said, line), lines[i + 1 :]
-        said[key.lower()] = line, words
-    raise ValueError(f"{text.name} has no line @data; pass a .ts file, or read UCR tables with read_ucr")
+                raise text.error(line, "no series follows @data; pass a file with at least one.")
+            return _read_header(text, entries, line), lines[i + 1 :]
+        entries[key.lower()] = line, words
+    raise ValueError(f"{text.name} has no line @data; pass a .ts file, or read UCR tables with read_ucr.")
 
 
-def _read_header(text: Text, said: dict[str, tuple[int, list[str]]], end: int) -> _Header:
+def _read_header(text: Text, entries: dict[str, tuple[int, list[str]]], end: int) -> _Header:
     def is_true(key: str) -> bool:
-        line, words = said.get(key, (end, ["false"]))
+        line, words = entries.get(key, (end, ["false"]))
         if not words or words[0].lower() not in ("true", "false"):
-            raise text.error(line, f"@{key} must be followed by true or false")
+            raise text.error(line, f"@{key} must be followed by true or false.")
         return words[0].lower() == "true"
 
     def whole(key: str) -> int | None:
-        if key not in said:
+        if key not in entries:
             return None
-        line, words = said[key]
+        line, words = entries[key]
         if len(words) != 1 or not words[0].isdecimal():
-            raise text.error(line, f"@{key} must be followed by a whole number")
+            raise text.error(line, f"@{key} must be followed by an integer.")
         return int(words[0])
 
     if is_true("timestamps"):
-        raise text.error(said["timestamps"][0], "time stamps are not read; write the values alone, at equal steps")
-    if "classlabel" not in said and "targetlabel" not in said:
+        raise text.error(entries["timestamps"][0], _TIME_STAMPS)
+    if "classlabel" not in entries and "targetlabel" not in entries:
         raise text.error(
-            end, "the header does not say whether series have labels; write @classLabel true a b, or @classLabel false"
+            end, "the header does not declare labels; write @classLabel true a b, or @classLabel false for none."
         )
     has_classes, target = is_true("classlabel"), is_true("targetlabel")
-    classes = frozenset(said["classlabel"][1][1:]) if has_classes else None
+    classes = frozenset(entries["classlabel"][1][1:]) if has_classes else None
     if has_classes and not classes:
-        raise text.error(said["classlabel"][0], "@classLabel true must be followed by the classes")
+        raise text.error(entries["classlabel"][0], "@classLabel true must be followed by the classes.")
     dimensions = 1 if is_true("univariate") else whole("dimensions")
     equal = is_true("equallength")
     return _Header(classes, target, dimensions, equal, whole("serieslength") if equal else None)
 
 
 def _channels(text: Text, line: int, case: str, header: _Header) -> tuple[list[NDArray[np.float64]], str]:
-    """Return the channels of a line, and its label."""
+    """Return the channels and the label of a line."""
     if case.startswith("("):
-        raise text.error(line, "time stamps are not read; write the values alone, at equal steps")
+        raise text.error(line, _TIME_STAMPS)
     *parts, label = case.split(":") if header.classes is not None or header.target else (*case.split(":"), "")
     label = label.strip()
     if not parts or (header.classes is not None and label not in header.classes):
         known = ", ".join(sorted(header.classes or ()))
         shown = repr(label if len(label) <= 20 else label[:17] + "...")
-        raise text.error(line, f"{shown}, after the last colon, is no label; write one of {known or 'the targets'}")
+        raise text.error(line, f"{shown}, after the last colon, is not a label; write one of {known or 'the targets'}.")
     if header.target and np.isnan(_numbers(text, line, [label])[0]):
-        raise text.error(line, f"{label!r}, after the last colon, is no target; write a number")
+        raise text.error(line, f"{label!r}, after the last colon, is not a target; write a number.")
     return [_numbers(text, line, part.split(",") if part.strip() else []) for part in parts], label
 
 
@@ -228,21 +231,22 @@ def _check_shape(
 ) -> None:
     expected = before[0].shape[1] if before else header.dimensions
     if expected is not None and len(channels) != expected:
-        whose = "those before it have" if before else "the header says"
-        raise text.error(line, f"the series has {len(channels)} channels, but {whose} {expected}; give all the same")
+        source = "the series before it have" if before else "the header declares"
+        raise text.error(line, f"the series has {len(channels)} channel(s), but {source} {expected}; they must agree.")
     lengths = [len(channel) for channel in channels]
     if min(lengths) != max(lengths):
         i = next(i for i, n in enumerate(lengths) if n != lengths[0])
         raise text.error(
-            line, f"channel 1 has {lengths[0]} values, but channel {i + 1} has {lengths[i]}; fill up with ? for missing"
+            line,
+            f"channel 1 has {lengths[0]} values, but channel {i + 1} has {lengths[i]}; pad with ? for missing values.",
         )
     if all(np.isnan(channel).all() for channel in channels):
-        raise text.error(line, "the series has no value; leave it out of the file")
+        raise text.error(line, "the series has no values; remove it from the file.")
     length = header.length if header.length is not None or not before else len(before[0])
     if header.equal and length is not None and lengths[0] != length:
-        whose = "the header says that all have" if header.length else "@equalLength is true, and the first has"
+        source = "the header declares" if header.length else "@equalLength is true and the first series has"
         raise text.error(
             line,
-            f"the series has length {lengths[0]}, but {whose} {length}; write @equalLength false, or complete the "
-            "series",
+            f"the series has length {lengths[0]}, but {source} {length}; write @equalLength false, or complete the "
+            "series.",
         )

@@ -1,4 +1,4 @@
-"""Transformers of sequences, for scikit-learn's pipelines: sequences in, sequences of the same lengths out."""
+"""Transformers of sequences for scikit-learn's pipelines; they keep the lengths."""
 
 from __future__ import annotations
 
@@ -16,38 +16,37 @@ from mercer.data.sequences import Sequences
 
 
 class _Transformer(TransformerMixin, BaseEstimator):
-    """What the transformers share: input in any form of `Sequences`, the dimension kept from ``fit``."""
+    """Base class of the transformers: converts input to `Sequences` and checks its dimension."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters and keep the dimension of the data.
+        """Validate the parameters and store the dimension of the data.
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences or array-like
+            Training sequences, in any form that `Sequences` accepts.
         y : ignored
-            For scikit-learn.
+            Present for API consistency.
         """
         self._check_parameters()
         self.n_features_in_ = self._vectors(X, reset=True).dimension
         return self
 
     def _check_parameters(self) -> None:
-        """Raise where a parameter has no meaning."""
+        """Raise if a parameter is invalid."""
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
-        """Return the data as Sequences of vectors; unless ``reset``, of the dimension seen in fit, if there was one."""
+        """Return the input as Sequences of vectors; unless ``reset``, check the dimension against that seen in fit."""
         X = Sequences(inside(X))
         if X.is_symbols:
             raise TypeError(
-                f"{type(self).__name__} works on vectors, but these are symbols from {X.alphabet.describe()}; "
-                "pass Sequences(X).one_hot()"
+                f"{type(self).__name__} requires vectors; got symbols from {X.alphabet.describe()}. "
+                "Pass Sequences(X).one_hot()."
             )
         expected = X.dimension if reset else getattr(self, "n_features_in_", X.dimension)
         if X.dimension != expected:
             raise ValueError(
-                f"the data have dimension {X.dimension}, but {type(self).__name__} was fitted on dimension "
-                f"{expected}; pass data of the same sort"
+                f"X must have dimension {expected}, as in fit of {type(self).__name__}; got dimension {X.dimension}."
             )
         return X
 
@@ -59,25 +58,25 @@ class _Transformer(TransformerMixin, BaseEstimator):
 
 
 class _Appending(_Transformer):
-    """What the transformers share that append coordinates, a block for every one of some numbers."""
+    """Base class of transformers that append one block of coordinates per order or lag."""
 
     _numbers: ClassVar[str]
-    """The parameter that holds the numbers."""
+    """Name of the parameter that holds the orders or lags."""
 
     def _check_parameters(self) -> None:
         _numbers_from_one(self._numbers, getattr(self, self._numbers))
 
     def _blocks(self, X: Sequences, numbers: tuple[int, ...]) -> list[NDArray[Any]]:
-        """Return what is appended, every block of the shape of the values."""
+        """Return the appended blocks, each of the shape of the values."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
-        """Return the data with what is appended to every time step.
+        """Return the sequences with the new coordinates appended to every time step.
 
         Parameters
         ----------
-        X : Sequences, what becomes one, or Confounded
-            The data; confounds stay beside them.
+        X : Sequences, array-like or Confounded
+            Sequences; confounds are kept.
         """
         chosen, vectors = _numbers_from_one(self._numbers, getattr(self, self._numbers)), self._vectors(X)
         blocks = self._blocks(vectors, chosen)
@@ -85,15 +84,15 @@ class _Appending(_Transformer):
 
 
 class Derivatives(_Appending):
-    """Append derivatives in time to the values of every sequence.
+    """Append time derivatives to the values of every sequence.
 
-    Many series differ in how they change more than in where they are; a model whose emissions see one time step
-    alone, such as a hidden Markov model, then needs the change as a coordinate.
+    Many series differ more in how they change than in their values. A model whose emissions depend on one time step
+    only, such as a hidden Markov model, then needs the change as a coordinate.
 
     Parameters
     ----------
     orders : int or tuple of int, default=1
-        An int k appends the orders 1 to k; a tuple appends those that it names.
+        An int k appends the orders 1 to k; a tuple appends the given orders.
 
     Attributes
     ----------
@@ -103,14 +102,14 @@ class Derivatives(_Appending):
     Notes
     -----
     The first derivative is `numpy.gradient` with unit steps: ``(x[t + 1] - x[t - 1]) / 2`` inside, the one-sided
-    difference at both ends, and 0 in a sequence of length 1. Higher orders repeat it. A derivative with a value that
-    was not observed (NaN) is not observed either. d coordinates and m orders give ``d (m + 1)`` coordinates: the
-    values, then one block for every order.
+    difference at both ends, and 0 in a sequence of length 1. Higher orders repeat it. Missing values (NaN) propagate
+    to the derivatives. d coordinates and m orders give ``d (m + 1)`` coordinates: the values, then one block per
+    order.
 
     See Also
     --------
     Delays : Append values of earlier time steps.
-    PerStep : Scale, or project, every time step.
+    PerStep : Scale or project every time step.
 
     Examples
     --------
@@ -140,7 +139,7 @@ class Delays(_Appending):
     Parameters
     ----------
     lags : int or tuple of int, default=1
-        An int k appends the values 1 to k steps ago; a tuple appends those that it names.
+        An int k appends the values of the 1 to k previous steps; a tuple appends the given lags.
 
     Attributes
     ----------
@@ -149,13 +148,13 @@ class Delays(_Appending):
 
     Notes
     -----
-    Lengths are kept: where there is no value so long ago, the first value of the sequence stands for it. d
-    coordinates and m lags give ``d (m + 1)`` coordinates: the values, then one block for every lag.
+    Lengths are kept: before the start of a sequence, its first value is repeated. d coordinates and m lags give
+    ``d (m + 1)`` coordinates: the values, then one block per lag.
 
     See Also
     --------
     Derivatives : Append differences instead.
-    mercer.Sequences.windows : Stack neighbours and cut the beginning off.
+    mercer.Sequences.windows : Stack consecutive steps and drop the first ones.
 
     Examples
     --------
@@ -177,15 +176,15 @@ class Delays(_Appending):
         return [X.values[np.maximum(steps - k, first)] for k in numbers]
 
 
-# It has names for its output, but Sequences are no table: scikit-learn must not wrap them into one.
+# Output features have names, but Sequences are not a table, so scikit-learn must not wrap them in a DataFrame.
 class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Apply a transformer of matrices, such as a scaler or PCA, to every time step.
+    """Apply a scikit-learn transformer, such as a scaler or PCA, to every time step.
 
     Parameters
     ----------
     transformer : estimator
-        Any scikit-learn transformer of matrices; it is cloned. It learns from all time steps of all training
-        sequences, one a row, so that long sequences weigh more than short ones. It is not given y.
+        Any scikit-learn transformer of matrices; it is cloned. It is fitted on all time steps of all training
+        sequences, one per row, so that long sequences have more weight than short ones. It does not receive y.
 
     Attributes
     ----------
@@ -196,11 +195,11 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     Notes
     -----
-    NaN is handed to the transformer as it is: StandardScaler leaves it, PCA raises.
+    NaN is passed to the transformer unchanged: StandardScaler keeps it, PCA raises an error.
 
     See Also
     --------
-    Derivatives : Append derivatives in time.
+    Derivatives : Append time derivatives.
 
     Examples
     --------
@@ -221,17 +220,16 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
     def _check_parameters(self) -> None:
         if isinstance(self.transformer, type):
             name = self.transformer.__name__
-            raise TypeError(f"transformer={name} is a class; pass an instance, {name}()")
+            raise TypeError(f"transformer must be an instance; got the class {name}. Pass {name}().")
         if not (hasattr(self.transformer, "fit") and hasattr(self.transformer, "transform")):
             raise TypeError(
-                f"transformer={self.transformer!r} has no fit and transform; pass one such as StandardScaler()"
+                f"transformer must have fit and transform, such as StandardScaler(); got {self.transformer!r}."
             )
-
         if isinstance(self.transformer, _Transformer):
             name = type(self.transformer).__name__
             raise TypeError(
-                f"transformer={self.transformer!r} works on sequences, and PerStep hands single time steps to it; make "
-                f"{name} a step of its own, as in make_pipeline({name}(...), PerStep(StandardScaler()))"
+                f"transformer must accept single time steps; got {self.transformer!r}, which requires sequences. Use "
+                f"{name} as a separate step, as in make_pipeline({name}(...), PerStep(StandardScaler()))."
             )
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -239,10 +237,10 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
         Parameters
         ----------
-        X : Sequences, or what becomes one
-            The data.
+        X : Sequences or array-like
+            Training sequences, in any form that `Sequences` accepts.
         y : ignored
-            For scikit-learn.
+            Present for API consistency.
         """
         X = Sequences(inside(X))
         super().fit(X)
@@ -250,12 +248,12 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the data with every time step transformed.
+        """Transform every time step.
 
         Parameters
         ----------
-        X : Sequences, what becomes one, or Confounded
-            The data; confounds stay beside them.
+        X : Sequences, array-like or Confounded
+            Sequences; confounds are kept.
         """
         check_is_fitted(self, "transformer_")
         return wrapped_like(X, self._vectors(X).mapped(self._steps))
@@ -266,12 +264,12 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
         return as_floats(out if out.ndim == 2 else out.reshape(len(out), -1))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names that the transformer gives to its output coordinates.
+        """Return the names of the transformer's output features.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the input coordinates.
+            Names of the input features.
         """
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(input_features)
@@ -283,22 +281,22 @@ class PerStep(_Transformer, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
 
 def _numbers_from_one(name: str, value: Any) -> tuple[int, ...]:
-    """Turn k into (1, ..., k), and check a tuple of numbers."""
+    """Convert an int k to (1, ..., k); check a tuple of integers."""
     several = isinstance(value, tuple | list | range)
     chosen = list(value) if several else [value]
     whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in chosen)
     if not chosen or not whole or min(chosen) < 1 or len(set(chosen)) < len(chosen):
         raise ValueError(
-            f"{name}={value!r} is not possible: give a whole number of at least 1, or a tuple of different ones"
+            f"{name} must be an integer of at least 1, or a tuple of distinct such integers; got {value!r}."
         )
     return tuple(int(v) for v in chosen) if several else tuple(range(1, int(value) + 1))
 
 
 def _gradient(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-    """Differentiate every sequence, as `numpy.gradient` does."""
+    """Differentiate every sequence like `numpy.gradient`."""
     lengths = np.diff(offsets)
     steps = np.arange(len(values))
     before = np.maximum(steps - 1, np.repeat(offsets[:-1], lengths))
     after = np.minimum(steps + 1, np.repeat(offsets[1:], lengths) - 1)
-    apart = np.maximum(after - before, 1)[:, None]  # 1 where the length is 1: then 0 is divided by it
+    apart = np.maximum(after - before, 1)[:, None]  # 1 avoids 0 / 0 in sequences of length 1
     return (values[after] - values[before]) / apart.astype(values.dtype)

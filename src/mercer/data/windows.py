@@ -1,4 +1,4 @@
-"""Windows of consecutive symbols as whole numbers: what Markov chains and spectrum kernels count."""
+"""Encode windows of consecutive symbols as integers, for Markov chains and spectrum kernels."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from mercer._array import Floats
 
 
 class Windows(NamedTuple):
-    """Windows that hold plain symbols only, in the order of the data."""
+    """Windows without ambiguity codes or missing symbols, in the order of the data."""
 
     code: Floats
-    """Symbols read as digits, the oldest first, ``(W,)`` int64."""
+    """Each window as an integer with its symbols as digits, the oldest first, ``(W,)`` int64."""
     owner: Floats
-    """Position of the sequence that a window lies in, ``(W,)``."""
+    """Index of the sequence that contains the window, ``(W,)``."""
     start: Floats
-    """Position of a window's first symbol among all values, ``(W,)``."""
+    """Position of the window's first symbol in the flat values, ``(W,)``."""
 
 
 def windows_of(values: Floats, offsets: Floats, n_symbols: int, width: int) -> Windows:
-    """Find all windows of ``width`` symbols; those that hold an ambiguity code or a missing symbol are left out.
+    """Find all windows of ``width`` symbols that contain no ambiguity code and no missing symbol.
 
     Parameters
     ----------
     values : ndarray of int of shape (T,)
-        Codes; from ``n_symbols`` on they are no plain symbols.
+        Codes; codes of ``n_symbols`` or more are ambiguous or missing.
     offsets : ndarray of shape (N + 1,)
-        Sequence i has the codes ``offsets[i]:offsets[i + 1]``.
+        Sequence i is ``values[offsets[i]:offsets[i + 1]]``.
     n_symbols : int
-        Size of the alphabet; ``n_symbols ** width`` must be within the range of int64.
+        Size of the alphabet; ``n_symbols ** width`` must fit into int64.
     width : int
-        Number of symbols, 1 or more.
+        Number of symbols in a window, at least 1.
     """
     count = max(len(values) - width + 1, 0)
     code = np.zeros(count, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Generators of synthetic data, and loaders of the real sets that the papers use.
+"""Generators of synthetic data, and loaders of the real data sets used in the papers.
 
-A generator ``make_*`` returns ``(X, y)`` in the form that the kernels take, or a `sklearn.utils.Bunch` where there is
-more to tell; a loader ``fetch_*`` returns a Bunch.
+A generator ``make_*`` returns ``(X, y)`` in the form that the kernels accept, or a `sklearn.utils.Bunch` if there are
+more outputs. A loader ``fetch_*`` returns a Bunch.
 """
 
 from mercer.datasets._fetch import data_path

@@ -1,4 +1,4 @@
-"""What the loaders of sequences share: the form of their result, and their two parts."""
+"""Shared code of the loaders of sequences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUBSETS = ("all", "train", "test")
 
 
 def bunch(data: Sequences, labels: Any, description: str, **more: Any) -> Bunch:
-    """Return sequences with their classes as numbers, and what else there is about every sequence."""
+    """Return a Bunch of sequences, integer classes and further arrays with one entry per sequence."""
     names, target = np.unique(labels, return_inverse=True)
     more = {name: np.asarray(value) for name, value in more.items()}
     return Bunch(data=data, target=target, target_names=names.astype(str).tolist(), **more, DESCR=description)
@@ -26,12 +26,12 @@ def bunch(data: Sequences, labels: Any, description: str, **more: Any) -> Bunch:
 def two_parts(
     folder: str, files: dict[str, str], read: Callable[[Path], Records], subset: str, description: str
 ) -> Bunch:
-    """Read the training and the test file of a set; ids are the part and the number of the series in its file."""
+    """Read the training and test files of a data set; ids consist of the part and the number within the file."""
     if subset not in SUBSETS:
-        raise ValueError(f"subset={subset!r} is not possible: give one of {', '.join(map(repr, SUBSETS))}")
+        raise ValueError(f"subset must be one of {', '.join(map(repr, SUBSETS))}; got {subset!r}.")
     wanted = [part for part in files if subset in ("all", part)]
     if not wanted:
-        raise ValueError(f"{folder} has no part subset={subset!r}: give one of 'all', {', '.join(map(repr, files))}")
+        raise ValueError(f"subset of {folder} must be one of 'all', {', '.join(map(repr, files))}; got {subset!r}.")
     parts = [read(data_path(folder, files[part])) for part in wanted]
     split = np.repeat(wanted, [len(part.X) for part in parts])
     ids = [f"{part}-{i + 1}" for part, read_ in zip(wanted, parts, strict=True) for i in range(len(read_.X))]

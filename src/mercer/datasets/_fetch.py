@@ -1,6 +1,6 @@
-"""Where the files of the real sets come from: a folder of the user's, or the set's public home.
+"""Find the files of the real data sets in the user's folder, or download them.
 
-No set is shipped inside the package, because several state no licence.
+No data set is included in the package, because several do not state a license.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ __all__ = ["SOURCES", "Source", "data_path", "open_binary"]
 
 
 def data_path(folder: str, file: str) -> Path:
-    """Return the path of a file of a real set, checked against its SHA-256.
+    """Return the path of a file of a real data set, checked against its SHA-256.
 
-    With the environment variable ``MERCER_DATA`` set, the file is ``$MERCER_DATA/<folder>/<file>`` or the
-    same with ``.gz``, and nothing is downloaded. Otherwise pooch downloads it once, from the set's public
-    home into the user's cache folder. A file that was made from others has no public home: it needs
+    If the environment variable ``MERCER_DATA`` is set, the file is ``$MERCER_DATA/<folder>/<file>`` or the
+    same with ``.gz``, and nothing is downloaded. Otherwise pooch downloads it once from its public URL to
+    the user's cache folder. Files that were derived from others have no public URL and require
     ``MERCER_DATA``.
 
     Parameters
     ----------
     folder : str
-        Name of the set, such as ``"webkb"``.
+        Name of the data set, such as ``"webkb"``.
     file : str
         Name of the file, without ``.gz``.
 
     Returns
     -------
     pathlib.Path
-        A plain file, or one whose name ends in ``.gz``.
+        Path of a plain file, or of one whose name ends in ``.gz``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def data_path(folder: str, file: str) -> Path:
         source = SOURCES[folder, file]
     except KeyError:
         known = ", ".join("/".join(key) for key in SOURCES)
-        raise ValueError(f"{folder}/{file} is not a known data file; known are {known}") from None
+        raise ValueError(f"{folder}/{file} is not a known data file; it must be one of {known}.") from None
     root = os.environ.get("MERCER_DATA")
     if root:
         return _local(Path(root) / folder, file, source)
@@ -56,7 +56,7 @@ def data_path(folder: str, file: str) -> Path:
 
 
 def open_binary(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """Open a plain or gzipped file for reading its unpacked bytes."""
+    """Open a plain or gzipped file to read its uncompressed bytes."""
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
@@ -65,10 +65,10 @@ def _local(folder: Path, file: str, source: Source) -> Path:
         if path.is_file():
             _check(path, source)
             return path
-    cure = f"put the file of {source.url} there, or unset MERCER_DATA to download it"
+    cure = f"Download {source.url} to that folder, or unset MERCER_DATA to download it automatically."
     if source.url is None:
-        cure = f"put it there; it was made from {source.origin}"
-    raise FileNotFoundError(f"MERCER_DATA is set, but {folder} has neither {file} nor {file}.gz: {cure}")
+        cure = f"Put the file there; it was derived from {source.origin}."
+    raise FileNotFoundError(f"MERCER_DATA is set, but {folder} has neither {file} nor {file}.gz. {cure}")
 
 
 def _check(path: Path, source: Source) -> None:
@@ -76,19 +76,19 @@ def _check(path: Path, source: Source) -> None:
         with open_binary(path) as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        found = "no readable gzip"
+        found = "not a valid gzip file"
     if found != source.sha256:
         raise ValueError(
-            f"{path} is damaged or another version (SHA-256 of its content: {found}, "
-            f"expected {source.sha256}): replace it by the file of {source.url or source.origin}"
+            f"{path} is damaged or a different version (SHA-256 of its content: {found}; "
+            f"expected: {source.sha256}). Replace it with the file from {source.url or source.origin}."
         )
 
 
 def _download(folder: str, file: str, source: Source) -> Path:
     if source.url is None:
         raise FileNotFoundError(
-            f"{folder}/{file} cannot be downloaded, since it was made from {source.origin}: "
-            "set MERCER_DATA to a folder that has it"
+            f"{folder}/{file} cannot be downloaded, because it was derived from {source.origin}. "
+            "Set MERCER_DATA to a folder that contains it."
         )
     pooch = _import_pooch()
     try:
@@ -98,15 +98,15 @@ def _download(folder: str, file: str, source: Source) -> Path:
             fname=file,
             path=pooch.os_cache("mercer") / folder,
         )
-    except ValueError as error:  # pooch has deleted what it downloaded
+    except ValueError as error:  # wrong hash: pooch has deleted the download
         raise ValueError(
-            f"{source.url} does not have the expected SHA-256 {source.sha256}, so the file there has changed "
-            f"or the download was cut: try again, or set MERCER_DATA to a folder that has {folder}/{file}"
+            f"{source.url} does not have the expected SHA-256 {source.sha256}: the file has changed, or the download "
+            f"is incomplete. Try again, or set MERCER_DATA to a folder that contains {folder}/{file}."
         ) from error
-    except OSError as error:  # what requests raises without a network, and what a full disk raises
+    except OSError as error:  # network errors of requests, and full disks
         raise ConnectionError(
-            f"could not download {source.url} ({type(error).__name__}): check the network, "
-            f"or set MERCER_DATA to a folder that has {folder}/{file}"
+            f"Could not download {source.url} ({type(error).__name__}). Check the network, "
+            f"or set MERCER_DATA to a folder that contains {folder}/{file}."
         ) from error
     return Path(name)
 
@@ -116,7 +116,7 @@ def _import_pooch() -> Any:
         import pooch
     except ImportError:
         raise ImportError(
-            "downloading a data set needs pooch: pip install 'mercer[data]', "
-            "or set MERCER_DATA to a folder that has the files"
+            "Downloading a data set requires pooch; run pip install 'mercer[data]', "
+            "or set MERCER_DATA to a folder that contains the files."
         ) from None
     return pooch

@@ -1,4 +1,4 @@
-"""Random data whose classes are generative models: documents, sets of points, DNA."""
+"""Generators of documents, point sets and DNA, with one generative model per class."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def make_documents(
     concentration: float = 1.0,
     random_state: Any = None,
 ) -> tuple[Any, _Labels]:
-    """Make documents from one random multinomial per class (agarwal2011, section 5.1).
+    """Generate documents from one random multinomial per class (agarwal2011, section 5.1).
 
-    A document is ``length`` draws from its class's distribution over ``n_words`` words. The ratio
-    ``n_words / length`` says how hard the task is: the paper has 20 draws and a ratio of 5 (dense) or 100
-    (sparse). With ``noise``, every draw copies the draw before it with that probability, so that the
-    documents are no longer multinomial.
+    A document consists of ``length`` draws from the distribution of its class over ``n_words`` words. The
+    ratio ``n_words / length`` determines the difficulty of the task: the paper uses 20 draws and a ratio of 5
+    (dense) or 100 (sparse). With ``noise``, every draw copies the previous draw with that probability, so
+    that the documents are no longer multinomial.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def make_documents(
     n_words : int, default=100
         Size of the vocabulary; 2000 is the paper's sparse setting.
     length : int, default=20
-        Words in every document.
+        Number of words per document.
     n_classes : int, default=2
         Number of classes.
     noise : float, default=0.0
-        Probability that a draw copies the one before it, from 0 to 1.
+        Probability that a draw copies the previous one, from 0 to 1.
     concentration : float, default=1.0
-        Parameter of the symmetric Dirichlet from which the classes' distributions are drawn. The paper says
-        only that they are random; 1 is uniform on the simplex, smaller values give classes that are easier to
-        tell apart.
+        Parameter of the symmetric Dirichlet distribution from which the distributions of the classes are drawn.
+        The paper says only that they are random; 1 is uniform on the simplex, and smaller values make the
+        classes easier to separate.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
 
@@ -54,7 +54,7 @@ def make_documents(
     X : scipy.sparse.csr_array of shape (n_samples, n_words)
         Word counts, float64; every row sums to ``length``.
     y : array of shape (n_samples,)
-        Classes, going round: 0, 1, ..., 0, 1, ...
+        Classes in cyclic order: 0, 1, ..., 0, 1, ...
 
     Examples
     --------
@@ -68,20 +68,20 @@ def make_documents(
     _check_integers(n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
     _check_positive(concentration=concentration)
     if not 0 <= noise <= 1:
-        raise ValueError(f"noise={noise!r} is not a probability: give a number from 0 to 1")
+        raise ValueError(f"noise must be a probability from 0 to 1; got {noise!r}.")
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
-    cumulated = np.cumsum(rng.dirichlet(np.full(n_words, concentration), size=n_classes), axis=1)
-    words = _inverse_cdf(cumulated, y, rng.random((n_samples, length)))
+    cumulative = np.cumsum(rng.dirichlet(np.full(n_words, concentration), size=n_classes), axis=1)
+    words = _inverse_cdf(cumulative, y, rng.random((n_samples, length)))
     fresh = rng.random((n_samples, length)) >= noise
     fresh[:, 0] = True
-    # A draw that copies is the last fresh one to its left.
+    # A copied draw equals the last fresh draw before it.
     last = np.maximum.accumulate(np.where(fresh, np.arange(length), 0), axis=1)
     words = np.take_along_axis(words, last, axis=1)
     rows = np.repeat(np.arange(n_samples), length)
-    # 32-bit indices: scikit-learn's linear models refuse others.
-    place = rows.astype(np.int32), words.ravel().astype(np.int32)
-    counts = csr_array((np.ones(words.size), place), shape=(n_samples, n_words))
+    # scikit-learn's linear models require 32-bit indices.
+    indices = rows.astype(np.int32), words.ravel().astype(np.int32)
+    counts = csr_array((np.ones(words.size), indices), shape=(n_samples, n_words))
     counts.sum_duplicates()
     return counts, y
 
@@ -96,11 +96,11 @@ def make_point_sets(
     elongation: float = 6.0,
     random_state: Any = None,
 ) -> tuple[list[np.ndarray[Any, Any]], _Labels]:
-    """Make sets of points whose classes have the same mean and differ in their covariance.
+    """Generate point sets from classes with the same mean and different covariances.
 
-    The points of class c come from a Gaussian, or a mixture of Gaussians, with mean zero, variance
-    ``elongation`` along one direction and 1 across it. The direction is turned by ``pi c / n_classes`` in a
-    plane that all classes share, so the classes differ in their direction alone.
+    The points of class c are drawn from a Gaussian, or a mixture of Gaussians, with mean zero, variance
+    ``elongation`` along one direction and 1 across it. The direction is rotated by ``pi c / n_classes`` in a
+    plane that all classes share, so the classes differ only in their direction.
 
     Parameters
     ----------
@@ -109,24 +109,23 @@ def make_point_sets(
     n_features : int, default=2
         Dimension of the points, at least 2.
     size : int or (int, int), default=(10, 40)
-        Points in every set, or the smallest and largest number of points, each number between them equally
-        probable.
+        Number of points per set, or the smallest and largest number, between which it is drawn uniformly.
     n_classes : int, default=2
         Number of classes.
     n_components : int, default=1
-        1 for Gaussians; for more, unit Gaussians in a row along the class's direction, with the same mean and
-        covariance as the Gaussian has.
+        1 for Gaussians; otherwise the number of unit Gaussians in a row along the direction of the class, with
+        the same total mean and covariance as the Gaussian.
     elongation : float, default=6.0
-        Variance along the class's direction, at least 1; at 1 the classes are equal.
+        Variance along the direction of the class, at least 1; at 1 the classes are identical.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
 
     Returns
     -------
     X : list of arrays of shape (n_points, n_features)
-        The sets.
+        The point sets.
     y : array of shape (n_samples,)
-        Classes, going round: 0, 1, ..., 0, 1, ...
+        Classes in cyclic order: 0, 1, ..., 0, 1, ...
 
     Examples
     --------
@@ -141,7 +140,7 @@ def make_point_sets(
     _check_integers(at_least=2, n_features=n_features)
     low, high = _check_range("size", size)
     if not (_is_real(elongation) and 1 <= elongation < np.inf):
-        raise ValueError(f"elongation={elongation!r} is not possible: give a variance of at least 1")
+        raise ValueError(f"elongation must be a finite number of at least 1; got {elongation!r}.")
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     sizes = rng.integers(low, high, size=n_samples, endpoint=True)
@@ -160,22 +159,21 @@ def make_dna(
     concentration: float = 2.0,
     random_state: Any = None,
 ) -> tuple[list[str], _Labels]:
-    """Make DNA strings of different lengths from one random Markov chain per class.
+    """Generate DNA strings of different lengths from one random Markov chain per class.
 
-    Every string starts with a letter drawn uniformly from A, C, G, T and goes on by its class's transition
-    matrix, whose rows are drawn from a symmetric Dirichlet.
+    Every string starts with a letter drawn uniformly from A, C, G, T and continues with the transition
+    matrix of its class, whose rows are drawn from a symmetric Dirichlet distribution.
 
     Parameters
     ----------
     n_samples : int, default=60
         Number of strings.
     length : int or (int, int), default=(30, 90)
-        Letters in every string, or the smallest and largest number of letters, each number between them
-        equally probable.
+        Number of letters per string, or the smallest and largest number, between which it is drawn uniformly.
     n_classes : int, default=2
         Number of classes.
     concentration : float, default=2.0
-        Parameter of the Dirichlet; smaller values give classes that are easier to tell apart.
+        Parameter of the Dirichlet distribution; smaller values make the classes easier to separate.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
 
@@ -184,7 +182,7 @@ def make_dna(
     X : list of str
         The strings.
     y : array of shape (n_samples,)
-        Classes, going round: 0, 1, ..., 0, 1, ...
+        Classes in cyclic order: 0, 1, ..., 0, 1, ...
 
     Examples
     --------
@@ -202,12 +200,12 @@ def make_dna(
     y = _labels(n_samples, n_classes)
     lengths = rng.integers(low, high, size=n_samples, endpoint=True)
     # One row per class and letter: the chain in state s of class c draws from row 4 c + s.
-    cumulated = np.cumsum(rng.dirichlet(np.full(4, concentration), size=4 * n_classes), axis=1)
+    cumulative = np.cumsum(rng.dirichlet(np.full(4, concentration), size=4 * n_classes), axis=1)
     states = np.empty((n_samples, high), dtype=np.int64)
     states[:, 0] = rng.integers(4, size=n_samples)
     uniform = rng.random((high, n_samples))
     for t in range(1, high):
-        states[:, t] = _inverse_cdf(cumulated, 4 * y + states[:, t - 1], uniform[t][:, None])[:, 0]
+        states[:, t] = _inverse_cdf(cumulative, 4 * y + states[:, t - 1], uniform[t][:, None])[:, 0]
     letters = np.frombuffer(b"ACGT", dtype=np.uint8)[states]
     return [row[:n].tobytes().decode() for row, n in zip(letters, lengths, strict=True)], y
 
@@ -217,19 +215,19 @@ def _labels(n_samples: int, n_classes: int) -> _Labels:
 
 
 def _inverse_cdf(
-    cumulated: np.ndarray[Any, Any], row: np.ndarray[Any, Any], uniform: np.ndarray[Any, Any]
+    cumulative: np.ndarray[Any, Any], row: np.ndarray[Any, Any], uniform: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """Draw from the categorical in ``cumulated[row[i]]`` for every number in ``uniform[i]``."""
-    k = cumulated.shape[1]
-    # One sorted search in all rows at once: row r occupies the interval [r, r + 1]. The last entry of a row
-    # is 1 up to rounding, hence the clip.
-    table = (np.clip(cumulated, 0, 1) + np.arange(len(cumulated))[:, None]).ravel()
+    """Draw from the categorical in ``cumulative[row[i]]`` for every number in ``uniform[i]``."""
+    k = cumulative.shape[1]
+    # A single sorted search over all rows: row r occupies the interval [r, r + 1]. The last entry of a row
+    # is 1 only up to rounding, hence the clip.
+    table = (np.clip(cumulative, 0, 1) + np.arange(len(cumulative))[:, None]).ravel()
     found = np.searchsorted(table, uniform + row[:, None], side="right") - k * row[:, None]
     return np.clip(found, 0, k - 1)
 
 
 def _directions(n_classes: int, n_features: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Return a unit vector per class, turned evenly in a random plane: shape (n_classes, n_features)."""
+    """Return one unit vector per class, at equal angles in a random plane: shape (n_classes, n_features)."""
     plane = np.linalg.qr(rng.standard_normal((n_features, 2)))[0]
     angle = np.pi * np.arange(n_classes) / n_classes
     return np.stack([np.cos(angle), np.sin(angle)], axis=1) @ plane.T
@@ -242,13 +240,13 @@ def _along(
     elongation: float,
     rng: np.random.Generator,
 ) -> np.ndarray[Any, Any]:
-    """Return the coordinates along the classes' directions, with variance ``elongation``."""
+    """Return coordinates along the directions of the classes, with variance ``elongation``."""
     standard = np.sum(points * directions, axis=1)
     if n_components == 1:
         return np.sqrt(elongation) * standard
-    centres = np.linspace(-1, 1, n_components)
-    centres *= np.sqrt((elongation - 1) / np.mean(centres**2))
-    return standard + rng.choice(centres, size=len(points))
+    centers = np.linspace(-1, 1, n_components)
+    centers *= np.sqrt((elongation - 1) / np.mean(centers**2))
+    return standard + rng.choice(centers, size=len(points))
 
 
 def _is_integer(value: Any) -> bool:
@@ -262,13 +260,13 @@ def _is_real(value: Any) -> bool:
 def _check_integers(at_least: int = 1, **values: Any) -> None:
     for name, value in values.items():
         if not _is_integer(value) or value < at_least:
-            raise ValueError(f"{name}={value!r} is not possible: give a whole number of at least {at_least}")
+            raise ValueError(f"{name} must be an integer of at least {at_least}; got {value!r}.")
 
 
 def _check_positive(**values: Any) -> None:
     for name, value in values.items():
         if not (_is_real(value) and 0 < value < np.inf):
-            raise ValueError(f"{name}={value!r} is not possible: give a finite number above 0")
+            raise ValueError(f"{name} must be a finite number above 0; got {value!r}.")
 
 
 def _check_range(name: str, value: Any) -> tuple[int, int]:
@@ -280,7 +278,6 @@ def _check_range(name: str, value: Any) -> tuple[int, int]:
         and 1 <= pair[0] <= pair[1]
     ):
         raise ValueError(
-            f"{name}={value!r} is not possible: "
-            "give a whole number of at least 1, or a pair (smallest, largest) of them"
+            f"{name} must be an integer of at least 1, or a pair (smallest, largest) of such integers; got {value!r}."
         )
     return int(pair[0]), int(pair[1])

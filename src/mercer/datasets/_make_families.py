@@ -1,4 +1,4 @@
-"""Strings that descend from common ancestors."""
+"""Generator of strings that descend from common ancestors."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def make_families(
     alphabet: Any = "protein",
     random_state: Any = None,
 ) -> tuple[list[str], Floats]:
-    """Make strings that descend from one random ancestor per class, with mutations, deletions and one insertion.
+    """Generate strings that descend from one random ancestor per class, with mutations, deletions and an insertion.
 
-    Two members of a class have about a share ``(1 - mutation)**2`` of their letters in common, at places that moved.
-    Nothing else tells the classes apart: all letters are equally frequent.
+    Two members of a class share a fraction of about ``(1 - mutation)**2`` of their letters, at shifted positions.
+    Nothing else distinguishes the classes: all letters are equally frequent.
 
     Parameters
     ----------
     n_samples : int, default=60
         Number of strings.
     length : int or (int, int), default=80
-        Letters of an ancestor, or the smallest and largest number, each between them equally probable.
+        Number of letters per ancestor, or the smallest and largest number, between which it is drawn uniformly.
     n_classes : int, default=3
-        Number of ancestors.
+        Number of classes, with one ancestor each.
     mutation : float, default=0.5
-        Share of the letters that are drawn anew.
+        Fraction of the letters that are redrawn.
     deletion : float, default=0.04
-        Share of the letters that are lost.
+        Fraction of the letters that are deleted.
     insertion : int, default=7
-        Largest number of letters that are inserted at one random place; each number from 0 is equally probable.
-    alphabet : Alphabet or what makes one, default="protein"
+        Largest number of letters inserted at one random position; the number is drawn uniformly from 0 on.
+    alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, default="protein"
         The letters.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
@@ -52,7 +52,7 @@ def make_families(
     X : list of str
         The strings.
     y : array of shape (n_samples,)
-        Classes, going round: 0, 1, ..., 0, 1, ...
+        Classes in cyclic order: 0, 1, ..., 0, 1, ...
 
     Examples
     --------
@@ -63,18 +63,18 @@ def make_families(
     """
     _check_integers(n_samples=n_samples, n_classes=n_classes)
     _check_integers(at_least=0, insertion=insertion)
-    for name, share in (("mutation", mutation), ("deletion", deletion)):
-        if not (_is_real(share) and 0 <= share < 1):
-            raise ValueError(f"{name}={share!r} is not possible: give a number from 0 to below 1")
+    for name, fraction in (("mutation", mutation), ("deletion", deletion)):
+        if not (_is_real(fraction) and 0 <= fraction < 1):
+            raise ValueError(f"{name} must be at least 0 and below 1; got {fraction!r}.")
     rng = random_generator(random_state)
     letters = np.array(Alphabet.of(alphabet).symbols)
     lengths = rng.integers(*_check_range("length", length), size=n_classes, endpoint=True)
     ancestors = [rng.choice(letters, size) for size in lengths]
     y = _labels(n_samples, n_classes)
-    found = []
+    strings = []
     for c in y:
         kept = ancestors[c][rng.random(len(ancestors[c])) >= deletion]
         changed = np.where(rng.random(len(kept)) < mutation, rng.choice(letters, len(kept)), kept)
-        place, size = rng.integers(len(kept), endpoint=True), rng.integers(insertion, endpoint=True)
-        found.append("".join(np.insert(changed, place, rng.choice(letters, size))))
-    return found, y
+        position, size = rng.integers(len(kept), endpoint=True), rng.integers(insertion, endpoint=True)
+        strings.append("".join(np.insert(changed, position, rng.choice(letters, size))))
+    return strings, y

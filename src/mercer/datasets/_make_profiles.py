@@ -1,4 +1,4 @@
-"""Random phylogenetic profiles: what the leaves of a tree show, where a class is one ancestral history."""
+"""Generator of phylogenetic profiles with one ancestral history per class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.models._tree.newick import Tree, parse_newick
 Floats = np.ndarray[Any, Any]
 
 _DESCRIPTION = """Phylogenetic profiles simulated along a tree: the presence (1) or absence (0) of genes in the genomes
-at its leaves, NaN where a genome was not looked at. Genes of one class share an ancestral history."""
+at its leaves, with NaN for missing entries. Genes of one class share an ancestral history."""
 
 
 def make_profiles(
@@ -28,29 +28,29 @@ def make_profiles(
     missing: float = 0.5,
     random_state: Any = None,
 ) -> Bunch:
-    """Make profiles of genes that are gained and lost along a tree, with one ancestral history per class.
+    """Generate profiles of genes that are gained and lost along a tree, with one ancestral history per class.
 
     The history of a class is drawn first: presence or absence at every internal node, changing along the branches. A
-    gene follows the history of its class from the root down; at every internal node it may leave it, and then changes
-    by itself. What a leaf shows always changes by itself. So classes gain and lose in different clades, and two genes
-    of a class agree about ancestors rather than about leaves.
+    gene follows the history of its class from the root down; at every internal node it may leave the history and then
+    changes independently. Leaves always change independently. So classes gain and lose genes in different clades, and
+    two genes of a class agree at the ancestors rather than at the leaves.
 
     Parameters
     ----------
     n_samples : int, default=60
         Number of genes.
     n_leaves : int, default=48
-        Number of genomes in a random tree of height 1 (a Yule tree: a random lineage splits, again and again).
+        Number of genomes in a random Yule tree of height 1, in which random lineages split repeatedly.
     tree : str or None, default=None
-        A tree in Newick notation, with branch lengths, instead of a random one; then ``n_leaves`` does not matter.
+        A tree in Newick notation with branch lengths, instead of a random one; ``n_leaves`` is then ignored.
     n_classes : int, default=6
         Number of classes.
     rate : float or sequence of n_classes floats, default=2.0
-        Expected changes per unit of branch length, of all classes or of each.
+        Expected number of changes per unit of branch length, for all classes or for each.
     fidelity : float, default=0.95
-        Probability that a gene goes on to follow its class at an internal node.
+        Probability that a gene continues to follow its class at an internal node.
     missing : float, default=0.5
-        Share of the entries that are not observed.
+        Fraction of missing entries.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
 
@@ -58,10 +58,10 @@ def make_profiles(
     -------
     sklearn.utils.Bunch
         ``data`` : array of shape (n_samples, n_leaves) of 0, 1 and NaN.
-        ``target`` : array of shape (n_samples,), the classes, going round: 0, 1, ..., 0, 1, ...
-        ``tree`` : str, the tree in Newick notation; its leaves, in their order, are the columns.
-        ``leaves`` : list of str, their names.
-        ``DESCR`` : what the data are.
+        ``target`` : array of shape (n_samples,), the classes in cyclic order: 0, 1, ..., 0, 1, ...
+        ``tree`` : str, the tree in Newick notation; its leaves, in this order, are the columns.
+        ``leaves`` : list of str, the names of the leaves.
+        ``DESCR`` : description of the data.
 
     Examples
     --------
@@ -74,24 +74,22 @@ def make_profiles(
     _check_integers(at_least=2, n_leaves=n_leaves)
     for name, value in (("fidelity", fidelity), ("missing", missing)):
         if not _is_real(value) or not 0 <= value <= 1:
-            raise ValueError(f"{name}={value!r} is not a probability: give a number from 0 to 1")
+            raise ValueError(f"{name} must be a probability from 0 to 1; got {value!r}.")
     rates = np.broadcast_to(np.asarray(rate, dtype=float), n_classes) if np.ndim(rate) == 0 else np.asarray(rate)
     if rates.shape != (n_classes,) or not np.all((rates > 0) & np.isfinite(rates)):
-        raise ValueError(
-            f"rate={rate!r} is not possible: give a number above 0, or one for each of {n_classes} classes"
-        )
+        raise ValueError(f"rate must be a finite number above 0, or one for each of {n_classes} classes; got {rate!r}.")
     rng = random_generator(random_state)
     shape = _yule(n_leaves, rng) if tree is None else parse_newick(tree)
     if np.isnan(shape.lengths[1:]).any():
-        raise ValueError("the tree has branches without a length: give one to every branch, as in '(A:0.1,B:0.2);'")
+        raise ValueError("All branches of tree must have a length, as in '(A:0.1,B:0.2);'; some have none.")
     y = _labels(n_samples, n_classes)
-    data = _shown(shape, rates, y, fidelity, rng)
+    data = _leaf_states(shape, rates, y, fidelity, rng)
     data[rng.random(data.shape) < missing] = np.nan
     return Bunch(data=data, target=y, tree=shape.newick(), leaves=list(shape.leaves), DESCR=_DESCRIPTION)
 
 
-def _shown(tree: Tree, rates: Floats, y: Floats, fidelity: float, rng: np.random.Generator) -> Floats:
-    """Draw histories of classes and genes, and return the leaves of the genes, ``(N, L)``."""
+def _leaf_states(tree: Tree, rates: Floats, y: Floats, fidelity: float, rng: np.random.Generator) -> Floats:
+    """Draw histories of classes and genes, and return the genes' states at the leaves, ``(N, L)``."""
     n_classes, n, leaf = len(rates), len(y), tree.is_leaf
     length = np.where(np.isnan(tree.lengths), 0.0, tree.lengths)
     change = 0.5 * (1 - np.exp(-2 * rates[:, None] * length))  # (classes, nodes)
@@ -102,14 +100,14 @@ def _shown(tree: Tree, rates: Floats, y: Floats, fidelity: float, rng: np.random
     for v in range(1, len(leaf)):
         above = tree.parent[v]
         history[:, v] = history[:, above] ^ (rng.random(n_classes) < change[:, v])
-        alone = states[:, above] ^ (rng.random(n) < change[y, v])
+        independent = states[:, above] ^ (rng.random(n) < change[y, v])
         follows[:, v] = follows[:, above] & (rng.random(n) < fidelity)
-        states[:, v] = alone if leaf[v] else np.where(follows[:, v], history[y, v], alone)
+        states[:, v] = independent if leaf[v] else np.where(follows[:, v], history[y, v], independent)
     return states[:, leaf].astype(float)
 
 
 def _yule(n_leaves: int, rng: np.random.Generator) -> Tree:
-    """Draw a tree of height 1: a random lineage splits until there are enough."""
+    """Draw a Yule tree of height 1: random lineages split until there are ``n_leaves``."""
     parent, birth, end, living, now = [-1], [0.0], [0.0], [0], 0.0
     while len(living) < n_leaves:
         now += rng.exponential(1 / len(living))
@@ -127,7 +125,7 @@ def _yule(n_leaves: int, rng: np.random.Generator) -> Tree:
 
 
 def _in_preorder(parent: Floats, lengths: Floats) -> Tree:
-    """Sort the nodes, and name the leaves from left to right."""
+    """Return the tree with nodes in preorder and leaves named from left to right."""
     children: list[list[int]] = [[] for _ in parent]
     for v, above in enumerate(parent[1:].tolist(), start=1):
         children[above].append(v)

@@ -1,4 +1,4 @@
-"""Random sequences from hidden Markov models: classes that differ in their dynamics alone, and people with a trait."""
+"""Generators of sequences from hidden Markov models, with classes or with a continuous trait."""
 
 from __future__ import annotations
 
@@ -32,30 +32,29 @@ def make_hmm_sequences(
     noise: float = 0.2,
     random_state: Any = None,
 ) -> tuple[list[str] | list[Floats], _Labels]:
-    """Make sequences from one hidden Markov model per class; the classes differ in their transitions alone.
+    """Generate sequences from one hidden Markov model per class; the classes differ only in their transitions.
 
-    The states stand on a circle. The chain of class c goes c states ahead with probability ``certainty`` and to any
-    other state with equal probabilities. So every state is as frequent as any other in every class, and all classes
-    share their emissions: neither counts nor means tell them apart, only the order in time does.
+    The states are arranged in a circle. The chain of class c moves c states ahead with probability ``certainty`` and
+    to any other state with equal probabilities. All states are equally frequent in every class, and the classes share
+    their emissions, so that neither counts nor means separate them, but only the order in time.
 
     Parameters
     ----------
     n_samples : int, default=60
         Number of sequences.
     length : int or (int, int), default=(30, 90)
-        Steps of every sequence, or the smallest and largest number of steps, each number between them equally
-        probable.
+        Number of steps per sequence, or the smallest and largest number, between which it is drawn uniformly.
     n_classes : int, default=2
         Number of classes, at most ``n_states``.
     n_states : int, default=3
         Number of hidden states, at least 2.
     n_features : int or None, default=None
-        Dimension of vectors; None makes strings of the first ``n_states`` letters.
+        Dimension of the vectors; None generates strings of the first ``n_states`` letters.
     certainty : float, default=0.6
-        Probability of a class's own step, from 0 to 1; at ``1 / n_states`` the classes are equal.
+        Probability of the step of the class, from 0 to 1; at ``1 / n_states`` the classes are identical.
     noise : float, default=0.2
-        For strings, the probability that a letter is drawn from all of them instead of its state's own; for vectors,
-        the standard deviation around the state's mean, where the means of two states are at least 1 apart.
+        For strings, the probability that a letter is drawn uniformly instead of being that of its state; for vectors,
+        the standard deviation around the mean of the state, where means of different states are at least 1 apart.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
         Source of randomness.
 
@@ -64,12 +63,12 @@ def make_hmm_sequences(
     X : list of str, or list of arrays of shape (n_steps, n_features)
         The sequences.
     y : array of shape (n_samples,)
-        Classes, going round: 0, 1, ..., 0, 1, ...
+        Classes in cyclic order: 0, 1, ..., 0, 1, ...
 
     See Also
     --------
-    make_dna : Strings of visible Markov chains.
-    make_traits : Sequences of people, with families and a confound.
+    make_dna : Generate strings from Markov chains.
+    make_traits : Generate sequences of people, with families and a confound.
 
     Examples
     --------
@@ -84,19 +83,17 @@ def make_hmm_sequences(
     _check_integers(n_samples=n_samples, n_classes=n_classes)
     _check_integers(at_least=2, n_states=n_states)
     if n_classes > n_states:
-        raise ValueError(
-            f"n_classes={n_classes} is not possible with n_states={n_states}: give at most as many classes"
-        )
+        raise ValueError(f"n_classes must be at most n_states={n_states}; got {n_classes}.")
     if not (_is_real(certainty) and 0 <= certainty <= 1):
-        raise ValueError(f"certainty={certainty!r} is not a probability: give a number from 0 to 1")
+        raise ValueError(f"certainty must be a probability from 0 to 1; got {certainty!r}.")
     low, high = _check_range("length", length)
     if n_features is not None:
         _check_integers(n_features=n_features)
     if n_features is None and n_states > 26:
-        raise ValueError(f"n_states={n_states} is not possible: strings have at most 26 letters, or give n_features")
+        raise ValueError(f"n_states must be at most 26 for strings; got {n_states}. For vectors, pass n_features.")
     top = 1.0 if n_features is None else np.finfo(float).max
     if not (_is_real(noise) and 0 <= noise <= top):
-        raise ValueError(f"noise={noise!r} is not possible: give a number from 0 to 1, or above for vectors")
+        raise ValueError(f"noise must be at least 0, and at most 1 for strings; got {noise!r}.")
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     lengths = rng.integers(low, high, size=n_samples, endpoint=True)
@@ -106,11 +103,11 @@ def make_hmm_sequences(
     steps[:, 0] = rng.integers(n_states, size=n_samples)  # the first step, from state 0, is uniform
     states = np.cumsum(steps, axis=1) % n_states
     if n_features is not None:
-        around = noise * rng.standard_normal((n_samples, high, n_features))
-        values = _means(n_states, n_features)[states] + around
+        deviations = noise * rng.standard_normal((n_samples, high, n_features))
+        values = _means(n_states, n_features)[states] + deviations
         return [row[:n] for row, n in zip(values, lengths, strict=True)], y
-    drawn = rng.random(states.shape) < noise
-    letters = np.where(drawn, rng.integers(n_states, size=states.shape), states) + ord("a")
+    redrawn = rng.random(states.shape) < noise
+    letters = np.where(redrawn, rng.integers(n_states, size=states.shape), states) + ord("a")
     return [bytes(row[:n].tolist()).decode() for row, n in zip(letters, lengths, strict=True)], y
 
 
@@ -124,27 +121,26 @@ def make_traits(
     noise: float = 0.5,
     random_state: Any = None,
 ) -> Bunch:
-    """Make a recording and a trait of every person, with families and with an age that drives both.
+    """Generate a recording and a trait per person, with families and with age as a confound.
 
-    The task of the tutorial "Predict a trait". A recording alternates between two hidden states. How long the states
-    last goes with a latent signal of the person, which the family shares in part; the level of the second channel
-    goes with age. The trait is 50 plus signal, age and noise. So age predicts the trait from the level, which is no
-    finding (residualise it), relatives predict one another (keep families in one fold), and a regression without an
-    intercept fails (centre the trait).
+    This is the task of the tutorial "Predict a trait". A recording alternates between two hidden states. The duration
+    of the states depends on a latent signal of the person, which families share in part; the level of the second
+    channel depends on age. The trait is 50 plus signal, age and noise. So the level predicts the trait through age, a
+    confound to be regressed out; relatives predict one another, so families must stay in one fold; and a regression
+    without an intercept fails unless the trait is centered.
 
     Parameters
     ----------
     n_families : int, default=40
         Number of families.
     family_size : int, default=3
-        People in every family.
+        Number of people per family.
     length : int or (int, int), default=(80, 160)
-        Steps of every recording, or the smallest and largest number of steps, each number between them equally
-        probable.
+        Number of steps per recording, or the smallest and largest number, between which it is drawn uniformly.
     confounding : float, default=1.0
-        How much a standard deviation of age adds to the trait and to the level of the second channel; 0 or more.
+        Effect of one standard deviation of age on the trait and on the level of the second channel; at least 0.
     heritability : float, default=0.7
-        Part of the signal's variance that the family shares, from 0 to 1.
+        Fraction of the variance of the signal that families share, from 0 to 1.
     noise : float, default=0.5
         Standard deviation of the trait around signal and age.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
@@ -157,8 +153,8 @@ def make_traits(
         ``target`` : array of shape (n_people,), the trait.
         ``confounds`` : array of shape (n_people, 1), the age in standard deviations.
         ``groups`` : array of shape (n_people,), the family.
-        ``signal`` : array of shape (n_people,), what of the trait the dynamics can tell.
-        ``DESCR`` : what the data are.
+        ``signal`` : array of shape (n_people,), the part of the trait that the dynamics can predict.
+        ``DESCR`` : description of the data.
 
     Examples
     --------
@@ -174,17 +170,17 @@ def make_traits(
     for name, value in (("confounding", confounding), ("heritability", heritability), ("noise", noise)):
         top, limit = (1.0, "from 0 to 1") if name == "heritability" else (np.finfo(float).max, "of at least 0")
         if not (_is_real(value) and 0 <= value <= top):
-            raise ValueError(f"{name}={value!r} is not possible: give a number {limit}")
+            raise ValueError(f"{name} must be a number {limit}; got {value!r}.")
     rng = random_generator(random_state)
     n = n_families * family_size
     groups = np.repeat(np.arange(n_families), family_size)
     shared, own = rng.standard_normal(n_families)[groups], rng.standard_normal(n)
     signal = np.sqrt(heritability) * shared + np.sqrt(1 - heritability) * own
     age = rng.standard_normal(n)
-    # Far from 0, as real traits are: a regression that lacks an intercept must not look good here.
+    # Far from 0, as real traits are, so that a regression without an intercept fails.
     trait = 50.0 + signal + confounding * age + noise * rng.standard_normal(n)
     lengths = rng.integers(low, high, size=n, endpoint=True)
-    # The state changes with a probability between 0 and 1/2, the smaller the larger the signal.
+    # The probability of a state change lies between 0 and 1/2 and decreases with the signal.
     change = 0.5 / (1 + np.exp(1.0 + signal))
     changes = rng.random((n, high)) < change[:, None]
     changes[:, 0] = rng.random(n) < 0.5
@@ -198,7 +194,7 @@ def make_traits(
 
 
 def _means(n_states: int, n_features: int) -> Floats:
-    """Return means of the states, neighbours 1 apart: on a line, or on a circle in the first two coordinates."""
+    """Return means of the states on a line, or on a circle in the first two coordinates; adjacent ones are 1 apart."""
     out = np.zeros((n_states, n_features))
     if n_features == 1:
         out[:, 0] = np.arange(n_states)
@@ -210,8 +206,8 @@ def _means(n_states: int, n_features: int) -> Floats:
 
 
 _TRAITS = """\
-People with a recording and a trait, made at random
+Simulated recordings and traits of people
 
-The first channel alternates between two states, which last the longer the larger the signal of the person; the level
-of the second goes with age. The trait is 50 plus signal, age and noise; families share a part of the signal.
+The first channel alternates between two states, whose duration increases with the signal of the person; the level of
+the second channel depends on age. The trait is 50 plus signal, age and noise; families share a part of the signal.
 """

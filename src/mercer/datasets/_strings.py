@@ -1,4 +1,4 @@
-"""Loaders of DNA and proteins: splice sites, promoters, exons and introns, families of proteins."""
+"""Loaders of DNA and proteins: splice sites, promoters, exons and introns, protein families."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _FAMILIES = ("Caudal_act", "LuxC", "Patched", "Pkinase", "RRM_1", "SMC_N", "fn3"
 
 
 def fetch_hs3d() -> Bunch:
-    """Load HS3D as halves of splice windows: 5,676 exon and 5,676 intron pieces of human genes, 70 letters each.
+    """Load HS3D as halves of splice windows: 5,676 exon and 5,676 intron segments of human genes, 70 letters each.
 
-    A window of 140 letters around a true splice site is cut at the site: before a donor is exon and after it intron,
-    around an acceptor the other way round.
+    A window of 140 letters around a true splice site is split at the site: a donor follows an exon and precedes an
+    intron, and an acceptor the other way around.
 
     Returns
     -------
     sklearn.utils.Bunch
-        ``data`` : `mercer.Sequences` of DNA with ids such as "EI-1-exon": the file, the window, the half.
+        ``data`` : `mercer.Sequences` of DNA with ids such as "EI-1-exon": file, window and half.
         ``target`` : array of shape (11352,), index into ``target_names``.
         ``target_names`` : ["exon", "intron"].
-        ``groups`` : array of shape (11352,), the gene's GenBank entry; cut folds by it.
+        ``groups`` : array of shape (11352,), the GenBank entry of the gene; group folds by it.
         ``site`` : array of shape (11352,), "donor" or "acceptor".
-        ``DESCR`` : what the set is and where it comes from.
+        ``DESCR`` : description and source of the data set.
 
     Notes
     -----
-    The files ``EI_true.seq`` and ``IE_true.seq`` come from ``$MERCER_DATA/hs3d`` where that environment variable is
-    set, otherwise they are downloaded once with pooch; both are checked by their SHA-256. Windows of one gene
-    overlap: without groups, a fold's test data are partly training data.
+    The files ``EI_true.seq`` and ``IE_true.seq`` are read from ``$MERCER_DATA/hs3d`` if that environment variable is
+    set, and otherwise downloaded once with pooch. They are checked against their SHA-256. Windows of one gene overlap,
+    so without groups the test data of a fold are partly training data.
 
     References
     ----------
@@ -64,20 +64,20 @@ def fetch_hs3d() -> Bunch:
 
 
 def fetch_promoters() -> Bunch:
-    """Load UCI's E. coli promoters: 53 promoters and 53 other strings of 57 letters of DNA.
+    """Load UCI's E. coli promoters: 53 promoters and 53 other DNA strings of 57 letters.
 
     Returns
     -------
     sklearn.utils.Bunch
         ``data`` : `mercer.Sequences` of DNA.
         ``target`` : array of shape (106,), index into ``target_names``.
-        ``target_names`` : ["+", "-"], + a promoter.
-        ``DESCR`` : what the set is and where it comes from.
+        ``target_names`` : ["+", "-"], where "+" is a promoter.
+        ``DESCR`` : description and source of the data set.
 
     Notes
     -----
-    The file ``promotergene.csv`` comes from ``$MERCER_DATA/uci_promoters``; it cannot be downloaded, since it was
-    written from the data of the R package kernlab.
+    The file ``promotergene.csv`` is read from ``$MERCER_DATA/uci_promoters``. It cannot be downloaded, because it was
+    exported from the R package kernlab.
 
     Examples
     --------
@@ -91,21 +91,21 @@ def fetch_promoters() -> Bunch:
 
 
 def fetch_splice() -> Bunch:
-    """Load UCI's primate splice junctions: 3,190 windows of 60 letters of DNA in three classes.
+    """Load UCI's primate splice junctions: 3,190 DNA windows of 60 letters in three classes.
 
     Returns
     -------
     sklearn.utils.Bunch
-        ``data`` : `mercer.Sequences` of DNA, with a few ambiguity codes; the ids are the set's own, numbered where
-        two windows have one name.
+        ``data`` : `mercer.Sequences` of DNA, with a few ambiguity codes; the ids are the original ones, numbered if
+        several windows have the same name.
         ``target`` : array of shape (3190,), index into ``target_names``.
         ``target_names`` : ["EI", "IE", "N"]: exon to intron 767, intron to exon 768, neither 1,655.
-        ``DESCR`` : what the set is and where it comes from.
+        ``DESCR`` : description and source of the data set.
 
     Notes
     -----
-    The file ``splice.csv`` comes from ``$MERCER_DATA/uci_splice`` where that environment variable is set, otherwise
-    it is downloaded once with pooch; both are checked by its SHA-256.
+    The file ``splice.csv`` is read from ``$MERCER_DATA/uci_splice`` if that environment variable is set, and otherwise
+    downloaded once with pooch. It is checked against its SHA-256.
 
     Examples
     --------
@@ -119,13 +119,13 @@ def fetch_splice() -> Bunch:
 
 
 def fetch_intron_exon(*, trim: int = 0) -> Bunch:
-    """Load exons and introns of 586 genes of the fly: 2,709 and 2,123 strings of DNA of very different lengths.
+    """Load exons and introns of 586 fly genes: 2,709 and 2,123 DNA strings of very different lengths.
 
     Parameters
     ----------
     trim : int, default=0
-        Letters to cut off at both ends; strings with no letter left are left out. Introns begin with GT and end with
-        AG, which gives the class away, and so does the length (see `mercer.Lengths`).
+        Number of letters to remove at both ends; strings that become empty are dropped. Introns begin with GT and end
+        with AG, which reveals the class, and so does the length (see `mercer.Lengths`).
 
     Returns
     -------
@@ -133,13 +133,13 @@ def fetch_intron_exon(*, trim: int = 0) -> Bunch:
         ``data`` : `mercer.Sequences` of DNA, 3 to 110,416 letters, medians 192 (exons) and 67 (introns).
         ``target`` : array of shape (n_strings,), index into ``target_names``.
         ``target_names`` : ["exon", "intron"].
-        ``groups`` : array of shape (n_strings,), the gene's place; cut folds by it.
-        ``DESCR`` : what the set is and where it comes from.
+        ``groups`` : array of shape (n_strings,), the position of the gene; group folds by it.
+        ``DESCR`` : description and source of the data set.
 
     Notes
     -----
-    The files ``exons.fa`` and ``introns.fa`` come from ``$MERCER_DATA/intron_exon_dmel``; they cannot be downloaded,
-    since they were cut from the genes of AUGUSTUS's tutorial.
+    The files ``exons.fa`` and ``introns.fa`` are read from ``$MERCER_DATA/intron_exon_dmel``. They cannot be
+    downloaded, because they were extracted from the genes of AUGUSTUS's tutorial.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def fetch_intron_exon(*, trim: int = 0) -> Bunch:
     Sequences(4832 sequences of symbols from ACGT (dna), lengths 3 to 110416)
     """
     if isinstance(trim, bool) or not isinstance(trim, int | np.integer) or trim < 0:
-        raise ValueError(f"trim={trim!r} is not possible: give a whole number, 0 or more")
+        raise ValueError(f"trim must be an integer of at least 0; got {trim!r}.")
     parts = [
         read_fasta(data_path("intron_exon_dmel", file), alphabet="dna", labels=r"\|(exon|intron)")
         for file in ("exons.fa", "introns.fa")
@@ -157,15 +157,15 @@ def fetch_intron_exon(*, trim: int = 0) -> Bunch:
     labels = np.concatenate([part.y for part in parts if part.y is not None])
     groups = np.array([name.split("|")[0] for name in data.ids or ()])
     if trim:
-        left = data.lengths > 2 * trim
-        strings = [string[trim:-trim] for string in data[left]]
-        data = Sequences(strings, alphabet="dna", ids=data[left].ids)
-        labels, groups = labels[left], groups[left]
+        kept = data.lengths > 2 * trim
+        strings = [string[trim:-trim] for string in data[kept]]
+        data = Sequences(strings, alphabet="dna", ids=data[kept].ids)
+        labels, groups = labels[kept], groups[kept]
     return bunch(data, labels, _INTRONS, groups=groups)
 
 
 def fetch_pfam_seeds() -> Bunch:
-    """Load small seed alignments of Pfam, without gaps: 325 proteins of eight families.
+    """Load small seed alignments of Pfam without gaps: 325 proteins of eight families.
 
     Returns
     -------
@@ -174,12 +174,12 @@ def fetch_pfam_seeds() -> Bunch:
         ``target`` : array of shape (325,), index into ``target_names``.
         ``target_names`` : list of the families: Caudal_act 9, LuxC 13, Patched 10, Pkinase 38, RRM_1 79, SMC_N 29,
         fn3 98, globins 49.
-        ``DESCR`` : what the set is and where it comes from.
+        ``DESCR`` : description and source of the data set.
 
     Notes
     -----
-    The files come from ``$MERCER_DATA/pfam_seed_hmmer``; they cannot be downloaded one by one: they are among the
-    examples of HMMER.
+    The files are read from ``$MERCER_DATA/pfam_seed_hmmer``. They cannot be downloaded individually, because they are
+    part of the examples of HMMER.
 
     Examples
     --------
@@ -212,9 +212,9 @@ def _dna(strings: list[str], ids: list[str]) -> Sequences:
 _HS3D = """\
 HS3D, Homo sapiens splice sites dataset: halves of the true windows
 
-2796 donor (EI) and 2880 acceptor (IE) windows of 140 letters, from GenBank 123, cut at the junction: 5676 pieces of
-exons and 5676 of introns, 70 letters each. Group by gene when data are split.
-No licence is stated; cite P. Pollastro and S. Rampone, HS3D, a dataset of Homo sapiens splice regions, and its
+2796 donor (EI) and 2880 acceptor (IE) windows of 140 letters, from GenBank 123, split at the junction: 5676 segments
+of exons and 5676 of introns, 70 letters each. Group folds by gene.
+No license is stated; cite P. Pollastro and S. Rampone, HS3D, a dataset of Homo sapiens splice regions, and its
 extraction procedure from a major public database, Int. J. Mod. Phys. C 13(8), 2002.
 """
 
@@ -236,7 +236,7 @@ _INTRONS = """\
 Exons and introns of Drosophila melanogaster, chromosome 2R
 
 2709 coding exons (3 to 7327 letters, median 192) and 2123 introns (48 to 110416, median 67) of 586 genes of the
-tutorial of AUGUSTUS 3.5.0 (Artistic licence). The length and the ends GT...AG give the class away; group by gene.
+tutorial of AUGUSTUS 3.5.0 (Artistic License). The length and the ends GT...AG reveal the class. Group folds by gene.
 """
 
 _PFAM = """\

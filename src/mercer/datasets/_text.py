@@ -1,4 +1,4 @@
-"""The text sets of agarwal2011: WebKB and Reuters-21578 R8, as word counts."""
+"""Loaders of the text data of agarwal2011: WebKB and Reuters-21578 R8 as word counts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class _Document(NamedTuple):
 
 
 def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
-    """Load WebKB: web pages of universities in four classes, as word counts.
+    """Load WebKB: university web pages in four classes, as word counts.
 
     These are Cardoso-Cachopo's stemmed files with her split into training and test documents: 4,199
     pages (project 504, course 930, faculty 1,124, student 1,641), 2,803 of them for training. 31 pages are
-    empty after the preprocessing. A page without words says nothing about its multinomial, so these are
+    empty after preprocessing. A multinomial cannot be fitted to a page without words, so these pages are
     dropped unless ``empty="keep"``.
 
     Parameters
     ----------
     subset : {"all", "train", "test"}, default="all"
-        Which documents to return, "all" in the order training, test. The vocabulary is always that of all
+        Which documents to return; "all" returns the training documents first. The vocabulary is always that of all
         documents, so both subsets have the same columns.
     empty : {"drop", "keep"}, default="drop"
         What to do with documents without words.
@@ -45,17 +45,17 @@ def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
         ``vocabulary`` : array of shape (n_words,), the sorted words that the columns count.
         ``split`` : array of shape (n_documents,), "train" or "test".
         ``ids`` : array of shape (n_documents,), split and line number in the file, such as "train-17".
-        ``DESCR`` : what the set is and where it comes from.
+        ``DESCR`` : description and source of the data set.
 
     See Also
     --------
-    fetch_r8 : News of Reuters in eight classes.
-    make_documents : Random documents, without a download.
+    fetch_r8 : Load Reuters news in eight classes.
+    make_documents : Generate random documents.
 
     Notes
     -----
-    The files come from ``$MERCER_DATA/webkb`` where that environment variable is set, otherwise they are
-    downloaded once with pooch (``pip install 'mercer[data]'``); both are checked by their SHA-256.
+    The files are read from ``$MERCER_DATA/webkb`` if that environment variable is set, and otherwise
+    downloaded once with pooch (``pip install 'mercer[data]'``). They are checked against their SHA-256.
 
     References
     ----------
@@ -72,16 +72,16 @@ def fetch_webkb(*, subset: str = "all", empty: str = "drop") -> Bunch:
 
 
 def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
-    """Load Reuters-21578 R8: news in eight classes, as word counts.
+    """Load Reuters-21578 R8: news articles in eight classes, as word counts.
 
-    These are Cardoso-Cachopo's stemmed files with the ModApte split: 7,674 news (acq 2,292, crude 374,
+    These are Cardoso-Cachopo's stemmed files with the ModApte split: 7,674 articles (acq 2,292, crude 374,
     earn 3,923, grain 51, interest 271, money-fx 293, ship 144, trade 326), 5,485 of them for training.
     None is empty.
 
     Parameters
     ----------
     subset : {"all", "train", "test"}, default="all"
-        Which documents to return, "all" in the order training, test. The vocabulary is always that of all
+        Which documents to return; "all" returns the training documents first. The vocabulary is always that of all
         documents, so both subsets have the same columns.
     empty : {"drop", "keep"}, default="drop"
         What to do with documents without words; R8 has none.
@@ -93,13 +93,13 @@ def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
 
     See Also
     --------
-    fetch_webkb : Web pages in four classes.
-    make_documents : Random documents, without a download.
+    fetch_webkb : Load web pages in four classes.
+    make_documents : Generate random documents.
 
     Notes
     -----
-    The files come from ``$MERCER_DATA/reuters_r8`` where that environment variable is set, otherwise they are
-    downloaded once with pooch (``pip install 'mercer[data]'``); both are checked by their SHA-256.
+    The files are read from ``$MERCER_DATA/reuters_r8`` if that environment variable is set, and otherwise
+    downloaded once with pooch (``pip install 'mercer[data]'``). They are checked against their SHA-256.
 
     References
     ----------
@@ -137,7 +137,7 @@ def _fetch(folder: str, prefix: str, subset: str, empty: str, description: str) 
 
 
 def _read(folder: str, file: str, split: str) -> Iterator[_Document]:
-    """Yield the documents of a file whose lines are a label, a tab and words separated by blanks."""
+    """Yield the documents of a file whose lines consist of a label, a tab and space-separated words."""
     with open_binary(data_path(folder, file)) as stream:
         for number, line in enumerate(stream.read().decode("utf-8").splitlines(), start=1):
             label, _, words = line.partition("\t")
@@ -145,8 +145,8 @@ def _read(folder: str, file: str, split: str) -> Iterator[_Document]:
 
 
 def _count(texts: list[str]) -> tuple[Any, np.ndarray[Any, Any]]:
-    """Count the blank-separated words of every text: (CSR array, sorted vocabulary)."""
-    # Here and not above: the text module is slow to import, and only these two loaders need it.
+    """Count the space-separated words of every text; return the CSR array and the sorted vocabulary."""
+    # Imported here because the text module is slow to import and only these loaders need it.
     from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -157,7 +157,7 @@ def _count(texts: list[str]) -> tuple[Any, np.ndarray[Any, Any]]:
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name}={value!r} is not possible: give one of {', '.join(map(repr, choices))}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 _WEBKB = """\
@@ -166,7 +166,7 @@ WebKB, four classes, stemmed (Ana Cardoso-Cachopo)
 Web pages of computer science departments, collected by the World Wide Knowledge Base project of CMU in 1997:
 project 504, course 930, faculty 1124, student 1641 documents, 2803 for training and 1396 for testing.
 Short words and stop words are removed, the others stemmed; 31 documents are empty after that.
-Files: github.com/achyudh/fuzzy-fs, data/WebKB. No licence is stated for the data; cite A. Cardoso-Cachopo,
+Files: github.com/achyudh/fuzzy-fs, data/WebKB. No license is stated for the data; cite A. Cardoso-Cachopo,
 Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
 """
 
@@ -176,6 +176,6 @@ Reuters-21578 R8, stemmed (Ana Cardoso-Cachopo)
 Newswire articles of 1987 with exactly one topic, of eight topics: acq 2292, crude 374, earn 3923, grain 51,
 interest 271, money-fx 293, ship 144, trade 326 documents, 5485 for training and 2189 for testing (ModApte).
 Short words and stop words are removed, the others stemmed; no document is empty.
-Files: github.com/achyudh/fuzzy-fs, data/R8. No licence is stated for the data; cite A. Cardoso-Cachopo,
+Files: github.com/achyudh/fuzzy-fs, data/R8. No license is stated for the data; cite A. Cardoso-Cachopo,
 Improving Methods for Single-label Text Categorization, PhD thesis, 2007.
 """

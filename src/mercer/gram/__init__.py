@@ -1,4 +1,4 @@
-"""The Gram engine: fills matrices, and says what they are like."""
+"""Compute, diagnose, check, save and load Gram matrices."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fill a Gram matrix outside a pipeline, and say beforehand what it will cost."""
+"""Compute a Gram matrix outside a pipeline, and estimate its cost beforehand."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from mercer.gram._engine import blocks, tile_shape
 
 
 class TileKernel(Protocol):
-    """What is asked of a kernel here."""
+    """Protocol of kernels that `compute` and `estimate` accept."""
 
     domain: str
 
     def tile(self, a: Any, b: Any) -> Array:
-        """Answer a tile."""
+        """Return the kernel values of a tile."""
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Answer a whole matrix."""
+        """Return the whole matrix."""
 
     def sources(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
-        """Return a kernel that can answer, and what it compares of each side; None where both are the same."""
+        """Return the fitted kernel and the inputs of both sides; the second is None if both are the same."""
 
     def _prepared(self, source: Any) -> Any:
-        """Do once per source what does not depend on the other side."""
+        """Compute the quantities of one side that do not depend on the other."""
 
 
 def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
-    """Fill the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``: the same as ``kernel(X, Y)``.
+    """Compute the Gram matrix of ``X``, or the cross-Gram matrix of ``X`` and ``Y``; equals ``kernel(X, Y)``.
 
     Examples
     --------
@@ -46,16 +46,17 @@ def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a Gram matrix will cost.
+    """Estimated cost of a Gram matrix.
 
     Parameters
     ----------
     pairs : int
-        Kernel values to evaluate.
+        Number of kernel evaluations.
     bytes : int
-        Of the result; a few tiles come on top.
+        Size of the result; the computation needs a few tiles in addition.
     seconds : float
-        On the threads that are set, from a few of the data, with their self-kernels; without fitting models.
+        Time with the configured number of threads, including self-kernels but not model fitting, extrapolated from a
+        few samples.
 
     Examples
     --------
@@ -73,14 +74,14 @@ class Estimate:
 
 
 def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
-    """Estimate pairs, memory and time of a Gram matrix from a few objects of it, before the run.
+    """Estimate the number of pairs, memory and time of a Gram matrix from a few of its objects.
 
     Parameters
     ----------
     kernel : Kernel
-        What to evaluate.
+        Kernel to evaluate.
     X, Y : data
-        As for ``kernel(X, Y)``. Models are fitted in order to time the kernel, and stay in the fit cache.
+        As for ``kernel(X, Y)``. Models are fitted to time the kernel, and stay in the fit cache.
 
     Examples
     --------
@@ -95,16 +96,16 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     n, m = _size(left), _size(right)
     count = _FEW
     with single_blas():
-        _timed(kernel, left, right, 1)  # compiles and warms the caches
+        _timed(kernel, left, right, 1)  # compile and warm the caches
         while True:
             sample = _timed(kernel, left, right, count)
             if sample.preparing + sample.tiling >= _ENOUGH_SECONDS or count >= min(_MANY, max(n, m)):
                 break
             count *= 4
     rows, columns = sample.values.shape[-2:]
-    todo = blocks(n, m, tile_shape(_Sized(n, sample.a), _Sized(m, sample.b), symmetric), symmetric)
-    evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in todo)
-    threads = min(n_threads(), len(todo))
+    tiles = blocks(n, m, tile_shape(_Sized(n, sample.a), _Sized(m, sample.b), symmetric), symmetric)
+    evaluated = sum((t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles)
+    threads = min(n_threads(), len(tiles))
     preparing = sample.preparing * (n if symmetric else n + m) / (rows if symmetric else rows + columns)
     return Estimate(
         n * (n + 1) // 2 if symmetric else n * m,
@@ -114,13 +115,13 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
 
 
 _FEW, _MANY = 2, 512
-"""Objects of a side in the first sample, and in the largest."""
+"""Number of objects per side in the first and in the largest timing sample."""
 _ENOUGH_SECONDS = 0.01
-"""A sample that took this long says enough."""
+"""A timing sample of this duration is long enough to extrapolate."""
 
 
 class _Sample(NamedTuple):
-    """What a few objects of both sides took: to prepare, self-kernels included, and to compare."""
+    """Timing of a few objects per side: to prepare them, including self-kernels, and to compare them."""
 
     a: Any
     b: Any
@@ -130,7 +131,7 @@ class _Sample(NamedTuple):
 
 
 def _timed(kernel: TileKernel, left: Any, right: Any, count: int) -> _Sample:
-    """Prepare and compare ``count`` objects, spread over each side."""
+    """Prepare and compare ``count`` objects of each side, evenly spaced."""
 
     def few(source: Any) -> Any:
         n = _size(source)
@@ -142,7 +143,7 @@ def _timed(kernel: TileKernel, left: Any, right: Any, count: int) -> _Sample:
     middle = time.perf_counter()
     values = kernel.tile(a, b)
     if kernel.domain == "log":
-        with np.errstate(over="ignore"):  # as the run does with values; here it only takes its time
+        with np.errstate(over="ignore"):  # include the time of the exponential
             namespace(values).exp(values)
     return _Sample(a, b, values, middle - start, time.perf_counter() - middle)
 
@@ -153,14 +154,14 @@ def _size(source: Any) -> int:
 
 @dataclass(frozen=True)
 class _Sized:
-    """A number of objects like those of a sample, for the cut into tiles."""
+    """Operand of ``count`` objects with the tile hint of a sample, to determine the tiles."""
 
     count: int
     sample: Any
 
     @property
     def tile_hint(self) -> int:
-        """The sample's."""
+        """Tile hint of the sample."""
         return int(self.sample.tile_hint)
 
     def __len__(self) -> int:

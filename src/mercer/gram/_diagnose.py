@@ -1,4 +1,4 @@
-"""Will this Gram matrix be useful? A kernel can be right to 12 digits and worthless (KK-5)."""
+"""Diagnose whether a Gram matrix is useful for learning (KK-5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.gram import psd
 
 
 class DiagonalDominanceWarning(UserWarning):
-    """Every object resembles itself alone: a classifier on this Gram matrix learns its training data by heart.
+    """Warning that every object is similar only to itself, so that a classifier overfits the training data.
 
     Examples
     --------
@@ -26,31 +26,31 @@ class DiagonalDominanceWarning(UserWarning):
 
 
 DOMINATED = 1e-3
-"""A Gram matrix is diagonally dominant where the median of its normalised off-diagonal is below this (KK-5)."""
+"""A Gram matrix is diagonally dominant if the median of its normalized off-diagonal is below this (KK-5)."""
 
 
 ALIKE, ONE = 0.99, 1.05
-"""All objects look alike where that median is above the first, and the normalised matrix's rank below the second."""
+"""All objects look alike if that median exceeds the first, and the normalized matrix has a rank below the second."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found.
+    """Result of `diagnose`.
 
     Parameters
     ----------
     n : int
         Number of objects.
     off_diagonal : dict
-        Quantiles (0, .25, .5, .75, 1) of the normalised kernel between different objects.
+        Quantiles (0, .25, .5, .75, 1) of the normalized kernel between different objects.
     effective_rank : float
-        (sum of eigenvalues)^2 / sum of their squares.
+        ``(sum of eigenvalues)^2 / (sum of squared eigenvalues)``.
     alignment : float or None
-        Centred alignment with the labels, from -1 to 1.
+        Centered alignment with the labels, from -1 to 1.
     smallest, largest : float
-        The ends of the spectrum.
+        Smallest and largest eigenvalue.
     advice : str
-        One sentence.
+        What to do, in one or two sentences.
 
     Examples
     --------
@@ -90,37 +90,37 @@ def diagnose(K: Any, y: Any = None) -> Diagnosis:
     Returns
     -------
     Diagnosis
-        With one sentence of ``advice``.
+        Statistics of the matrix, and ``advice``.
 
     Warns
     -----
     DiagonalDominanceWarning
-        Where the median of the normalised off-diagonal is below 0.001.
+        If the median of the normalized off-diagonal is below 0.001.
 
     Examples
     --------
     >>> import numpy as np, mercer as mc
     >>> print(mc.gram.diagnose(np.eye(4)).advice)
-    The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or \
-length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or \
-EmpiricalKernelMap(kernel), Tempered(kernel).
+    The matrix is diagonally dominant: every object is similar only to itself. Try a smaller length or \
+length=Discounted(d) for sequence models, prior='pooled' with a larger prior_strength for fitted models, \
+EmpiricalKernelMap(kernel) or Tempered(kernel).
     """
     K, scale = _scaled(psd.square(K))
     n = len(K)
     diagonal = np.diag(K)
     if np.any(diagonal <= 0):
         i = int(np.flatnonzero(diagonal <= 0)[0])
-        raise ValueError(f"object {i} has the self-kernel {scale * diagonal[i]:.3g}: a diagnosis needs positive ones")
+        raise ValueError(f"The diagonal of K must be positive; got {scale * diagonal[i]:.3g} for object {i}.")
     root = np.sqrt(diagonal)
-    normalised = K / root / root[:, None]
+    normalized = K / root / root[:, None]
     if n < 2:
-        raise ValueError("a diagnosis compares objects with each other: give a Gram matrix of at least two")
-    off = normalised[~np.eye(n, dtype=bool)]
+        raise ValueError("K must be the Gram matrix of at least two objects; got one.")
+    off = normalized[~np.eye(n, dtype=bool)]
     levels = (0.0, 0.25, 0.5, 0.75, 1.0)
     quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
     rank = float(np.trace(K) ** 2 / np.sum(K * K))
-    found = psd.check(K)
-    found = replace(found, smallest=scale * found.smallest, largest=scale * found.largest)
+    spectrum = psd.check(K)
+    spectrum = replace(spectrum, smallest=scale * spectrum.smallest, largest=scale * spectrum.largest)
     if abs(quantiles[0.5]) < DOMINATED:
         warnings.warn(DOMINANCE, DiagonalDominanceWarning, stacklevel=2)
     return Diagnosis(
@@ -128,49 +128,49 @@ EmpiricalKernelMap(kernel), Tempered(kernel).
         off_diagonal=quantiles,
         effective_rank=rank,
         alignment=None if y is None else target_alignment(K, y),
-        smallest=found.smallest,
-        largest=found.largest,
-        advice=_advice(quantiles, float(n**2 / np.sum(normalised * normalised)), found),
+        smallest=spectrum.smallest,
+        largest=spectrum.largest,
+        advice=_advice(quantiles, float(n**2 / np.sum(normalized * normalized)), spectrum),
     )
 
 
 DOMINANCE = (
-    "The matrix is diagonally dominant, so that every object resembles itself alone: try a smaller length, or "
-    "length=Discounted(d), for sequence models; prior='pooled' with a larger prior_strength for fitted ones; or "
-    "EmpiricalKernelMap(kernel), Tempered(kernel)."
+    "The matrix is diagonally dominant: every object is similar only to itself. Try a smaller length or "
+    "length=Discounted(d) for sequence models, prior='pooled' with a larger prior_strength for fitted models, "
+    "EmpiricalKernelMap(kernel) or Tempered(kernel)."
 )
 
 
-def _advice(quantiles: dict[float, float], normalised_rank: float, found: psd.Check) -> str:
-    if not found:
+def _advice(quantiles: dict[float, float], normalized_rank: float, spectrum: psd.Check) -> str:
+    if not spectrum:
         return (
-            f"The matrix is not positive semi-definite (smallest eigenvalue {found.smallest:.3g}): wrap the kernel in "
-            "Repaired, which maps test rows too."
+            f"The matrix is not positive semi-definite (smallest eigenvalue {spectrum.smallest:.3g}). Wrap the kernel "
+            "in Repaired, which also maps test rows."
         )
     if abs(quantiles[0.5]) < DOMINATED:
         return DOMINANCE
-    if quantiles[0.5] > ALIKE and normalised_rank < ONE:  # the median alone is 1 for two tight clusters, 80 to 20
+    if quantiles[0.5] > ALIKE and normalized_rank < ONE:  # the median is also 1 for two tight clusters, 80 to 20
         return (
-            "All objects look alike to this kernel: try another gamma or length, a smaller prior_strength, or "
+            "All objects look alike to this kernel. Try another gamma or length, a smaller prior_strength, or "
             "Centered(kernel)."
         )
-    return "Nothing stands out: the matrix is positive semi-definite, and objects resemble each other in part."
+    return "No problem found: the matrix is positive semi-definite, and similarities vary between objects."
 
 
 def target_alignment(K: Any, y: Any) -> float:
-    """Return the centred alignment of a Gram matrix with labels (same class or not) or numeric targets (KK-5).
+    """Return the centered alignment of a Gram matrix with labels (same class or not) or numeric targets (KK-5).
 
     Parameters
     ----------
     K : array of shape (N, N)
         A Gram matrix.
     y : array of shape (N,)
-        Labels; floats are numeric targets.
+        Labels; floats are treated as numeric targets.
 
     Returns
     -------
     float
-        From -1 to 1; 0 for labels that are all the same.
+        From -1 to 1; 0 if all labels are equal.
 
     Examples
     --------
@@ -181,25 +181,26 @@ def target_alignment(K: Any, y: Any) -> float:
     """
     (K, _), y = _scaled(psd.square(K)), np.asarray(to_numpy(y))
     if y.shape != (len(K),):
-        raise ValueError(f"labels of shape {y.shape} for a Gram matrix of {len(K)} objects")
+        raise ValueError(f"y must have shape ({len(K)},), one label per row of K; got shape {y.shape}.")
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
-            raise ValueError(f"target {int(np.flatnonzero(~np.isfinite(y))[0])} is not finite")
+            i = int(np.flatnonzero(~np.isfinite(y))[0])
+            raise ValueError(f"Targets must be finite; got {y[i]} for object {i}.")
         y = y / (float(np.abs(y).max()) or 1.0)
         target = np.outer(y, y)
     else:
         target = (y[:, None] == y).astype(float)
-    a, b = _centred(K), _centred(target)
+    a, b = _centered(K), _centered(target)
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(np.sum(a * b)) / norm if norm > 0 else 0.0
 
 
 def _scaled(K: Any) -> tuple[Any, float]:
-    """Return a matrix whose largest entry is 1, and what it was: squares of 1e-170 or 1e300 are no numbers."""
+    """Return the matrix divided by its largest absolute entry, and that entry, so that squares do not overflow."""
     scale = float(np.abs(K).max()) or 1.0
     return K / scale, scale
 
 
-def _centred(K: Any) -> Any:
+def _centered(K: Any) -> Any:
     rows = K.mean(axis=0)
     return K - rows - rows[:, None] + rows.mean()

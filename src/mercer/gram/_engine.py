@@ -1,8 +1,9 @@
-"""How a Gram matrix is filled: tiles, the symmetric half, threads, progress.
+"""Fill a Gram matrix tile by tile: symmetry, threads and progress.
 
-The engine knows a protocol and no kernel: operands that have a length and can be sliced, and a function that answers a
-tile. It permutes by the operands' ``order``, cuts by their ``tile_hint``, calls, writes and mirrors. A tile's size
-depends on the operands alone, so that the result has the same bits for any number of threads.
+The engine does not know kernels, only a protocol: operands that have a length and can be sliced, and a function that
+computes a tile. It permutes the operands by their ``order``, splits the matrix by their ``tile_hint``, and mirrors the
+upper half of a symmetric matrix. The tile size depends only on the operands, so that the result is bitwise identical
+for any number of threads.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from mercer._array import Array, namespace
 from mercer._parallel import n_threads, single_blas, thread_map
 
 PARALLEL_FROM_SECONDS = 0.004
-"""Work below this is done by one thread: starting a pool costs about a tenth of it."""
+"""Shorter work runs in one thread: starting a pool takes about a tenth of this time."""
 TILE_FROM_SECONDS = 0.0002
-"""Tiles faster than this spend their time on the interpreter's lock, which threads would fight for."""
+"""Faster tiles run in one thread: their time is mostly interpreter overhead, for which threads contend."""
 
 ACCELERATOR_TILES = 8
-"""How many times longer a tile's sides are on a GPU, where a small tile costs as much to start as to compute."""
+"""Factor by which tile sides grow on a GPU, where launching a small tile costs as much as computing it."""
 
 logger = logging.getLogger("mercer")
 logger.addHandler(logging.NullHandler())
@@ -34,20 +35,20 @@ logger.addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class Run:
-    """What one filling of a matrix did, for the record.
+    """Record of the computation of one matrix.
 
     Parameters
     ----------
     label : str
-        The kernel.
+        Name of the kernel.
     shape : tuple of int
-        Of the matrix.
+        Shape of the matrix.
     tiles, threads : int
-        How many tiles, on how many threads.
+        Number of tiles, and of threads.
     device : str
-        Where: "cpu" for NumPy, else the array's device.
+        "cpu" for NumPy, else the device of the array.
     seconds : float
-        How long.
+        Duration.
 
     Examples
     --------
@@ -76,7 +77,7 @@ _runs: deque[Run] = deque(maxlen=100)
 
 
 def runs() -> list[Run]:
-    """Return the records of this process's latest 100 runs, the newest last; they are also logged under ``mercer``.
+    """Return the records of the latest 100 runs in this process, newest last; they are also logged under ``mercer``.
 
     Examples
     --------
@@ -89,15 +90,15 @@ def runs() -> list[Run]:
 
 
 class Operand(Protocol):
-    """What a kernel prepares once per batch and the engine cuts into tiles."""
+    """Batch prepared by a kernel, which the engine splits into tiles."""
 
     @property
     def order(self) -> np.ndarray[Any, Any] | None:
-        """A permutation in which neighbours cost alike, or None."""
+        """Permutation that groups objects of similar cost, or None."""
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches."""
+        """Number of rows per tile that fits the caches."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, key: Any) -> Self: ...
@@ -108,7 +109,7 @@ Tile = Callable[[Any, Any], Array]
 
 @dataclass(frozen=True)
 class Block:
-    """A tile's place: rows and columns of the permuted matrix."""
+    """Position of a tile: rows and columns of the permuted matrix."""
 
     rows: slice
     columns: slice
@@ -120,12 +121,12 @@ class Block:
 
 
 def cut(n: int, size: int) -> list[slice]:
-    """Cut ``range(n)`` into pieces of ``size``."""
+    """Split ``range(n)`` into slices of ``size``."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def blocks(n: int, m: int, tile: tuple[int, int], symmetric: bool) -> list[Block]:
-    """List the tiles of an n x m matrix; of a symmetric one those on and above the diagonal."""
+    """List the tiles of an n x m matrix; for a symmetric one, those on and above the diagonal."""
     rows, columns = cut(n, tile[0]), cut(m, tile[1])
     if symmetric:
         return [Block(r, c) for i, r in enumerate(rows) for c in columns[i:]]
@@ -140,18 +141,18 @@ def fill(
     diagonal: Array | None = None,
     label: str = "Gram matrix",
 ) -> Array:
-    """Fill the matrix of all pairs of ``a`` and ``b``, or of ``a`` with itself.
+    """Compute the matrix of all pairs of ``a`` and ``b``, or of ``a`` with itself.
 
     Parameters
     ----------
     tile : callable
-        ``tile(a[rows], b[columns])`` gives ``(..., I, J)``. Pure and thread-safe.
+        ``tile(a[rows], b[columns])`` returns ``(..., I, J)``. Must be pure and thread-safe.
     a, b : operands
-        ``b=None`` fills a symmetric matrix from its upper half.
+        ``b=None`` computes a symmetric matrix from its upper half.
     diagonal : array of shape (..., N), default=None
         Exact values for the diagonal of a symmetric matrix.
     label : str
-        Of the progress bar.
+        Label of the progress bar.
 
     Returns
     -------
@@ -170,9 +171,9 @@ def fill(
         first = tile(a[tiles[0].rows], other[tiles[0].columns])
         seconds = time.perf_counter() - start
     if not is_numpy_array(first):
-        joined, ran = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
-        _record(label, joined, ran, 1, start)
-        return joined
+        matrix, n_tiles = _assemble(tile, first, a, other, row_order, column_order, symmetric, diagonal)
+        _record(label, matrix, n_tiles, 1, start)
+        return matrix
 
     out = np.empty((*first.shape[:-2], n, m), dtype=first.dtype)
     write = _Writer(out, row_order, column_order, symmetric)
@@ -200,7 +201,7 @@ def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> N
 
 
 class _Writer:
-    """Puts tiles into the matrix, undoing the permutation and mirroring the symmetric half."""
+    """Writes tiles into the matrix, undoing the permutation and mirroring the symmetric half."""
 
     def __init__(
         self,
@@ -236,12 +237,12 @@ def _sorted(operand: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
 
 
 def tile_shape(a: Any, b: Any, symmetric: bool) -> tuple[int, int]:
-    """Return rows and columns of a tile: the operands' business, and never that of the number of threads."""
+    """Return the rows and columns of a tile, which must not depend on the number of threads."""
     if symmetric:
-        # A tile on the diagonal is evaluated whole, for a half: four along a side keep that waste at a quarter.
+        # Half of a diagonal tile is wasted; at least four tiles along a side keep the waste below a quarter.
         quarter = 16 * max(1, -(-len(a) // 64))
         return min(a.tile_hint, quarter), min(a.tile_hint, quarter)
-    # Few rows on one side leave room for more columns: the area is what the caches hold.
+    # With few rows, use more columns: the caches limit the area of a tile.
     area = a.tile_hint * b.tile_hint
     rows = min(len(a), a.tile_hint)
     columns = min(len(b), max(b.tile_hint, area // max(rows, 1)))
@@ -258,17 +259,18 @@ def _assemble(
     symmetric: bool,
     diagonal: Array | None,
 ) -> tuple[Array, int]:
-    """Join tiles instead of writing into them: keeps gradients, and any device. The first tile is there already.
+    """Concatenate tiles instead of writing into an array, which keeps gradients and works on any device.
 
-    Returns the matrix, and how many tiles ran for it: on an accelerator they are larger, and the first runs again.
+    ``first`` is the first tile. Returns the matrix and the number of computed tiles: on an accelerator tiles are
+    larger, so the first one is computed again.
     """
     xp = namespace(first)
-    ran = 1
+    n_tiles = 1
     shape = tile_shape(a, b, symmetric)
     if _accelerated(first):
         shape = (ACCELERATOR_TILES * shape[0], ACCELERATOR_TILES * shape[1])
         first = tile(a[: shape[0]], b[: shape[1]])
-        ran += 1
+        n_tiles += 1
     rows, columns = cut(len(a), shape[0]), cut(len(b), shape[1])
     grid: list[list[Array]] = []
     for i, r in enumerate(rows):
@@ -276,7 +278,7 @@ def _assemble(
         if symmetric:
             done.append(_mirrored(tile(a[r], b[r]) if i else first))
         grid.append(done + [tile(a[r], b[c]) for c in columns[len(done) :]])
-    ran += (len(rows) * (len(rows) + 1) // 2 if symmetric else len(rows) * len(columns)) - 1
+    n_tiles += (len(rows) * (len(rows) + 1) // 2 if symmetric else len(rows) * len(columns)) - 1
     out = xp.concat([xp.concat(tiles, axis=-1) for tiles in grid], axis=-2)
     for order, axis in ((row_order, -2), (column_order, -1)):
         if order is not None:
@@ -284,7 +286,7 @@ def _assemble(
     if symmetric and diagonal is not None:
         eye = xp.eye(out.shape[-1], dtype=xp.bool, device=device(out))
         out = xp.where(eye, diagonal[..., :, None], out)
-    return out, ran
+    return out, n_tiles
 
 
 def _accelerated(x: Array) -> bool:
@@ -292,7 +294,7 @@ def _accelerated(x: Array) -> bool:
 
 
 def _mirrored(values: Array) -> Array:
-    """Return a diagonal tile with its upper half on both sides: two orders of summation differ in the last digit."""
+    """Return a diagonal tile with its upper half mirrored, since both halves differ by rounding."""
     xp = namespace(values)
     above = xp.triu(values, k=1)
     return xp.triu(values) + xp.matrix_transpose(above)

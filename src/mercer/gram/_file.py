@@ -1,4 +1,4 @@
-"""Gram matrices on disk: file format 1, npz with a JSON header."""
+"""Save and load Gram matrices: file format 1, npz with a JSON header."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mercer._batch import Batch
 
 @dataclass(frozen=True)
 class GramFile:
-    """A Gram matrix read from a file.
+    """Gram matrix read from a file.
 
     Parameters
     ----------
     K : array of shape (N, M)
         The matrix.
     rows, columns : list of str or None
-        Ids of its objects.
+        Ids of the objects.
     kernel : str
-        What made it, for the reader's eyes.
+        Description of the kernel.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class GramFile:
 
 
 def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any = None, kernel: Any = "") -> None:
-    """Write a Gram matrix with the ids of its objects and the kernel's description.
+    """Save a Gram matrix with the ids of its objects and a description of the kernel.
 
     Examples
     --------
@@ -54,15 +54,17 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     """
     K = to_numpy(K)
     if K.ndim != 2 or K.dtype.kind not in "biuf":
-        raise ValueError(f"expected a Gram matrix of numbers, got an array of shape {K.shape} and dtype {K.dtype}")
+        raise ValueError(f"K must be a 2-D array of real numbers; got shape {K.shape} and dtype {K.dtype}.")
     if not np.isfinite(K).all():
         i, j = np.argwhere(~np.isfinite(K))[0]
-        raise ValueError(f"the Gram matrix holds {K[i, j]} at row {i}, column {j}: find out why before keeping it")
+        raise ValueError(f"K must be finite; got {K[i, j]} at row {i}, column {j}.")
     ids = {}
     for name, given, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
         ids[name] = None if given is None else [str(i) for i in given]
         if given is not None and len(ids[name] or []) != count:
-            raise ValueError(f"{len(ids[name] or [])} ids for {count} {name}")
+            raise ValueError(
+                f"{name} must have one id for each of the {count} {name} of K; got {len(ids[name] or [])}."
+            )
     _files.write(path, {"kind": "gram", "kernel": str(kernel), **ids}, {"K": K})
 
 
@@ -97,4 +99,4 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
     except KeyError as error:
-        raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error
+        raise ValueError(f"{os.fspath(path)} lacks {error}; it was not written by mercer, or it is damaged.") from error

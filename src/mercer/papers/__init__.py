@@ -1,4 +1,4 @@
-"""One file per source: what it takes to reproduce its tables and figures, ours beside theirs."""
+"""Reproduce the tables and figures of papers next to the published results; one module per paper."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any
 
 PAPERS = ("jebara2004", "mehta2010", "agarwal2011")
-"""The sources that can be reproduced, each a module of this package."""
+"""The papers that can be reproduced, each a module of this package."""
 
 __all__ = ["PAPERS", "load"]
 
 
 def load(name: str) -> Any:
-    """Return the module of a source, which has ``TITLE``, ``PARTS`` (tables and figures) and ``reproduce``.
+    """Return the module of a paper, which has ``TITLE``, ``PARTS`` (tables and figures) and ``reproduce``.
 
     Parameters
     ----------
@@ -26,5 +26,5 @@ def load(name: str) -> Any:
     ['figure4', 'figure5', 'table1', 'table2']
     """
     if name not in PAPERS:
-        raise ValueError(f"{name!r} cannot be reproduced here; known sources are {', '.join(PAPERS)}")
+        raise ValueError(f"name must be one of {', '.join(PAPERS)}; got {name!r}.")
     return import_module(f"mercer.papers.{name}")

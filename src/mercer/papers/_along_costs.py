@@ -1,8 +1,8 @@
-"""Support vector machines along C: what a figure with "log(C)" under it shows, and what a user would get.
+"""Test errors of support vector machines along C, and with C chosen by cross-validation.
 
 A *family* of kernels has one member for every value of its other parameters (a length, a number of states). At every C
-the member is chosen by cross-validation inside the training objects, and so are both together for the number beside the
-line. A family of one member is a plain line of the paper.
+the member is chosen by cross-validation within the training objects; for the error reported next to the curve, C is
+chosen as well. A family of one member corresponds to a curve of the paper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Outcome = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test objects, and the folds inside the training objects."""
+    """Training and test objects, and the folds within the training objects."""
 
     train: Ints
     test: Ints
@@ -32,32 +32,32 @@ class Split:
 
 
 def drawn_splits(labels: Labels, n: int, draws: int, seed: int = 0) -> list[Split]:
-    """Draw n training objects, the classes in proportion, ``draws`` times; all others are test objects.
+    """Draw n training objects, stratified by class, ``draws`` times; all others are test objects.
 
-    Fewer draws are the first of more.
+    With fewer draws, the first ones are the same.
 
     Parameters
     ----------
     labels : array of shape (N,)
         The classes.
     n, draws : int
-        Training objects, and number of draws.
+        Number of training objects, and of draws.
     seed : int, default=0
-        Of the draws.
+        Seed of the draws.
     """
     drawn = StratifiedShuffleSplit(draws, train_size=n, random_state=seed).split(labels, labels)
     return [_with_folds(labels, train, test, None) for train, test in drawn]
 
 
 def halves(labels: Labels, groups: Labels, seed: int = 0) -> Split:
-    """Send half of the groups to each side; the folds inside keep groups together too.
+    """Split the groups into halves for training and test; inner folds also keep groups together.
 
     Parameters
     ----------
     labels, groups : array of shape (N,)
-        The classes, and what must not be on both sides.
+        The classes, and the groups that must not be split.
     seed : int, default=0
-        Of the split.
+        Seed of the split.
     """
     train, test = next(GroupShuffleSplit(1, test_size=0.5, random_state=seed).split(labels, labels, groups))
     return _with_folds(labels, train, test, groups)
@@ -65,10 +65,10 @@ def halves(labels: Labels, groups: Labels, seed: int = 0) -> Split:
 
 def _with_folds(labels: Labels, train: Ints, test: Ints, groups: Labels | None) -> Split:
     maker = StratifiedKFold if groups is None else StratifiedGroupKFold
-    inside = maker(5, shuffle=True, random_state=0).split(
+    folds = maker(5, shuffle=True, random_state=0).split(
         train, labels[train], groups=None if groups is None else groups[train]
     )
-    return Split(train, test, tuple((train[fit], train[held]) for fit, held in inside))
+    return Split(train, test, tuple((train[fit], train[held]) for fit, held in folds))
 
 
 def errors_along(matrix: Floats, labels: Labels, train: Ints, test: Ints, log_costs: Sequence[float]) -> Floats:
@@ -88,11 +88,11 @@ def outcome(family: Sequence[Floats], labels: Labels, split: Split, log_costs: S
     labels : array of shape (N,)
         The classes.
     split : Split
-        Who trains, and who is tested.
+        Training objects, test objects and inner folds.
     log_costs : sequence of float
         Natural logarithms of C.
     """
-    # The matrices are our own, hence finite: checking them again would be half of the time.
+    # Skip validation of our own matrices, which would take half of the time.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         test = [errors_along(matrix, labels, split.train, split.test, log_costs) for matrix in family]
         inside = [
@@ -103,24 +103,24 @@ def outcome(family: Sequence[Floats], labels: Labels, split: Split, log_costs: S
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """Make one family of several, in one split."""
+    """Merge several families of one split into one."""
     tests, insides = zip(*outcomes, strict=True)
     return np.concatenate(tests), np.concatenate(insides)
 
 
 def curve(panel: str, method: str, axis: Sequence[float], outcomes: Sequence[Outcome], paper: str = "") -> Curve:
-    """Average the outcomes of all splits: a line of the figure.
+    """Average the outcomes of all splits to a curve of the figure.
 
     Parameters
     ----------
     panel, method : str
-        Where the line is drawn, and its name.
+        Panel of the curve, and its name.
     axis : sequence of float
-        What is under it, one value for every C.
+        Values on the x-axis, one per C.
     outcomes : sequence of pairs
-        One of every split.
+        One outcome per split.
     paper : str, default=""
-        What the paper says about the line.
+        What the paper reports about the curve.
     """
     along = np.array([list(_each_cost(*one)) for one in outcomes])
     chosen = [chosen_error(test.ravel(), inside.ravel()) for test, inside in outcomes]
@@ -130,6 +130,6 @@ def curve(panel: str, method: str, axis: Sequence[float], outcomes: Sequence[Out
 
 
 def _each_cost(test: Floats, inside: Floats) -> Iterator[float]:
-    """Yield the test error at every C of the member that cross-validation prefers there."""
+    """Yield, for every C, the test error of the member that cross-validation prefers."""
     for column in range(test.shape[1]):
         yield chosen_error(test[:, column], inside[:, column])

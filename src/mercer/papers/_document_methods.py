@@ -1,4 +1,4 @@
-"""What agarwal2011 compares on word counts: kernels for support vector machines, and naive Bayes."""
+"""Methods that agarwal2011 compares on word counts: kernels for support vector machines, and naive Bayes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HEAT_T = (0.5, 2.0, 10.0)
 
 
 def document_methods(counts: Any, train: Ints, test: Ints, variants: bool = False) -> list[KernelSVM | NaiveBayes]:
-    """Compute every kernel once for the documents that are ever needed.
+    """Return the methods, with every kernel computed once for all documents.
 
     Parameters
     ----------
     counts : sparse matrix of shape (N, n_words)
         Word counts of all documents.
     train, test : arrays of int
-        The documents that some draw may train on, and those that are classified.
+        Documents that may be drawn for training, and test documents.
     variants : bool, default=False
         Whether to add three methods that are not in the paper.
 
@@ -47,9 +47,9 @@ def document_methods(counts: Any, train: Ints, test: Ints, variants: bool = Fals
 
     frequencies = normalize(counts, norm="l1")
     linear = mc.Linear(normalize=False)
-    # The paper's heat is of l2-normalised counts: these are the roots of probabilities that go with squared counts.
+    # The paper's heat kernel uses l2-normalized counts: square roots of the probabilities of squared counts.
     squares = counts.power(2)
-    on_sphere = [mc.Multinomial().fit_each(squares[some]) for some in (rows, train)]
+    on_sphere = [mc.Multinomial().fit_each(squares[index]) for index in (rows, train)]
     found: list[KernelSVM | NaiveBayes] = [
         KernelSVM("Centering", {"": Centering(counts)}),
         divergence("exp", EXP_T),
@@ -69,7 +69,7 @@ def document_methods(counts: Any, train: Ints, test: Ints, variants: bool = Fals
 
 
 class Centering:
-    """The centering form, whose centre is the mean of each draw's training documents."""
+    """The centering form, whose center is the mean of the training documents of each draw."""
 
     def __init__(self, counts: Any, normalize: bool = True) -> None:
         self.documents = mc.Multinomial().fit_each(counts)

@@ -1,4 +1,4 @@
-"""Pictures of what was reproduced. Needs matplotlib, which the extra ``cli`` installs."""
+"""Figures of reproduced results. Requires matplotlib, which the extra ``cli`` installs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mercer.plot import COLORS, MARKERS
 
 
 def draw(part: Any, results: Sequence[Any]) -> Any:
-    """Draw a table (ours against theirs), curves or a map, and return the matplotlib figure.
+    """Plot a table (our errors over the paper's), curves or a map, and return the matplotlib figure.
 
     Parameters
     ----------
     part : object with a caption
         The table or figure of the paper.
     results : sequence of Cell, Curve or Place
-        What its reproduction returned.
+        Results of the reproduction.
     """
     painters: dict[type, Callable[..., Any]] = {Cell: _draw_cells, Curve: _draw_curves, Place: _draw_places}
     figure = painters[type(results[0])](part, results)
@@ -29,7 +29,7 @@ def draw(part: Any, results: Sequence[Any]) -> Any:
 
 
 def _panels(results: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a figure and the axes of every panel, all of one scale: side by side, in two rows where they are many."""
+    """Return a figure and the axes of every panel with a shared y-axis, in two rows if there are more than three."""
     from matplotlib import pyplot as plt
 
     names = list(dict.fromkeys(one.panel for one in results))
@@ -45,12 +45,12 @@ def _panels(results: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def _style(place: int) -> dict[str, Any]:
-    """Return the look of a line or group, the same in all panels."""
+    """Return the color and marker of a curve or group, the same in all panels."""
     return {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)]}
 
 
 def _label(part: Any, axes: dict[str, Any], names: Sequence[str]) -> None:
-    """Name the axes and, beside the first row, what is drawn in any of the panels."""
+    """Label the axes, and add a legend of all panels next to the first row."""
     drawn: dict[str, Any] = {}
     for ax in axes.values():
         ax.set_xlabel(part.x_label)
@@ -59,7 +59,7 @@ def _label(part: Any, axes: dict[str, Any], names: Sequence[str]) -> None:
         handles, labels = ax.get_legend_handles_labels()
         drawn |= dict(zip(labels, handles, strict=True))
     right = next(ax for ax in axes.values() if ax.get_subplotspec().is_last_col())
-    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}  # where nothing is drawn
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}  # outside the axes
     right.legend([drawn[name] for name in names], names, fontsize="small", **place)
 
 
@@ -68,7 +68,7 @@ def _draw_curves(part: Any, curves: Sequence[Curve]) -> Any:
     methods = list(dict.fromkeys(curve.method for curve in curves))
     for curve in curves:
         place = methods.index(curve.method)
-        dashes = "-" if place < len(COLORS) else "--"  # colours come again, then with dashes
+        dashes = "-" if place < len(COLORS) else "--"  # repeated colors are dashed
         style = {**_style(place), "markersize": 4, "linestyle": dashes, "capsize": 2}
         axes[curve.panel].errorbar(curve.x, curve.error, curve.sd, label=curve.method, **style)
     for ax in axes.values():
@@ -92,13 +92,13 @@ def _draw_places(part: Any, places: Sequence[Place]) -> Any:
 
 
 def _draw_cells(part: Any, cells: Sequence[Cell]) -> Any:
-    """Draw our errors over the paper's: below the diagonal ours are smaller."""
+    """Plot our errors over the paper's; below the diagonal, ours are smaller."""
     from matplotlib import pyplot as plt
 
     figure, ax = plt.subplots(figsize=(5, 4.6))
     known = [(cell.method, cell.paper, cell.chosen) for cell in cells if cell.paper is not None]
     if not known:
-        raise ValueError("the paper has no numbers that ours could be drawn against: leave --figure out")
+        raise ValueError("The paper has no numbers to compare with; omit --figure.")
     for number, method in enumerate(dict.fromkeys(name for name, *_ in known)):
         points = [errors for name, *errors in known if name == method]
         ax.scatter(*np.transpose(points), label=method, s=22, **_style(number))

@@ -1,4 +1,4 @@
-"""Figure 8 of Jebara, Kondor and Howard: exons against introns by hidden Markov models, Markov chains and words."""
+"""Figure 8 of jebara2004: exons against introns by hidden Markov models, Markov chains and words."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from mercer.papers._protocol import Floats, Ints, Labels
 from mercer.papers._results import Curve, Figure
 
 LENGTHS = (7, 8, 9, 10, 11)
-"""Values of T, the number of letters of the strings that two models are compared on."""
+"""Values of T, the length of the strings on which two models are compared."""
 ORDERS = (1, 2, 3, 4, 5)
-"""Values of K: letters of a word, one more than the order of a Markov chain."""
+"""Values of K, the length of words: one more than the order of a Markov chain."""
 STRENGTHS = (5.0, 20.0, 80.0)
-"""Of the pooled prior, in letters."""
+"""Strengths of the pooled prior, in letters."""
 LOG_COSTS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 SHORTEST, LONGEST = 30, 1000
-"""Letters of the fly's strings."""
+"""Range of lengths of the fly's strings."""
 
 Kernels = dict[str, list[Floats]]
-"""Families of kernels by the name of their line."""
+"""Families of kernels by the name of their curve."""
 
 FIGURES = {
     "figure8a": Figure(
-        "Exons against introns: hidden Markov models, one of every string, compared on T letters (rho = 1)",
-        "Differs from the paper: HS3D's whole introns and exons are not at hand. Human: 70 letters on either side of a "
-        "splice site. Fly: other genes, ends cut, an exon and an intron of every length that is drawn.",
+        "Exons against introns: one hidden Markov model per string, compared on strings of length T (rho = 1)",
+        "Differs from the paper: HS3D's whole introns and exons are not available. Human: 70 letters on either side of "
+        "a splice site. Fly: other genes, with ends removed, in pairs of an exon and an intron of equal length.",
         "log C",
     ),
     "figure8b": Figure(
         "Exons against introns: counts of words of K letters, and Markov chains of order K - 1 (rho = 1)",
-        "Differs from the paper: the data, as for figure8a. The paper draws Markov chains and runs spectrum kernels: "
-        "both are here.",
+        "Differs from the paper: the data, as for figure8a. The paper describes Markov chains and reports spectrum "
+        "kernels; both are included.",
         "log C",
     ),
 }
@@ -47,7 +47,7 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings of two classes, and what must not be on both sides of a split."""
+    """Strings of two classes, and the groups that must not be split."""
 
     data: mc.Sequences
     labels: Labels
@@ -63,25 +63,25 @@ def human(n: int = 500, seed: tuple[int, ...] = (0,)) -> Strings:
     Parameters
     ----------
     n : int, default=500
-        Of each class.
+        Number of strings per class.
     seed : tuple of int, default=(0,)
-        Of the draw.
+        Seed of the draw.
     """
     every, generator = _without_copies(fetch_hs3d()), np.random.default_rng(seed)
     return every[_of_each_class(every.labels, n, generator)]
 
 
 def human_ends_cut(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 6) -> Strings:
-    """Draw as ``human`` does, and cut the ends off: one of them is the splice site.
+    """Draw like ``human``, and remove the ends, one of which is the splice site.
 
     Parameters
     ----------
     n : int, default=500
-        Of each class.
+        Number of strings per class.
     seed : tuple of int, default=(0,)
-        Of the draw.
+        Seed of the draw.
     trim : int, default=6
-        Letters that are cut off at both ends.
+        Number of letters to remove at both ends.
     """
     drawn = human(n, seed)
     cut = mc.Sequences([string[trim:-trim] for string in drawn.data], alphabet=drawn.data.alphabet)
@@ -89,16 +89,16 @@ def human_ends_cut(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 6) ->
 
 
 def fly(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 10) -> Strings:
-    """Draw n pairs of an exon and an intron of the fly that have one length.
+    """Draw n pairs of an exon and an intron of the fly of equal length.
 
     Parameters
     ----------
     n : int, default=500
         Number of pairs.
     seed : tuple of int, default=(0,)
-        Of the draw.
+        Seed of the draw.
     trim : int, default=10
-        Letters that are cut off at both ends, where introns are alike.
+        Number of letters to remove at both ends, where introns are alike.
     """
     every, generator = _without_copies(fetch_intron_exon(trim=trim)), np.random.default_rng(seed)
     pairs = equal_lengths(every.data.lengths, every.labels, generator)
@@ -106,14 +106,14 @@ def fly(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 10) -> Strings:
 
 
 def fly_as_it_is(n: int = 500, seed: tuple[int, ...] = (0,)) -> Strings:
-    """Draw n exons and n introns of the fly with their ends and their lengths, as the paper did with human ones.
+    """Draw n exons and n introns of the fly with their ends and lengths, as the paper does with human ones.
 
     Parameters
     ----------
     n : int, default=500
-        Of each class.
+        Number of strings per class.
     seed : tuple of int, default=(0,)
-        Of the draw.
+        Seed of the draw.
     """
     every, generator = _without_copies(fetch_intron_exon()), np.random.default_rng(seed)
     every = every[np.flatnonzero((every.data.lengths >= SHORTEST) & (every.data.lengths <= LONGEST))]
@@ -121,14 +121,14 @@ def fly_as_it_is(n: int = 500, seed: tuple[int, ...] = (0,)) -> Strings:
 
 
 def equal_lengths(lengths: Labels, labels: Labels, generator: np.random.Generator) -> Any:
-    """Pair objects of two classes that have one length, at random, as many as there are; ``(pairs, 2)``.
+    """Return all random pairs of objects of equal length from two classes, ``(pairs, 2)``.
 
     Parameters
     ----------
     lengths, labels : array of shape (N,)
-        Of the objects; those below ``SHORTEST`` or above ``LONGEST`` are left out.
+        Lengths and classes of the objects; lengths below ``SHORTEST`` or above ``LONGEST`` are skipped.
     generator : Generator
-        Who meets whom.
+        Source of randomness.
 
     Examples
     --------
@@ -139,14 +139,14 @@ def equal_lengths(lengths: Labels, labels: Labels, generator: np.random.Generato
     """
     pairs = []
     for length in np.unique(lengths[(lengths >= SHORTEST) & (lengths <= LONGEST)]):
-        alike = lengths == length
-        sides = (generator.permutation(np.flatnonzero(alike & (labels == name))) for name in np.unique(labels))
-        pairs += list(zip(*sides, strict=False))  # the larger side keeps some to itself
+        same = lengths == length
+        sides = (generator.permutation(np.flatnonzero(same & (labels == name))) for name in np.unique(labels))
+        pairs += list(zip(*sides, strict=False))  # surplus objects of the larger class are dropped
     return np.array(pairs).reshape(-1, 2)
 
 
 def _without_copies(found: Bunch) -> Strings:
-    """Keep the first of strings that are alike: genes have copies, which could be on both sides of a split."""
+    """Drop duplicate strings: genes have copies, which could be on both sides of a split."""
     labels = np.array(found.target_names)[found.target]
     first: dict[str, int] = {}
     for place, string in enumerate(found.data):
@@ -160,76 +160,76 @@ def _of_each_class(labels: Labels, n: int, generator: np.random.Generator) -> In
 
 
 def stationary(models: mc.HMMs) -> mc.HMMs:
-    """Let every model begin in the long run: one string does not tell how others begin.
+    """Replace initial distributions with stationary ones: a single string does not determine its start.
 
     Parameters
     ----------
     models : HMMs
-        Whose initial laws are replaced.
+        Models whose initial distributions are replaced.
     """
     return mc.HMMs(models.stationary(), models.transition, models.emission, models.n_states)
 
 
 def hmm_kernels(strings: Strings, train: Ints) -> Kernels:
-    """Return the lines of figure 8a: one model of every string by itself, and shrunk to one of all training strings.
+    """Return the kernels of figure 8a: one model per string, fitted by itself or with a pooled prior.
 
-    Beside them, with T chosen, what comes of initial laws as EM leaves them instead of those of the long run.
+    Another family, with T chosen, keeps the initial distributions of EM instead of the stationary ones.
 
     Parameters
     ----------
     strings : Strings
         The data.
     train : array of int
-        Of which strings the pooled prior is learned.
+        Strings from which the pooled prior is learned.
     """
     kernel, found = mc.ProbabilityProduct(rho=1.0), []
-    alone = mc.HMM("jebara", prior=None, n_iter=400, n_init=1).fit_each(strings.data)
-    grams = zip(LENGTHS, kernel.path(stationary(alone), lengths=LENGTHS), strict=True)
+    single = mc.HMM("jebara", prior=None, n_iter=400, n_init=1).fit_each(strings.data)
+    grams = zip(LENGTHS, kernel.path(stationary(single), lengths=LENGTHS), strict=True)
     for strength in STRENGTHS:
         model = mc.HMM("jebara", prior_strength=strength, n_iter=400, n_init=1)
         shrunk = model.fit_each(strings.data, model.context(strings.data[train]))
         found += list(kernel.path(stationary(shrunk), lengths=LENGTHS))
     return {f"T={length}": [gram] for length, gram in grams} | {
-        "EM's start": list(kernel.path(alone, lengths=LENGTHS)),
+        "EM's start": list(kernel.path(single, lengths=LENGTHS)),
         "pooled prior": found,
     }
 
 
 def chain_kernels(strings: Strings, train: Ints) -> Kernels:
-    """Return what the paper speaks of at figure 8b: Markov chains of order K - 1, with T chosen.
+    """Return the kernels that the paper describes for figure 8b: Markov chains of order K - 1, with T chosen.
 
     Parameters
     ----------
     strings : Strings
         The data.
     train : array of int
-        Of which strings the pooled prior is learned.
+        Strings from which the pooled prior is learned.
     """
     kernel, lengths, pooled = mc.ProbabilityProduct(rho=1.0), LENGTHS[::2], []
-    alone = {k: mc.MarkovChain(k - 1, initial="anywhere", prior=None).fit_each(strings.data) for k in ORDERS}
+    single = {k: mc.MarkovChain(k - 1, initial="anywhere", prior=None).fit_each(strings.data) for k in ORDERS}
     for k, strength in product(ORDERS[1:4], STRENGTHS):
         model = mc.MarkovChain(k - 1, initial="anywhere", prior_strength=strength)
         shrunk = model.fit_each(strings.data, model.context(strings.data[train]))
         pooled += list(kernel.path(shrunk, lengths=lengths))
-    found = {f"K={k}": list(kernel.path(chains, lengths=lengths)) for k, chains in alone.items()}
+    found = {f"K={k}": list(kernel.path(chains, lengths=lengths)) for k, chains in single.items()}
     return found | {"pooled prior": pooled}
 
 
 def word_kernels(strings: Strings, train: Ints) -> Kernels:
-    """Return what the paper ran for figure 8b: counts of words of K letters.
+    """Return the kernels that the paper reports in figure 8b: counts of words of length K.
 
     Parameters
     ----------
     strings : Strings
         The data.
     train : array of int
-        Not used: nothing is learned.
+        Not used; nothing is learned.
     """
     return {f"K={k}": [mc.Spectrum(k=k)(strings.data)] for k in ORDERS}
 
 
 def length_kernel(strings: Strings) -> Floats:
-    """Return a Gaussian kernel of the logarithms of the lengths: what the length alone tells."""
+    """Return a Gaussian kernel of log-lengths, as a baseline."""
     gram: Floats = mc.RBF(gamma=1.0)(mc.Lengths().transform(strings.data))
     return gram
 
@@ -242,7 +242,7 @@ PAPER = {
     "K=4": "above K=3",
     "K=5": "above K=3",
 }
-"""What the paper says about its lines, at their best C."""
+"""Errors that the paper reports for its curves at the best C."""
 
 
 def figure8(
@@ -255,11 +255,11 @@ def figure8(
     part : str
         One of ``FIGURES``.
     draws, n, seed : int
-        How often strings are drawn and split, how many of each class, and the seed.
+        Number of draws, number of strings per class, and the seed.
     variants : bool
-        Whether to run human strings without their ends, and the fly's with their ends and lengths too.
+        Whether to add human strings without their ends, and the fly's strings with their ends and lengths.
     progress : callable
-        Told of every step.
+        Called as ``progress(what, steps)`` before every step.
     """
     sets = {"human": human, "fly": fly}
     if variants:
@@ -277,7 +277,7 @@ def figure8(
 
 
 def _outcomes(strings: Strings, maker: Callable[[Strings, Ints], Kernels]) -> dict[str, Outcome]:
-    """Run every line of a panel in one draw."""
+    """Return the outcomes of all curves of a panel in one draw."""
     split = halves(strings.labels, strings.groups)
     found = {
         name: outcome(family, strings.labels, split, LOG_COSTS) for name, family in maker(strings, split.train).items()

@@ -1,8 +1,8 @@
-"""Cross-validation inside cross-validation, for kernels whose Gram matrices are computed once for all data.
+"""Nested cross-validation for kernels whose Gram matrices are computed once for all data.
 
-Two answers for every method, as in ``_protocol``. *Best*: the setting with the smallest error averaged over the test
-folds, which has looked at them. *Chosen*: in every fold, the setting that a second cross-validation inside its training
-part prefers.
+Every method has two errors, as in ``_protocol``. *Best*: the error of the setting with the smallest average over the
+test folds, which is optimistic. *Chosen*: the error with the setting that an inner cross-validation within the training
+part of every fold prefers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mercer.papers._protocol import (
 from mercer.papers._results import Cell
 
 Grams = Callable[[Ints], Mapping[str, Floats]]
-"""``grams(train)``: kernels of all objects with all, by setting in words; they learn from ``train`` alone."""
+"""``grams(train)``: Gram matrices of all objects by name of the setting; they learn from ``train`` only."""
 Predict = Callable[[Ints, Ints], Labels]
 """``predict(train, test)``: classes of the test objects."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A training part with its own folds inside, and the test objects."""
+    """Training objects with inner folds, and test objects."""
 
     train: Ints
     test: Ints
@@ -50,9 +50,9 @@ class Machine:
     Parameters
     ----------
     name : str
-        Of the method.
+        Name of the method.
     grams : callable
-        Kernels of all objects with all, by setting.
+        Gram matrices of all objects, by setting.
     costs : tuple of float
         Values of C in units of 1 / the mean self-kernel of the training objects.
     """
@@ -64,7 +64,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Rule:
-    """A classifier without parameters to choose."""
+    """A classifier without parameters."""
 
     name: str
     predict: Predict
@@ -72,18 +72,18 @@ class Rule:
 
 
 def make_folds(labels: Labels, groups: Labels | None = None, n: int = 10, inner: int = 3, seed: int = 0) -> list[Fold]:
-    """Cut stratified folds, and folds inside every training part; objects of one group stay together.
+    """Return stratified folds, with inner folds within every training part; groups are not split.
 
     Parameters
     ----------
     labels : array of shape (N,)
         Classes.
     groups : array of shape (N,) or None, default=None
-        What must not be torn apart, such as the gene of a piece of DNA.
+        Groups that must not be split, such as genes.
     n, inner : int
-        Numbers of folds, outside and inside.
+        Numbers of outer and inner folds.
     seed : int, default=0
-        Of the shuffling.
+        Seed for shuffling.
     """
 
     def split(rows: Ints, k: int) -> list[tuple[Ints, Ints]]:
@@ -105,17 +105,17 @@ def evaluate_nested(
     Parameters
     ----------
     method : Machine or Rule
-        What learns.
+        Method to evaluate.
     task : str
         Name of the task.
     labels : array of shape (N,)
         Classes of all objects.
     folds : sequence of Fold
-        Which objects learn and which are classified.
+        Training and test objects.
     paper : float or None, default=None
         The paper's error.
     """
-    sizes = [len(fold.test) for fold in folds]  # every object is classified once: its fold counts by its size
+    sizes = [len(fold.test) for fold in folds]  # weight folds by size, as every object is classified once
     if isinstance(method, Rule):
         wrong = np.array([share_wrong(method.predict(f.train, f.test), labels[f.test]) for f in folds])
         return summary(task, method.name, [method.setting], wrong[:, None], wrong, paper, sizes)
@@ -129,14 +129,14 @@ def evaluate_nested(
 
 
 def _fold_errors(method: Machine, labels: Labels, fold: Fold) -> tuple[list[str], Floats, Floats]:
-    """Return the settings of a fold with their errors on its test objects and inside its training part."""
+    """Return the settings with their test errors and inner cross-validation errors in one fold."""
     grams = method.grams(fold.train)
     names = list(grams)
     test, inside = (np.empty((len(names), len(method.costs))) for _ in range(2))
 
     def work(i: int) -> None:
         gram = grams[names[i]]
-        # The matrices are our own, hence finite. The setting belongs to a thread.
+        # Skip validation of our own matrices; the configuration is local to the thread.
         with config_context(assume_finite=True, skip_parameter_validation=True):
             test[i] = machine_errors(gram, labels, fold.train, fold.test, method.costs)
             inside[i] = np.mean([machine_errors(gram, labels, *part, method.costs) for part in fold.inside], axis=0)

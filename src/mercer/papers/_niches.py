@@ -1,6 +1,6 @@
-"""Niches of species as density estimates (mehta2010, figure 2): a map of them, and whether it tells their groups.
+"""Niches of species as density estimates (mehta2010, figure 2): a map, and classification of their groups.
 
-The paper's species of Costa Rica are not public. These are species of New South Wales and of the Australian Wet
+The paper's species of Costa Rica are not public. We use species of New South Wales and of the Australian Wet
 Tropics: the regions of the benchmark of Elith et al. (2020) whose species belong to several groups.
 """
 
@@ -23,16 +23,16 @@ from mercer.papers._results import Cell, Figure, Place, Progress
 FIGURE2 = Figure(
     "Kernel principal components of species' niches (New South Wales), lambda = 1",
     "Differs from the paper: its species of Costa Rica are not public; these are 53 species of New South Wales, with "
-    "twelve features in place of five, and the kernel is normalized. As there, groups lie apart in part. Some of that "
-    "is no ecology but the sites that species of one group share (figure2groups).",
+    "twelve features instead of five, and the kernel is normalized. As in the paper, groups are partly separated. Some "
+    "of that is due not to ecology but to sites that species of one group share (figure2groups).",
     x_label="1st component",
     y_label="4th, and 2nd component",
 )
 
 FIGURE2_GROUPS = Figure(
-    "Does a niche tell the group of a species? Error of an SVM, five-fold cross-validation",
-    "The paper has no such number. 'own sites': a site that several species share is left to one of them, drawn at "
-    "random; 'as few': as many presences are left, of any site. C and gamma are chosen inside the training species.",
+    "Predicting the group of a species from its niche: error of an SVM, five-fold cross-validation",
+    "The paper does not report this. 'own sites': a site that several species share is assigned to one of them at "
+    "random; 'as few': the same number of presences, from any site. C and gamma are chosen within the training set.",
     x_label="",
 )
 
@@ -40,7 +40,7 @@ CLIMATE = {
     "NSW": ("rainann", "raindq", "solrad", "tempann", "tempmin"),
     "AWT": ("bc01", "bc04", "bc12", "bc15", "bc20"),
 }
-"""Five features of the climate, as many as the paper has: temperature, rain, their seasons, radiation."""
+"""Five climate features, as many as in the paper: temperature, rain, their seasonality, radiation."""
 
 GROUPS = {
     "ba": "bats",
@@ -54,16 +54,16 @@ GROUPS = {
     "bird": "birds",
     "plant": "plants",
 }
-"""What the groups of the data are called here; trees and understorey are one, and so are birds of day and night."""
+"""Names of the groups; trees are merged with understory plants, and diurnal with nocturnal birds."""
 
 GAMMA = 0.5  # lambda = 1
 FEWEST, FEWEST_OWN = 5, 3
-"""Presences below which a species is left out, and below which it is once shared sites went to others."""
+"""Minimum number of presences of a species, before and after shared sites are assigned to others."""
 
 
 @dataclass(frozen=True)
 class Species:
-    """Some species: names, groups, their presences in standard units, and the sites of these."""
+    """Species: names, groups, standardized presences and their sites."""
 
     names: Labels
     groups: Labels
@@ -74,13 +74,13 @@ class Species:
         return len(self.points)
 
     def with_presences(self, kept: Sequence[Any], fewest: int) -> Species:
-        """Return the species of which ``fewest`` presences are left, where ``kept`` tells those of each species."""
-        left = [i for i, mask in enumerate(kept) if np.sum(mask) >= fewest]
-        points, sites = ([part[i][kept[i]] for i in left] for part in (self.points, self.sites))
-        return Species(self.names[left], self.groups[left], points, sites)
+        """Return the species with at least ``fewest`` presences after masking them by ``kept``."""
+        remaining = [i for i, mask in enumerate(kept) if np.sum(mask) >= fewest]
+        points, sites = ([part[i][kept[i]] for i in remaining] for part in (self.points, self.sites))
+        return Species(self.names[remaining], self.groups[remaining], points, sites)
 
     def own_sites(self, seed: int) -> Species:
-        """Leave every site to one of the species that were seen there, drawn at random."""
+        """Assign every site to one of the species recorded there, at random."""
         sites = np.concatenate(self.sites)
         order = np.random.default_rng(seed).permutation(len(sites))
         _, first = np.unique(sites[order], return_index=True)
@@ -90,7 +90,7 @@ class Species:
         return self.with_presences(np.split(chosen, ends), FEWEST_OWN)
 
     def as_few(self, seed: int) -> Species:
-        """Leave every species as many presences as `own_sites` does, but any of its own, drawn at random."""
+        """Keep as many presences per species as `own_sites`, but drawn at random from all of its own."""
         own, generator = self.own_sites(seed), np.random.default_rng(seed)
         wanted = {name: len(points) for name, points in zip(own.names, own.points, strict=True)}
         ranks = [generator.permutation(len(points)) for points in self.points]
@@ -99,12 +99,12 @@ class Species:
 
 
 def read_species(region: str, features: Sequence[str] | None = None) -> Species:
-    """Load the species of a region, in units of the standard deviation of random sites; None takes all features."""
+    """Load the species of a region, standardized by random sites; ``features=None`` uses all features."""
     found = fetch_disdat(region)
     center, scale = found.background.mean(axis=0), found.background.std(axis=0)
     columns = [found.feature_names.index(name) for name in features or found.feature_names]
     values = ((found.data.values - center) / scale)[:, columns]
-    sites = np.unique(found.data.values, axis=0, return_inverse=True)[1].reshape(-1)  # alike in all features
+    sites = np.unique(found.data.values, axis=0, return_inverse=True)[1].reshape(-1)  # equal in all features
     groups = np.array([GROUPS[found.target_names[i]] for i in found.target])
     ends = found.data.offsets[1:-1]
     species = Species(np.array(found.data.ids), groups, np.split(values, ends), np.split(sites, ends))
@@ -112,13 +112,13 @@ def read_species(region: str, features: Sequence[str] | None = None) -> Species:
 
 
 def niche_kernel(points: Sequence[Floats], *, normalize: bool = False) -> Floats:
-    """Return the mean map kernel of density estimates whose bandwidths are cross-validated (GMMK-4, EST-6)."""
+    """Return the mean map kernel of density estimates with cross-validated bandwidths (GMMK-4, EST-6)."""
     niches = mc.KDE(bandwidth="lscv").fit_each(list(points))
     return np.asarray(mc.MeanMap(gamma=GAMMA, normalize=normalize)(niches))
 
 
 def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
-    """Run figure 2: the first against the fourth and against the second kernel principal component.
+    """Reproduce figure 2: the first kernel principal component against the fourth and the second.
 
     Parameters
     ----------
@@ -142,21 +142,21 @@ def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
 
 
 def niche_groups(quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None) -> list[Cell]:
-    """Run what the figure suggests: tell the group of a species from its niche, by five-fold cross-validation.
+    """Classify the group of a species from its niche by five-fold cross-validation.
 
     Parameters
     ----------
     quick : bool, default=False
-        New South Wales and all features only, and one round in place of three.
+        Only New South Wales with all features, and one round instead of three.
     seed : int, default=0
-        Of the folds, and of the species that shared sites go to.
+        Seed of the folds and of the assignment of shared sites.
     progress : callable
         Called as ``progress(what, steps)`` before every step.
 
     Returns
     -------
     list of Cell
-        Task by task, method by method. C, and what else a method has, is chosen inside the training species.
+        By task and method. C and further parameters are chosen within the training species.
     """
     regions = [("NSW", "all features")] if quick else [(r, f) for r in CLIMATE for f in ("climate", "all features")]
     rounds = range(seed, seed + (1 if quick else 3))
@@ -175,30 +175,30 @@ def niche_groups(quick: bool = False, seed: int = 0, progress: Progress = lambda
 
 @dataclass(frozen=True)
 class Majority:
-    """Whatever group is the largest."""
+    """Predicts the largest group."""
 
     name: str = "Majority"
 
     @property
     def settings(self) -> list[str]:
-        """There is nothing to set."""
+        """A single setting without a name."""
         return [""]
 
     def predictions(self, labels: Labels, train: Ints, test: Ints) -> list[Labels]:
-        """Return one group for all."""
+        """Return the largest group of the training species for all test species."""
         names, counts = np.unique(labels[train], return_counts=True)
         return [np.full(len(test), names[np.argmax(counts)])]
 
 
 def _round(task: str, species: Species, number: int) -> list[Cell]:
-    """Tell the groups of every species once, by every method."""
+    """Cross-validate every method once."""
     folds = StratifiedKFold(5, shuffle=True, random_state=number).split(species.groups, species.groups)
     draws = list(folds)
     return [evaluate(method, task, species.groups, draws) for method in _methods(species.points)]
 
 
 def _methods(points: Sequence[Floats]) -> Iterator[Method]:
-    """Make the mean map, and what knows less: mean, spread and number of presences; mean; number; nothing."""
+    """Yield the mean map kernel, and baselines that use the mean, spread and number of presences, or less."""
     every = np.arange(len(points))
 
     def machine(name: str, kernels: dict[str, Floats]) -> KernelSVM:
@@ -217,6 +217,6 @@ def _methods(points: Sequence[Floats]) -> Iterator[Method]:
 
 
 def _average(cells: Sequence[Cell]) -> Cell:
-    """Average what one method errs over the rounds."""
+    """Average the errors of one method over the rounds."""
     chosen, best = (np.array([getattr(cell, name) for cell in cells]) for name in ("chosen", "best"))
     return replace(cells[0], chosen=float(chosen.mean()), chosen_sd=spread(chosen), best=float(best.mean()))

@@ -1,8 +1,8 @@
-"""Small training sets drawn again and again from a fixed split, and what every method errs on the test documents.
+"""Test errors of methods on repeatedly drawn small training sets.
 
-Two answers for every method. *Best*: the parameters with the smallest test error, averaged over the draws, which is
-what a paper reports when it says "the best parameters"; it looks at the test documents. *Chosen*: the parameters that
-cross-validation inside the training documents of each draw prefers, which is what a user gets.
+Every method has two errors. *Best*: the error of the parameters with the smallest test error averaged over the draws,
+as papers report for "the best parameters"; this is optimistic. *Chosen*: the error with the parameters that
+cross-validation within the training documents of each draw prefers, as a user would obtain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Labels = np.ndarray[Any, Any]
 
 Rows = Callable[[Ints, Ints], Floats]
-"""``rows(train, wanted)``: the kernel of the wanted with the training objects, ``(len(wanted), len(train))``."""
+"""``rows(train, wanted)``: the kernel of the wanted and the training objects, ``(len(wanted), len(train))``."""
 Rate = Callable[[Labels, Labels], float]
 """``rate(predicted, truth)`` is an error rate."""
 
@@ -35,8 +35,8 @@ def draw_training(
 ) -> list[dict[str, Ints]]:
     """Draw ``n`` training objects of every class, ``draws`` times.
 
-    Every draw and class has a generator of its own, so that neither fewer draws nor other classes change a draw, and
-    every method and task sees the same ones.
+    Every draw and class has a separate generator, so that a draw depends neither on the number of draws nor on other
+    classes, and is the same for all methods and tasks.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def draw_training(
     n, draws : int
         Objects per class, and number of draws.
     seed : int, default=0
-        Of the generators.
+        Seed of the generators.
     """
     names = np.unique(labels).tolist()
     found = []
@@ -58,7 +58,9 @@ def draw_training(
         for name in classes:
             pool = np.flatnonzero(train & (labels == name))
             if len(pool) < n:
-                raise ValueError(f"class {name!r} has {len(pool)} training objects: {n} cannot be drawn")
+                raise ValueError(
+                    f"Class {name!r} has {len(pool)} training objects, so {n} cannot be drawn; decrease n."
+                )
             generator = np.random.default_rng([seed, number, names.index(name)])
             chosen[name] = np.sort(generator.choice(pool, n, replace=False))
         found.append(chosen)
@@ -66,17 +68,17 @@ def draw_training(
 
 
 def share_wrong(predicted: Labels, truth: Labels) -> float:
-    """Return the share of objects that got another class than theirs."""
+    """Return the fraction of misclassified objects."""
     return float(np.mean(predicted != truth))
 
 
 def balanced_wrong(predicted: Labels, truth: Labels) -> float:
-    """Return the share of wrong objects averaged over the classes: what a test set of equal classes would give."""
+    """Return the fraction of misclassified objects, averaged over the classes."""
     return float(np.mean([np.mean(predicted[truth == name] != name) for name in np.unique(truth)]))
 
 
 class Lookup:
-    """A kernel computed once for all objects that are ever needed, indexed by every draw."""
+    """A kernel computed once for all objects, from which every draw takes its rows and columns."""
 
     def __init__(self, matrix: Floats, rows: Ints, columns: Ints, size: int) -> None:
         self.matrix = matrix
@@ -85,20 +87,20 @@ class Lookup:
         self._column[columns] = np.arange(len(columns))
 
     def __call__(self, train: Ints, wanted: Ints) -> Floats:
-        """Return the kernel of the wanted objects with the training objects."""
+        """Return the kernel of the wanted and the training objects."""
         return self.matrix[np.ix_(self._row[wanted], self._column[train])]
 
 
 class Method(Protocol):
-    """Something that learns from training objects: its settings, and what each of them predicts."""
+    """Protocol of methods: their settings, and the predictions of each."""
 
     @property
     def name(self) -> str:
-        """How a table calls it."""
+        """Name in tables."""
 
     @property
     def settings(self) -> list[str]:
-        """Every combination of parameters, in words."""
+        """Names of all combinations of parameters."""
 
     def predictions(self, labels: Labels, train: Ints, test: Ints) -> list[Labels]:
         """Return the classes of the test objects under every setting."""
@@ -111,11 +113,11 @@ class KernelSVM:
     Parameters
     ----------
     name : str
-        Of the method.
+        Name of the method.
     kernels : dict
-        ``Rows`` by the kernel parameter in words.
+        ``Rows`` by name of the kernel parameter.
     costs : tuple of float
-        Values of C in units of 1 / the mean self-kernel of the training objects, so that one grid suits every scale.
+        Values of C in units of 1 / the mean self-kernel of the training objects, so that one grid fits every scale.
     """
 
     name: str
@@ -124,7 +126,7 @@ class KernelSVM:
 
     @property
     def settings(self) -> list[str]:
-        """Every combination of the kernel parameter and C."""
+        """Names of all combinations of the kernel parameter and C."""
         return machine_settings(self.kernels, self.costs)
 
     def predictions(self, labels: Labels, train: Ints, test: Ints) -> list[Labels]:
@@ -136,17 +138,17 @@ class KernelSVM:
 
 
 def machine_settings(kernels: Iterable[str], costs: Sequence[float]) -> list[str]:
-    """Name every combination of a kernel and C."""
+    """Return names of all combinations of a kernel and C."""
     return [f"{name}, C={cost:g}".removeprefix(", ") for name, cost in product(kernels, costs)]
 
 
 def machine_predictions(matrix: Floats, labels: Labels, costs: Sequence[float]) -> Iterator[Labels]:
-    """Yield what a support vector machine says of the test objects for every cost.
+    """Yield the predictions of a support vector machine for every cost.
 
     Parameters
     ----------
     matrix : array of shape (n + m, n)
-        The kernel of the n training objects, and below of the m test objects, with the training objects.
+        The kernel of the n training and m test objects with the training objects.
     labels : array of shape (n,)
         Classes of the training objects.
     costs : sequence of float
@@ -182,14 +184,14 @@ def errors(method: Method, labels: Labels, train: Ints, test: Ints, rate: Rate =
 
 
 def validation_errors(method: Method, labels: Labels, train: Ints, folds: int = 5) -> Floats:
-    """Return the cross-validated error of every setting inside the training objects, ``(S,)``."""
+    """Return the cross-validated error of every setting within the training objects, ``(S,)``."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-    inside = splitter.split(train, labels[train])
-    return np.mean([errors(method, labels, train[fit], train[held]) for fit, held in inside], axis=0)
+    parts = splitter.split(train, labels[train])
+    return np.mean([errors(method, labels, train[fit], train[held]) for fit, held in parts], axis=0)
 
 
 def chosen_error(test: Floats, validation: Floats) -> float:
-    """Return the test error of the setting that validation prefers; the average where several are equally good."""
+    """Return the test error of the setting with the smallest validation error, averaged over ties."""
     return float(np.mean(test[validation <= validation.min() + 1e-12]))
 
 
@@ -202,22 +204,22 @@ def summary(
     paper: float | None = None,
     weights: Sequence[float] | None = None,
 ) -> Cell:
-    """Average what a method errs over draws or folds.
+    """Average the errors of a method over draws or folds.
 
     Parameters
     ----------
     task, method : str
         Names.
     settings : sequence of S str
-        Every combination of parameters, in words.
+        Names of all combinations of parameters.
     test : array of shape (draws, S)
         Test errors of every setting.
     chosen : array of shape (draws,)
-        Those of the setting that is chosen inside the training objects.
+        Test errors of the setting chosen within the training objects.
     paper : float or None, default=None
         The paper's error.
     weights : sequence of float or None, default=None
-        Of the draws; None weighs them alike.
+        Weights of the draws; None weights them equally.
     """
     average = np.average(test, axis=0, weights=weights)
     at = int(np.argmin(average))
@@ -226,7 +228,7 @@ def summary(
 
 
 def spread(errors: Floats) -> float:
-    """Return the standard deviation over draws, 0 of a single one."""
+    """Return the standard deviation over draws; 0 for a single draw."""
     return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
 
 
@@ -243,19 +245,19 @@ def evaluate(
     Parameters
     ----------
     method : Method
-        What learns.
+        Method to evaluate.
     task : str
         Name of the task.
     labels : array of shape (N,)
         Classes of all objects.
     draws : sequence of (train, test)
-        Indices of objects.
+        Indices of training and test objects.
     paper : float or None, default=None
         The paper's error.
     rate : callable, default=share_wrong
-        How test errors are counted.
+        Error rate of the test objects.
     """
-    # The matrices are our own, hence finite: checking them again would be half of the time.
+    # Skip validation of our own matrices, which would take half of the time.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         test = np.array([errors(method, labels, *draw, rate) for draw in draws])
         validation = [validation_errors(method, labels, train) for train, _ in draws]

@@ -1,7 +1,7 @@
-"""Documents of random multinomials (agarwal2011, figures 4 and 5): errors over training documents, and over noise.
+"""Documents of random multinomials (agarwal2011, figures 4 and 5): errors over training set size and over noise.
 
-Every run draws the two classes, and then their documents, anew. Inside a run all is common: the methods see the same
-documents, more training documents contain the fewer, and more noise copies words that less noise copies.
+Every run draws new classes and documents. Within a run, all methods use the same documents, larger training sets
+contain the smaller ones, and higher noise copies all words that lower noise copies.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from mercer.papers._protocol import Floats, chosen_error, errors, validation_err
 from mercer.papers._results import Curve, Figure, Progress
 
 WORDS = 20
-"""Words in a document, the paper's w."""
+"""Number of words per document, the paper's w."""
 VOCABULARIES = {"dense": 5 * WORDS, "sparse": 100 * WORDS}
 """Sizes of the vocabulary, the paper's d."""
 
 NUMBERS = (2, 5, 10, 20, 50, 100)
-"""Training documents of each class along figure 4."""
+"""Numbers of training documents per class in figure 4."""
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-"""Along figure 5, with ``PER_CLASS`` training documents of each class."""
+"""Noise levels in figure 5, with ``PER_CLASS`` training documents per class."""
 PER_CLASS = 50
 POOL, TEST = 2 * max(NUMBERS), 1000
-"""Documents of a run: those that may be trained on, and those that are classified."""
+"""Numbers of training and test documents in a run."""
 
 LINES = ("Exp", "Inverse", "PP", "Heat", "Naive Bayes")
 """Methods in the paper's figures."""
 ONCE = ("Inverse", "Naive Bayes")
-"""Methods that also get documents whose repeated words count once: is it the repetition that harms them?"""
+"""Methods also run with repeated words counted once, to test whether the repetition harms them."""
 MORE_LINES = (*METHODS, "PP, rho=1", *(f"{name}, words once" for name in ONCE))
 
 DIFFERS = (
-    "The paper does not say how it draws the two classes: ours are two Dirichlet(1) draws, new in every run. Its "
-    "parameters are the best ones (--variants has such panels), ours are chosen inside the training documents."
+    "The paper does not say how it draws the two classes; ours are two Dirichlet(1) draws, new in every run. Its "
+    "parameters are the best ones (--variants adds such panels); ours are chosen within the training documents."
 )
 FIGURES = {
     "figure4": Figure(
-        "Random multinomials: test error over training documents of each class", DIFFERS, "n", log_x=True, log_y=True
+        "Random multinomials: test error over training documents per class", DIFFERS, "n", log_x=True, log_y=True
     ),
     "figure5": Figure(f"Random multinomials, n = {PER_CLASS}: test error over noise", DIFFERS, "noise"),
 }
@@ -71,7 +71,7 @@ PAPER = {
         "Naive Bayes": "best up to 10 % noise",
     },
 }
-"""What section 5.1 says about the lines of a panel."""
+"""Statements of section 5.1 about the curves of a panel."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Line:
     Parameters
     ----------
     chosen : array of shape (runs, points)
-        Test errors where the parameters are chosen inside the training documents.
+        Test errors with parameters chosen within the training documents.
     test : array of shape (runs, points, settings)
         Test errors of every setting.
     """
@@ -106,7 +106,7 @@ def figure(
     concentration: float = 1.0,
     progress: Progress = lambda what, steps: None,
 ) -> list[Curve]:
-    """Run a figure: a panel for the dense and one for the sparse setting of the paper.
+    """Reproduce a figure, with one panel for the dense and one for the sparse setting of the paper.
 
     Parameters
     ----------
@@ -115,15 +115,15 @@ def figure(
     draws : int, default=20
         Number of runs.
     quick : bool, default=False
-        Every third point of the axis only.
+        Only every third point of the axis.
     variants : bool, default=False
-        Whether to add ``MORE_LINES``, and panels with the best parameters in place of chosen ones.
+        Whether to add ``MORE_LINES``, and panels with the best parameters instead of chosen ones.
     seed : int, default=0
-        Of the runs.
+        Seed of the runs.
     concentration : float, default=1.0
-        Of the symmetric Dirichlet distribution that the classes come from.
+        Parameter of the symmetric Dirichlet distribution of the classes.
     progress : callable
-        Called as ``progress(what, steps)`` before every run, with the number of all of them.
+        Called as ``progress(what, steps)`` before every run, with the total number of runs.
     """
     axis: tuple[float, ...] = (NUMBERS if part == "figure4" else NOISES)[1 if quick else 0 :: 3 if quick else 1]
     found = []
@@ -148,29 +148,29 @@ def one_run(
     variants: bool = False,
     concentration: float = 1.0,
 ) -> dict[str, list[tuple[float, Floats]]]:
-    """Draw two classes and return, by method, the chosen error and those of every setting at every point.
+    """Draw two classes; return, by method and point, the chosen error and the errors of all settings.
 
     Parameters
     ----------
     part : str
-        One of ``FIGURES``, which says what the axis is.
+        One of ``FIGURES``, which determines the axis.
     axis : sequence of float
-        Numbers of training documents of each class, or levels of noise.
+        Numbers of training documents per class, or noise levels.
     n_words : int
         Size of the vocabulary.
     seeds : sequence of int
-        What the run draws from.
+        Seeds of the run.
     variants : bool, default=False
         Whether to add ``MORE_LINES``.
     concentration : float, default=1.0
-        Of the classes' Dirichlet distribution.
+        Parameter of the Dirichlet distribution of the classes.
     """
     lines = MORE_LINES if variants else LINES
     found: dict[str, list[tuple[float, Floats]]] = {name: [] for name in lines}
     test = np.arange(POOL, POOL + TEST)
 
     def learn(noise: float, numbers: Sequence[float]) -> None:
-        """Train on the first documents; the classes take turns, so that 2 n of them are n of each class."""
+        """Train on the first 2 n documents, which contain n of each class, since the classes alternate."""
         counts, y = make_documents(
             POOL + TEST,
             n_words,
@@ -193,7 +193,7 @@ def one_run(
                 inside = validation_errors(method, y, train, folds=min(5, int(n)))
                 found[method.name].append((chosen_error(wrong, inside), wrong))
 
-    # The matrices are our own, hence finite: checking them again would be half of the time.
+    # Skip validation of our own matrices, which would take half of the time.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         if part == "figure4":
             learn(0.0, axis)
@@ -211,7 +211,7 @@ def _line(runs: Sequence[dict[str, list[tuple[float, Floats]]]], method: str) ->
 
 
 def _curves(panel: str, axis: Sequence[float], lines: dict[str, Floats], paper: dict[str, str]) -> list[Curve]:
-    """Average the errors of every line over the runs."""
+    """Average the errors of every curve over the runs."""
     found = []
     for method, runs in lines.items():
         spread = runs.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(axis))

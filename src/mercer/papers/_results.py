@@ -1,4 +1,4 @@
-"""What a reproduction returns: cells of a table, curves of a figure, places on a map."""
+"""Results of a reproduction: cells of a table, curves of a figure, positions on a map."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Progress = Callable[[str, int], None]
-"""``progress(what, steps)`` is called before every step, with the number of all steps; 0 while it is not known."""
+"""``progress(what, steps)`` is called before every step, with the total number of steps, or 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one method errs on one task: ours both ways, and the paper's number where it has one."""
+    """Errors of one method on one task: ours, chosen and best, and the paper's, if any."""
 
     task: str
     method: str
@@ -25,18 +25,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Curve:
-    """What one method errs along the x-axis of a panel.
+    """Errors of one method along the x-axis of a panel.
 
     Parameters
     ----------
     panel, method : str
-        Where the line is drawn, and its name.
+        Panel of the curve, and its name.
     x, error, sd : tuple of float
-        The axis, mean errors and their standard deviations over the runs.
+        Values on the x-axis, mean errors and their standard deviations over the runs.
     chosen : float or None, default=None
-        The error where x is chosen inside the training data.
+        The error with x chosen within the training data.
     paper : str, default=""
-        What the paper says about this line, in a few words: figures have no numbers to copy.
+        What the paper says about the curve, in a few words, as its figures have no numbers.
     """
 
     panel: str
@@ -50,7 +50,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Place:
-    """Where one object lies on a map."""
+    """Position of one object on a map."""
 
     panel: str
     group: str
@@ -61,14 +61,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: of curves, or a map.
+    """A figure of a paper: curves or a map.
 
     Parameters
     ----------
     caption, differs : str
-        What it shows, and what differs from the paper.
+        What the figure shows, and how it differs from the paper.
     x_label, y_label : str
-        Of the axes.
+        Labels of the axes.
     log_x, log_y : bool, default=False
         Whether an axis is logarithmic.
     """
@@ -82,7 +82,7 @@ class Figure:
 
 
 def flat(result: Cell | Curve | Place) -> list[dict[str, Any]]:
-    """Return the rows of a file: a curve has one for every point, the others have one."""
+    """Return the rows of a result in a file: one per point for a curve, else one."""
     row = asdict(result)
     if not isinstance(result, Curve):
         return [row]

@@ -1,4 +1,4 @@
-"""The seven columns of mehta2010's table 1, and a few more that say what its corrections bring."""
+"""The seven methods of mehta2010's table 1, and a few variants."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Value = TypeVar("Value")
 LENGTHS = (2, 10, 30)
 """Witness lengths T of kernels between models."""
 LAMBDAS = (0.1, 1.0, 10.0)
-"""Of the base kernel exp(-lambda/2 |x - y|^2), in the paper's letters; gamma = lambda/2."""
+"""Values of lambda of the base kernel exp(-lambda/2 |x - y|^2), in the paper's notation; gamma = lambda/2."""
 FINE_LAMBDAS = (1.0, 10.0, 100.0)
-"""The same where observed numbers are compared, not laws that have a width already."""
+"""The same for kernels on observations, which, unlike distributions, have no width of their own."""
 ORDERS = (1, 2, 3, 4)
 WIDTHS = (0.1, 1.0, 10.0)
 """nu of Gaussians on distances, in units of 1 / the mean squared distance of the training data."""
 FREQUENCIES = 250
-"""Of random Fourier features, two features each, where observations are numbers."""
+"""Number of frequencies of random Fourier features, two features each, for numeric observations."""
 LARGE = 50.0
-"""A gamma with which different symbols, or states, are not alike at all: exp(-100)."""
+"""A gamma for which different symbols or states have similarity exp(-100), practically 0."""
 STRENGTHS = (2.0, 10.0, 50.0)
-"""Of the pooled prior, in observations."""
-ALONE: dict[str, Any] = {"prior": None, "n_iter": 1000, "tol": 1e-6}
-"""Maximum likelihood until the paper's stopping rule."""
+"""Strengths of the pooled prior, in observations."""
+MAXIMUM_LIKELIHOOD: dict[str, Any] = {"prior": None, "n_iter": 1000, "tol": 1e-6}
+"""Parameters of maximum likelihood with the paper's stopping rule."""
 
 
 def paper_methods(task: Task) -> list[Machine | Rule]:
-    """Return the columns of the table, in the paper's order."""
+    """Return the methods of the table, in the paper's order."""
     with silent():
-        models = mc.HMM(task.states, **ALONE).fit_each(task.data)
+        models = mc.HMM(task.states, **MAXIMUM_LIKELIHOOD).fit_each(task.data)
     smooth = {f"lambda={lam:g}": paths(mc.MeanMap(gamma=lam / 2), models) for lam in LAMBDAS}
     products = [{"": paths(mc.ProbabilityProduct(rho=rho), models)} for rho in (1.0, 0.5)]
     return [
@@ -57,7 +57,7 @@ def paper_methods(task: Task) -> list[Machine | Rule]:
 
 
 def more_methods(task: Task) -> list[Machine | Rule]:
-    """Return what is not in the paper: pooled priors, derivatives, models of both classes, a plain baseline."""
+    """Return methods that are not in the paper: pooled priors, derivatives, models of both classes, a baseline."""
     smooth, joint = mc.MeanMap(gamma=0.5), mc.ProbabilityProduct(rho=0.5)
     found: list[Machine | Rule] = [
         Machine("GMMK, pooled", lambda train: pooled(smooth, task, train)),
@@ -66,20 +66,20 @@ def more_methods(task: Task) -> list[Machine | Rule]:
     ]
     if task.data.is_symbols:
         return [*found, Machine("Spectrum 3", lambda train: {"": mc.Spectrum(3)(task.data)})]
-    steep = Machine("PPK .5, pooled, derivatives", lambda train: pooled(joint, task, train, derivatives=True))
-    return [*found, steep, nearest(task)]
+    derivatives = Machine("PPK .5, pooled, derivatives", lambda train: pooled(joint, task, train, derivatives=True))
+    return [*found, derivatives, nearest(task)]
 
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Ignore warnings: models of single short sequences are over-fitted here on purpose."""
+    """Ignore warnings, since models of single short sequences are overfitted on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def remembered(task: Task, key: Hashable, learn: Callable[[], Value]) -> Value:
-    """Learn what several methods need of a training part once."""
+    """Return ``learn()``, computed once per task and key, for results that several methods share."""
     if key not in task.learned:
         with silent():
             task.learned[key] = learn()
@@ -87,21 +87,21 @@ def remembered(task: Task, key: Hashable, learn: Callable[[], Value]) -> Value:
     return found
 
 
-# -- kernels between models, one a datum --------------------------------------------------------------------
+# -- kernels between models, one per sequence ---------------------------------------------------------------
 
 
 def fixed(grams: Mapping[str, Floats]) -> Grams:
-    """Return kernels that learn nothing from training data."""
+    """Return Gram matrices that do not depend on the training data."""
     return lambda train: grams
 
 
 def paths(kernel: Any, models: mc.HMMs) -> Floats:
-    """Return Gram matrices of all witness lengths, in single precision, because there are many."""
+    """Return Gram matrices of all witness lengths, in single precision to save memory."""
     return np.asarray(kernel.path(models, lengths=LENGTHS), dtype=np.float32)
 
 
 def by_length(grams: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Give every length of every path a name: ``(H, N, N)`` becomes H matrices."""
+    """Split every path, ``(H, N, N)``, into H matrices by name of the length."""
     return {
         f"{name}, T={length}".removeprefix(", "): matrix
         for name, path in grams.items()
@@ -110,7 +110,7 @@ def by_length(grams: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def pooled(kernel: Any, task: Task, train: Ints, *, derivatives: bool = False) -> dict[str, Floats]:
-    """Return a kernel between models that are shrunk to one model of the training part, for every strength."""
+    """Return kernels between models shrunk to one model of the training part, for every strength."""
     data = task.data
     if derivatives:
         steps = make_pipeline(mc.Derivatives(), mc.PerStep(StandardScaler()))
@@ -118,7 +118,7 @@ def pooled(kernel: Any, task: Task, train: Ints, *, derivatives: bool = False) -
 
     def learn() -> dict[str, mc.HMMs]:
         shared = mc.HMM(task.states).fit(data[train]).model_
-        states = int(shared.n_states[0])  # of sequences of one length: the same for all
+        states = int(shared.n_states[0])  # the same for all, as the sequences have equal length
         shrunk = {s: mc.HMM(states, prior=shared, prior_strength=s) for s in STRENGTHS}
         return {f"strength={s:g}": model.fit_each(data) for s, model in shrunk.items()}
 
@@ -126,7 +126,7 @@ def pooled(kernel: Any, task: Task, train: Ints, *, derivatives: bool = False) -
     return by_length({name: paths(kernel, batch) for name, batch in models.items()})
 
 
-# -- kernels between data -----------------------------------------------------------------------------------
+# -- kernels between sequences ------------------------------------------------------------------------------
 
 
 def windows(X: mc.Sequences) -> dict[str, Floats]:
@@ -139,25 +139,25 @@ def windows(X: mc.Sequences) -> dict[str, Floats]:
     return found
 
 
-# -- kernels and rules under models of classes --------------------------------------------------------------
+# -- kernels and rules from models of classes ---------------------------------------------------------------
 
 
 def class_model(task: Task, train: Ints, number: int) -> mc.HMMs:
     """Return the model of the training data of one class, a batch of shape (1,)."""
     rows = train[task.labels[train] == np.unique(task.labels)[number]]
-    estimator = mc.HMM(task.shared_states[number], **ALONE)
+    estimator = mc.HMM(task.shared_states[number], **MAXIMUM_LIKELIHOOD)
     return remembered(task, (number, train.tobytes()), lambda: estimator.fit(task.data[rows]).model_)
 
 
 def gaussians(squared: Floats, train: Ints, name: str = "") -> dict[str, Floats]:
-    """Return Gaussians of squared distances (LMMK-2), for every width."""
+    """Return Gaussian kernels of squared distances (LMMK-2), for every width."""
     inside = squared[np.ix_(train, train)]
     unit = inside.sum() / (len(train) * (len(train) - 1))
     return {f"{name}, nu={nu:g}".removeprefix(", "): np.exp(-nu / unit * squared) for nu in WIDTHS}
 
 
 def latent(task: Task, train: Ints) -> dict[str, Floats]:
-    """Return latent mean map kernels under the first class; of symbols with lambda at infinity, as the paper."""
+    """Return latent mean map kernels under the first class; for symbols with infinite lambda, as in the paper."""
     model = class_model(task, train, 0)
     if task.data.is_symbols:
         kernel = mc.LatentMeanMap(model, gamma=LARGE, normalize=False)
@@ -170,7 +170,7 @@ def latent(task: Task, train: Ints) -> dict[str, Floats]:
 
 
 def scores(task: Task, train: Ints, numbers: list[int]) -> dict[str, Floats]:
-    """Return Gaussians of distances between Fisher scores under the models of some classes."""
+    """Return Gaussian kernels of distances between Fisher scores under the models of the given classes."""
     model = mc.HMMs.concat([class_model(task, train, number) for number in numbers])
     found: dict[str, Floats] = {}
     for information in ("identity", "diagonal"):
@@ -180,7 +180,7 @@ def scores(task: Task, train: Ints, numbers: list[int]) -> dict[str, Floats]:
 
 
 def likelihood(task: Task) -> Predict:
-    """Return the rule that takes the class under whose model a sequence is most probable."""
+    """Return the rule that predicts the class whose model gives the sequence the highest likelihood."""
     classes = np.unique(task.labels)
 
     def predict(train: Ints, test: Ints) -> Labels:
@@ -191,7 +191,7 @@ def likelihood(task: Task) -> Predict:
 
 
 def nearest(task: Task) -> Rule:
-    """Return the baseline for series of one length: the class of the nearest one."""
+    """Return the nearest-neighbor baseline for series of equal length."""
     rows = np.stack([np.ravel(x) for x in task.data])
 
     def predict(train: Ints, test: Ints) -> Labels:

@@ -1,4 +1,4 @@
-"""The seven tasks of mehta2010's table 1, as far as their data are at hand."""
+"""The seven tasks of mehta2010's table 1, as far as their data are available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.datasets import fetch_hs3d, fetch_ucr
 from mercer.papers._protocol import Ints, Labels
 
 PER_CLASS = 500
-"""Sequences of every class of the synthetic task and of DNA."""
+"""Number of sequences per class of the synthetic task and of DNA."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Task:
     Parameters
     ----------
     name : str
-        How the table calls it.
+        Name in the table.
     data : Sequences
-        Of symbols or of numbers.
+        Sequences of symbols or of numbers.
     labels : array of shape (N,)
         Classes.
     states : int or "jebara"
-        Hidden states of one sequence's model.
+        Number of hidden states of the model of one sequence.
     shared_states : tuple of two int
-        Hidden states of the model of the first class and of that of the second.
+        Numbers of hidden states of the models of the first and the second class.
     groups : array of shape (N,) or None
-        What folds must not tear apart.
+        Groups that folds must not split.
     learned : dict
-        What methods share of what they learned.
+        Cache of models that methods share.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Task:
 
 
 def two_machines() -> mc.HMMs:
-    """Return the two 3-state, 2-symbol models of the synthetic task: one dwells in its states, one goes round.
+    """Return the two 3-state, 2-symbol models of the synthetic task: one stays in its states, one cycles.
 
-    Both show either symbol equally often, so that counts of single symbols tell little.
+    Both emit the two symbols equally often, so that counts of single symbols carry little information.
 
     Examples
     --------
@@ -59,10 +59,10 @@ def two_machines() -> mc.HMMs:
     [[0.333, 0.333, 0.333], [0.333, 0.333, 0.333]]
     """
     circle = [np.roll(np.eye(3), step, axis=1) for step in range(3)]
-    dwelling, going = (np.tensordot(p, circle, axes=1) for p in ((0.8, 0.1, 0.1), (0.3, 0.4, 0.3)))
+    staying, cycling = (np.tensordot(p, circle, axes=1) for p in ((0.8, 0.1, 0.1), (0.3, 0.4, 0.3)))
     symbols = [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
     emission = mc.Categoricals([symbols, symbols], alphabet="01")
-    return mc.HMMs(np.full((2, 3), 1 / 3), np.stack([dwelling, going]), emission)
+    return mc.HMMs(np.full((2, 3), 1 / 3), np.stack([staying, cycling]), emission)
 
 
 def synthetic(seed: int, per_class: int = PER_CLASS) -> Task:
@@ -75,14 +75,14 @@ def synthetic(seed: int, per_class: int = PER_CLASS) -> Task:
 
 
 def dna(seed: int) -> Task:
-    """Draw exon and intron halves of splice windows, to be split by gene."""
+    """Draw exon and intron halves of splice windows, grouped by gene."""
     found = fetch_hs3d()
     rows = drawn_rows(found.target, PER_CLASS, seed)
     return Task("HS3D", found.data[rows], found.target[rows], "jebara", (4, 8), groups=found.groups[rows])
 
 
 def series(name: str, called: str, per_class: int | None = None) -> Callable[[int], Task]:
-    """Return what loads a set of the UCR archive, both parts together, perhaps equally many of each class."""
+    """Return a loader of both parts of a UCR data set, optionally with ``per_class`` series per class."""
 
     def load(seed: int) -> Task:
         found = fetch_ucr(name)
@@ -93,7 +93,7 @@ def series(name: str, called: str, per_class: int | None = None) -> Callable[[in
 
 
 def drawn_rows(labels: Labels, per_class: int, seed: int) -> Ints:
-    """Draw so many objects of every class, in their order."""
+    """Draw ``per_class`` objects of every class, and return their sorted indices."""
     rng = np.random.default_rng(seed)
     rows: Any = [rng.choice(np.flatnonzero(labels == name), per_class, replace=False) for name in np.unique(labels)]
     return np.sort(np.concatenate(rows))
@@ -108,4 +108,4 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "Wafer": series("Wafer", "Wafer", 762),
     "Yoga": series("Yoga", "Yoga"),
 }
-"""What loads every task, given a seed."""
+"""Loaders of the tasks, given a seed."""

@@ -19,7 +19,7 @@ TITLE = "Agarwal and Daumé, Generative kernels for exponential families, AISTAT
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper: its data, and its errors by task, in the order of ``METHODS``."""
+    """A table of the paper: its data, and its errors by task in the order of ``METHODS``."""
 
     caption: str
     fetch: Callable[[], Bunch]
@@ -39,9 +39,9 @@ TABLES = {
             ("faculty", "student"): (0.2945, 0.1499, 0.1476, 0.2272, 0.1926, 0.1896, 0.2098),
             ("student", "course"): (0.3165, 0.0541, 0.0515, 0.1227, 0.0858, 0.0819, 0.0590),
         },
-        "Differs from the paper: we test on all held-out pages of a pair, while its numbers fit equally many of both "
-        "classes (--balanced); its PP and linear columns look like rho = 1 and raw counts (--variants); its poor "
-        "centering we do not get.",
+        "Differs from the paper: we test on all held-out pages of a pair, while its numbers are consistent with equal "
+        "class sizes (--balanced); its PP and linear columns are consistent with rho = 1 and raw counts (--variants); "
+        "we do not reproduce its poor results of centering.",
     ),
     "table2": Table(
         "Test error on Reuters, 20 training documents per class",
@@ -58,14 +58,15 @@ TABLES = {
             ("earn", "crude"): (0.0326, 0.0366, 0.0329, 0.0814, 0.0363, 0.0348, 0.0450),
             ("grain", "crude"): (0.0179, 0.0194, 0.0183, 0.0705, 0.0246, 0.0246, 0.0448),
         },
-        "Differs from the paper: R8 has the news with one topic only (10 test documents on grain, where the paper's "
-        "numbers fit 134), and we test on all of a pair's, not on equally many of both classes (--balanced).",
+        "Differs from the paper: R8 contains only articles with a single topic (10 test documents on grain, where the "
+        "paper's numbers are consistent with 134), and we test on all documents of a pair, not on equal class sizes "
+        "(--balanced).",
     ),
 }
 
 
 PARTS: dict[str, Table | Figure] = {**TABLES, **_random_documents.FIGURES}
-"""All that can be reproduced."""
+"""Tables and figures that can be reproduced."""
 
 
 def reproduce(
@@ -80,41 +81,41 @@ def reproduce(
     concentration: float = 1.0,
     progress: Progress = lambda what, steps: None,
 ) -> list[Cell] | list[Curve]:
-    """Run a table, every method on every task, or a figure, every line of every panel.
+    """Reproduce a table or a figure.
 
     Parameters
     ----------
     part : str
         One of ``PARTS``.
     draws : int or None, default=None
-        Number of random training sets; None is the paper's 20, or 3 if quick.
+        Number of random training sets; None means the paper's 20, or 3 if quick.
     quick : bool, default=False
-        The first two tasks of a table, or a few points of a figure only.
+        Only the first two tasks of a table, or a few points of a figure.
     variants : bool, default=False
-        Also run methods that are not in the table or figure and help to explain its numbers.
+        Whether to run further methods that help to explain the numbers of the table or figure.
     balanced : bool, default=False
-        Average the test errors of the two classes, as if the test set had equally many of both. Figures have such test
-        sets.
+        Whether to average the test errors over the two classes, as if they had equal size in the test set, which they
+        have in figures.
     seed : int, default=0
-        Of the draws.
+        Seed of the draws.
     per_class : int, default=20
-        Tables: training documents of each class.
+        Tables: number of training documents per class.
     concentration : float, default=1.0
-        Figures: parameter of the symmetric Dirichlet distribution that the two classes are drawn from.
+        Figures: parameter of the symmetric Dirichlet distribution of the classes.
     progress : callable
-        Called as ``progress(what, steps)`` before every step, with the number of all steps; 0 while it is not known.
+        Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
 
     Returns
     -------
     list of Cell or Curve
-        Task by task, or panel by panel, and method by method.
+        By task or panel, then by method.
     """
     if part not in PARTS:
-        raise ValueError(f"{part!r} is no part of agarwal2011; known are {', '.join(PARTS)}")
+        raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     if draws is None:
         draws = 3 if quick else 20
     if draws < 1:
-        raise ValueError(f"draws = {draws}: give 1 or more")
+        raise ValueError(f"draws must be at least 1; got {draws}.")
     if part in TABLES:
         return _table(TABLES[part], draws, quick, variants, balanced, seed, per_class, progress)
     return _random_documents.figure(

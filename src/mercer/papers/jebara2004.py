@@ -18,22 +18,22 @@ from mercer.papers._results import Curve, Figure
 TITLE = "Jebara, Kondor and Howard, Probability product kernels, JMLR 2004"
 
 SIZES = (77, 622)
-"""Training pages of figure 7."""
+"""Numbers of training pages in figure 7."""
 SIGMAS = {"1/4": 0.25, "1": 1.0, "4": 4.0}
-"""Widths of its Gaussian kernels."""
+"""Widths of the Gaussian kernels in figure 7."""
 LOG_COSTS = tuple(float(x) for x in range(9))
-"""Its axis: natural logarithms of C, since the paper names no base."""
+"""Natural logarithms of C on the axis of figure 7; the paper does not name the base."""
 
 PARTS = {
     "figure7": Figure(
         "Student against faculty pages of WebKB: Bhattacharyya kernel of multinomials and plain kernels",
-        "Differs from the paper: random pages are held out instead of a university, which the stored files do not "
-        "name, and their words are stemmed; the base of its log(C) is not given, ours is e.",
+        "Differs from the paper: random pages are held out instead of a university, which the files do not name, and "
+        "words are stemmed; the paper does not give the base of log(C), ours is e.",
         "log C",
     ),
     **_jebara_dna.FIGURES,
 }
-"""All that can be reproduced."""
+"""Figures that can be reproduced."""
 
 
 def text_kernels(counts: Any, variants: bool = False) -> dict[str, Floats]:
@@ -44,7 +44,7 @@ def text_kernels(counts: Any, variants: bool = False) -> dict[str, Floats]:
     counts : sparse matrix of shape (n_pages, n_words)
         Word counts.
     variants : bool, default=False
-        Whether to add the cosine: normalised as Bhattacharyya's, but without its square roots.
+        Whether to add the cosine, which is normalized like Bhattacharyya but without square roots.
     """
     frequencies = normalize(counts, norm="l1")
     found = {f"RBF sigma={name}": mc.RBF(gamma=0.5 / sigma**2)(frequencies) for name, sigma in SIGMAS.items()}
@@ -64,36 +64,36 @@ def reproduce(
     seed: int = 0,
     progress: Callable[[str, int], None] = lambda what, steps: None,
 ) -> list[Curve]:
-    """Run a figure: every line of every panel.
+    """Reproduce a figure.
 
     Parameters
     ----------
     part : str
         One of ``PARTS``.
     draws : int or None, default=None
-        Number of random splits; None is 20 for figure 7 and 5 for figure 8, fewer if quick.
+        Number of random splits; None means 20 for figure 7 and 5 for figure 8, fewer if quick.
     quick : bool, default=False
-        Figure 7 with 77 training pages only, figure 8 with 150 strings of each class.
+        Figure 7 with 77 training pages only, figure 8 with 150 strings per class.
     variants : bool, default=False
-        Figure 7 with the cosine of the frequencies, figure 8 on human strings without their ends and on the fly's with
-        their ends and lengths too.
+        Whether to add, in figure 7, the cosine of the frequencies and, in figure 8, human strings without their ends
+        and the fly's strings with their ends and lengths.
     seed : int, default=0
-        Of the draws.
+        Seed of the draws.
     progress : callable
-        Called as ``progress(what, steps)`` before every step, with the number of all steps; 0 while it is not known.
+        Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
 
     Returns
     -------
     list of Curve
-        Panel by panel. The test error along log C, its standard deviation over the splits, and the error where C (and
-        T, K, the strength of a prior where the line is over several) is chosen inside the training part.
+        By panel: the test error along log C, its standard deviation over the splits, and the error with C (and T, K
+        or the strength of a prior, if the curve covers several) chosen within the training part.
     """
     if part not in PARTS:
-        raise ValueError(f"{part!r} is no part of jebara2004; known are {', '.join(PARTS)}")
+        raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     if draws is None:
         draws = (3 if quick else 20) if part == "figure7" else (2 if quick else 5)
     if draws < 1:
-        raise ValueError(f"draws = {draws}: give 1 or more")
+        raise ValueError(f"draws must be at least 1; got {draws}.")
     if part == "figure7":
         return _figure7(SIZES[: 1 if quick else None], draws, seed, variants, progress)
     n = 150 if quick else 500

@@ -1,4 +1,4 @@
-"""Mehta and Gray, Generative and latent mean map kernels (2010): the table of errors, and the map of niches."""
+"""Mehta and Gray, Generative and latent mean map kernels (2010): table of errors, map of niches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = ("GMMK", "PPK 1", "PPK .5", "EMMK", "LMMK", "Fisher", "Bayes")
 
 @dataclass(frozen=True)
 class Table:
-    """The table of the paper: its errors by task, in the order of ``METHODS``; None where it has an X."""
+    """The table of the paper: its errors by task in the order of ``METHODS``; None where the paper has an X."""
 
     caption: str
     errors: dict[str, tuple[float | None, ...]]
@@ -37,13 +37,13 @@ TABLE1 = Table(
         "Wafer": (0.077, 0.231, 0.144, 0.173, None, 0.104, 0.245),
         "Yoga": (0.304, 0.304, 0.341, 0.340, None, 0.305, 0.422),
     },
-    "Differs from the paper: the synthetic models are our own; HS3D has halves of splice windows, 70 letters each, in "
-    "place of whole introns and exons, split by gene; Yoga has 300 series in place of 1,000. The paper's numbers are "
+    "Differs from the paper: the synthetic models are our own; HS3D has halves of splice windows, 70 letters each, "
+    "instead of whole introns and exons, split by gene; Yoga has 300 series instead of 1,000. The paper's numbers are "
     "those of the best setting over the test folds, to be compared with 'best'.",
 )
 
 PARTS: dict[str, Table | Figure] = {"table1": TABLE1, "figure2": FIGURE2, "figure2groups": FIGURE2_GROUPS}
-"""All that can be reproduced."""
+"""Tables and figures that can be reproduced."""
 
 
 def reproduce(
@@ -54,32 +54,32 @@ def reproduce(
     seed: int = 0,
     progress: Progress = lambda what, steps: None,
 ) -> list[Cell] | list[Place]:
-    """Run a part: every method on every task, or the map.
+    """Reproduce a table or figure.
 
     Parameters
     ----------
     part : str
         One of ``PARTS``.
     quick : bool, default=False
-        Of the table, 60 synthetic sequences of each class and Coffee only.
+        Only 60 synthetic sequences per class and Coffee in the table.
     variants : bool, default=False
-        Also run methods that are not in the table: pooled priors, derivatives, models of both classes, baselines.
+        Whether to add methods that are not in the table: pooled priors, derivatives, models of both classes, baselines.
     seed : int, default=0
-        Of the draws of data and of the folds.
+        Seed of the data and of the folds.
     progress : callable
-        Called as ``progress(what, steps)`` before every step, with the number of all steps; 0 while it is not known.
+        Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
 
     Returns
     -------
     list of Cell or Place
-        Task by task and method by method, or species by species.
+        By task and method, or by species.
     """
     if part == "figure2":
         return niches(progress)
     if part == "figure2groups":
         return niche_groups(quick, seed, progress)
     if part != "table1":
-        raise ValueError(f"{part!r} is no part of mehta2010; known are {', '.join(PARTS)}")
+        raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     loaders: dict[str, Callable[[int], Task]] = dict(TASKS)
     if quick:
         loaders = {"Synthetic": lambda seed: synthetic(seed, 60), "Coffee": TASKS["Coffee"]}

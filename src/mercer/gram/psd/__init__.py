@@ -1,4 +1,4 @@
-"""Whether a matrix is positive semi-definite, and whether it is a probability of pairs, a P-kernel."""
+"""Check whether a matrix is positive semi-definite, or a P-kernel."""
 
 from mercer.gram.psd._check import Check, check
 from mercer.gram.psd._check import square as square

@@ -1,4 +1,4 @@
-"""Is a matrix positive semi-definite? Exact for small ones, by Lanczos for large ones."""
+"""Check positive semi-definiteness: all eigenvalues for small matrices, Lanczos for large ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from mercer._array import to_numpy
 
 DENSE_UP_TO = 1500
-"""Below this size all eigenvalues are computed; above it Lanczos finds the two ends of the spectrum."""
+"""Up to this size all eigenvalues are computed; above it, Lanczos computes the extreme ones."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of `check`.
+    """Result of `check`.
 
     Parameters
     ----------
     ok : bool
         Whether the smallest eigenvalue is above minus the tolerance times the largest.
     smallest, largest : float
-        The ends of the spectrum.
+        Smallest and largest eigenvalue.
     tolerance : float
         Relative tolerance.
     method : str
@@ -55,12 +55,12 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
     K : array of shape (N, N)
         A symmetric matrix.
     tolerance : float, default=1e-10
-        How far below zero the smallest eigenvalue may be, as a fraction of the largest; 0 or more.
+        How far below zero the smallest eigenvalue may be, as a fraction of the largest; at least 0.
 
     Returns
     -------
     Check
-        True in a condition where the matrix is positive semi-definite.
+        Truthy if the matrix is positive semi-definite.
 
     Examples
     --------
@@ -83,15 +83,15 @@ def check(K: Any, tolerance: float = 1e-10) -> Check:
 
 
 def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] | None:
-    """Return the ends of the spectrum, or None where Lanczos does not find them.
+    """Return the smallest and largest eigenvalue, or None if Lanczos fails.
 
-    The eigenvalues of a Gram matrix crowd at zero, where plain Lanczos does not converge: the lower end is found on the
-    inverse of K + shift, the least shift on a ladder that makes it positive definite.
+    The eigenvalues of a Gram matrix cluster at zero, where plain Lanczos does not converge. So the smallest one is
+    computed from the inverse of K + shift, with the smallest shift on a geometric grid that makes it positive definite.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-    start = np.random.default_rng(0).standard_normal(len(K))  # the same answer every time
+    start = np.random.default_rng(0).standard_normal(len(K))  # deterministic result
     bound = float(np.abs(K).sum(axis=1).max())
     if bound == 0:
         return 0.0, 0.0
@@ -103,7 +103,7 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
                 factor = cho_factor(K + shift * np.eye(len(K)), overwrite_a=True, check_finite=False)
                 break
             except LinAlgError:
-                if shift >= 2 * bound:  # diagonally dominant by then: it cannot fail but by rounding
+                if shift >= 2 * bound:  # diagonally dominant, so only rounding can fail
                     return None
                 shift = min(100 * shift, 2 * bound)
         inverse = LinearOperator(K.shape, matvec=lambda v: cho_solve(factor, v, check_finite=False), dtype=K.dtype)
@@ -114,50 +114,55 @@ def _lanczos(K: np.ndarray[Any, Any], tolerance: float) -> tuple[float, float] |
 
 
 def check_tolerance(tolerance: Any) -> None:
-    """Raise unless ``tolerance`` is a number, 0 or more."""
+    """Raise unless ``tolerance`` is a nonnegative number."""
     if not isinstance(tolerance, Real) or not 0 <= float(tolerance) < np.inf:
-        raise ValueError(f"tolerance = {tolerance!r}: give a number, 0 or more, such as 1e-10")
+        raise ValueError(f"tolerance must be a number, at least 0, such as 1e-10; got {tolerance!r}.")
 
 
 def square(K: Any) -> np.ndarray[Any, Any]:
-    """Return ``K`` as a finite symmetric NumPy matrix, or raise a sentence."""
+    """Return ``K`` as a finite symmetric NumPy matrix, or raise."""
     K = finite_square(K)
-    if asymmetry(K) is not None:
-        raise ValueError("the matrix is not symmetric: a Gram matrix of training data is, a cross-Gram is not")
+    asymmetric = asymmetry(K)
+    if asymmetric is not None:
+        i, j = asymmetric
+        raise ValueError(
+            f"K must be symmetric; got {K[i, j]:.6g} at ({i}, {j}) and {K[j, i]:.6g} at ({j}, {i}). Pass the Gram "
+            "matrix of one data set, not a cross-Gram matrix."
+        )
     return symmetric_part(K)
 
 
 def symmetric_part(K: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the mean of a matrix and its transpose."""
-    return K / 2 + K.T / 2  # their sum could overflow
+    return K / 2 + K.T / 2  # K + K.T could overflow
 
 
 def asymmetry(K: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Return the place where a matrix differs most from its transpose, or None where it is symmetric to rounding."""
-    apart = np.abs(K - K.T)
-    if apart.max() <= 1e-6 * (float(np.abs(K).max()) or 1.0):
+    """Return the index where a matrix differs most from its transpose, or None if it is symmetric up to rounding."""
+    difference = np.abs(K - K.T)
+    if difference.max() <= 1e-6 * (float(np.abs(K).max()) or 1.0):
         return None
-    i, j = np.unravel_index(np.argmax(apart), K.shape)
+    i, j = np.unravel_index(np.argmax(difference), K.shape)
     return int(i), int(j)
 
 
 def finite_square(K: Any) -> np.ndarray[Any, Any]:
-    """Return ``K`` as a finite square NumPy matrix, or raise a sentence."""
+    """Return ``K`` as a finite square NumPy matrix, or raise."""
     if callable(K):
-        raise TypeError(f"{type(K).__name__} is a kernel, and a Gram matrix is needed: give kernel(X)")
+        raise TypeError(f"K must be a Gram matrix; got the kernel {type(K).__name__}. Pass kernel(X).")
     try:
         K = np.asarray(to_numpy(K))
     except ValueError:
-        raise ValueError("the rows of the matrix have different lengths: give a square Gram matrix") from None
+        raise ValueError("K must be a square matrix; got rows of different lengths.") from None
     if K.dtype.kind == "c":
-        raise TypeError("the Gram matrix holds complex numbers, and kernels are real: pass its real part, K.real")
+        raise TypeError("K must be real; got complex numbers. Pass the real part, K.real.")
     try:
         K = K.astype(float)
     except (TypeError, ValueError):
-        raise TypeError(f"expected a square Gram matrix of numbers, got an array of dtype {K.dtype}") from None
+        raise TypeError(f"K must be a square matrix of numbers; got dtype {K.dtype}.") from None
     if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
-        raise ValueError(f"expected a square Gram matrix, got an array of shape {K.shape}")
+        raise ValueError(f"K must be a square matrix; got shape {K.shape}.")
     if not np.isfinite(K).all():
         i, j = (int(x) for x in np.argwhere(~np.isfinite(K))[0])
-        raise ValueError(f"the Gram matrix holds {K[i, j]} at ({i}, {j})")
+        raise ValueError(f"K must be finite; got {K[i, j]} at ({i}, {j}).")
     return K

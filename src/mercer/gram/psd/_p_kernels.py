@@ -1,4 +1,4 @@
-"""P-kernels: kernels on a finite set that are probabilities of pairs (Shawe-Taylor and Cristianini 2004, 12.1)."""
+"""P-kernels: kernels on a finite set that are joint distributions (Shawe-Taylor and Cristianini 2004, 12.1)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from mercer.gram.psd._check import Check, asymmetry, check, check_tolerance, fin
 
 @dataclass(frozen=True)
 class PKernelCheck:
-    """The outcome of `is_p_kernel`.
+    """Result of `is_p_kernel`.
 
     Parameters
     ----------
     ok : bool
         Whether the matrix is a P-kernel.
     reason : str
-        Why not; empty where it is one.
+        Why the matrix is not a P-kernel; empty if it is.
     smallest : float
-        The smallest entry.
+        Smallest entry.
     total : float
-        The sum of all entries.
+        Sum of all entries.
     psd : Check
-        Whether the matrix (of one that is not symmetric, the mean of it and its transpose) is positive semi-definite.
+        Whether the symmetric part of the matrix is positive semi-definite.
 
     Examples
     --------
     >>> import mercer as mc
     >>> found = mc.gram.psd.is_p_kernel([[0.4, 0.2], [0.2, 0.4]])
     >>> bool(found), found.reason
-    (False, 'its entries sum to 1.2, not to one: divide by the sum, as psd.p_kernel does')
+    (False, 'the entries must sum to 1; got 1.2. Normalize them with psd.p_kernel.')
     """
 
     ok: bool
@@ -49,20 +49,20 @@ class PKernelCheck:
 
 
 def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
-    """Check that a matrix over all objects of a finite set is a P-kernel: a probability of pairs, and a kernel (MK-1).
+    """Check whether a matrix over all objects of a finite set is a P-kernel: a joint distribution and a kernel (MK-1).
 
     Parameters
     ----------
     K : array of shape (N, N)
-        A matrix with a row for every object of the set.
+        A matrix with one row per object of the set.
     tolerance : float, default=1e-10
-        How far the sum may be from one, entries from positive, and the smallest eigenvalue from zero as a fraction of
-        the largest; 0 or more.
+        Tolerance of the sum; also of negative entries and negative eigenvalues, as a fraction of the largest ones.
+        At least 0.
 
     Returns
     -------
     PKernelCheck
-        True in a condition where the matrix is a P-kernel; ``reason`` says what it lacks.
+        Truthy if the matrix is a P-kernel; otherwise ``reason`` says why not.
 
     Examples
     --------
@@ -70,9 +70,9 @@ def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
     >>> bool(mc.gram.psd.is_p_kernel([[0.4, 0.1], [0.1, 0.4]]))
     True
     >>> mc.gram.psd.is_p_kernel([[0.1, 0.4], [0.4, 0.1]]).reason
-    'it is not positive semi-definite: its smallest eigenvalue is -0.3'
+    'the matrix must be positive semi-definite; its smallest eigenvalue is -0.3.'
 
-    The joint law of two fair coins that always differ is a probability of pairs, and no kernel:
+    The joint distribution of two fair coins that always differ is not a kernel:
 
     >>> bool(mc.gram.psd.is_p_kernel([[0.0, 0.5], [0.5, 0.0]]))
     False
@@ -80,24 +80,24 @@ def is_p_kernel(K: Any, tolerance: float = 1e-10) -> PKernelCheck:
     check_tolerance(tolerance)
     K = finite_square(K)
     smallest, total, spectrum = float(K.min()), float(K.sum()), check(symmetric_part(K), tolerance)
-    apart = asymmetry(K)
-    if apart is not None:
-        i, j = apart
-        reason = f"it is not symmetric: the entry at ({i}, {j}) is {K[i, j]:.6g}, and at ({j}, {i}) {K[j, i]:.6g}"
+    asymmetric = asymmetry(K)
+    if asymmetric is not None:
+        i, j = asymmetric
+        reason = f"the matrix must be symmetric; got {K[i, j]:.6g} at ({i}, {j}) and {K[j, i]:.6g} at ({j}, {i})."
     elif smallest < -tolerance * np.abs(K).max():
         i, j = (int(x) for x in np.unravel_index(np.argmin(K), K.shape))
-        reason = f"a probability is not negative, and the entry at ({i}, {j}) is {smallest:.6g}"
+        reason = f"the entries must be nonnegative; got {smallest:.6g} at ({i}, {j})."
     elif abs(total - 1) > tolerance:
-        reason = f"its entries sum to {total:.6g}, not to one: divide by the sum, as psd.p_kernel does"
+        reason = f"the entries must sum to 1; got {total:.6g}. Normalize them with psd.p_kernel."
     elif not spectrum:
-        reason = f"it is not positive semi-definite: its smallest eigenvalue is {spectrum.smallest:.6g}"
+        reason = f"the matrix must be positive semi-definite; its smallest eigenvalue is {spectrum.smallest:.6g}."
     else:
         reason = ""
     return PKernelCheck(not reason, reason, smallest, total, spectrum)
 
 
 def p_kernel(K: Any) -> Floats:
-    """Divide a kernel that is never negative by its sum over all pairs: a P-kernel (MK-1).
+    """Normalize a nonnegative kernel to a P-kernel by dividing it by its sum over all pairs (MK-1).
 
     Parameters
     ----------
@@ -114,16 +114,16 @@ def p_kernel(K: Any) -> Floats:
     K = square(K)
     total = float(K.sum())
     if total <= 0:
-        raise ValueError(f"the entries sum to {total:.6g}, and only a positive sum can be made one")
-    found = K / total
-    verdict = is_p_kernel(found)
+        raise ValueError(f"The entries of K must have a positive sum; got {total:.6g}.")
+    normalized = K / total
+    verdict = is_p_kernel(normalized)
     if not verdict:
-        raise ValueError(f"this matrix does not become a P-kernel: {verdict.reason}")
-    return found
+        raise ValueError(f"K cannot be normalized to a P-kernel: {verdict.reason}")
+    return normalized
 
 
 def p_product(*kernels: Any) -> Floats:
-    """Return the P-kernel of objects that are made of independent parts, one P-kernel a part (MK-1).
+    """Return the P-kernel of objects that consist of independent parts, with one P-kernel per part (MK-1).
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def p_product(*kernels: Any) -> Floats:
     Returns
     -------
     ndarray of shape (N1 N2 ..., N1 N2 ...)
-        Objects are tuples of parts, the last part running fastest, as in ``itertools.product``.
+        Objects are tuples of parts, the last part varying fastest, as in ``itertools.product``.
 
     Examples
     --------
@@ -146,14 +146,14 @@ def p_product(*kernels: Any) -> Floats:
 
 
 def p_mixture(kernels: Sequence[Any], weights: Any) -> Floats:
-    """Return the P-kernel of pairs that are drawn from one of several P-kernels on the same objects (MK-1).
+    """Return the mixture of several P-kernels on the same objects (MK-1).
 
     Parameters
     ----------
     kernels : list of arrays of shape (N, N)
         P-kernels.
     weights : array of shape (len(kernels),)
-        How often each of them is drawn from.
+        Mixture weights: nonnegative, with sum 1.
 
     Examples
     --------
@@ -163,29 +163,30 @@ def p_mixture(kernels: Sequence[Any], weights: Any) -> Floats:
            [0.1, 0.4]])
     """
     if not isinstance(kernels, list | tuple) and np.ndim(kernels) != 3:
-        raise TypeError(f"kernels = {kernels!r}: give a list of P-kernels, each of them a matrix")
-    found = _checked(tuple(kernels))
-    if len({len(K) for K in found}) > 1:
+        raise TypeError(f"kernels must be a list of matrices; got {kernels!r}.")
+    matrices = _checked(tuple(kernels))
+    if len({len(K) for K in matrices}) > 1:
         raise ValueError(
-            f"a mixture is of kernels on the same objects, and these have {', '.join(str(len(K)) for K in found)}: "
-            "use p_product for kernels of different parts"
+            f"kernels must be on the same objects; got {', '.join(str(len(K)) for K in matrices)} objects. For "
+            "kernels of different parts, use p_product."
         )
     try:
-        law = np.asarray(weights, dtype=float)
+        probabilities = np.asarray(weights, dtype=float)
     except (TypeError, ValueError):
-        law = np.empty(0)
-    if law.shape != (len(found),) or not np.all(law >= 0) or abs(law.sum() - 1) > 1e-10:
-        raise ValueError(f"weights = {weights!r}: give {len(found)} probabilities that sum to one")
-    return np.asarray(np.tensordot(law, np.stack(found), axes=1))
+        probabilities = np.empty(0)
+    valid = probabilities.shape == (len(matrices),) and np.all(probabilities >= 0)
+    if not valid or abs(probabilities.sum() - 1) > 1e-10:
+        raise ValueError(f"weights must be {len(matrices)} probabilities that sum to 1; got {weights!r}.")
+    return np.asarray(np.tensordot(probabilities, np.stack(matrices), axes=1))
 
 
 def _checked(kernels: tuple[Any, ...]) -> list[Floats]:
-    """Return P-kernels as matrices, or raise where one is none."""
+    """Return the matrices; raise if one is not a P-kernel."""
     if not kernels:
-        raise ValueError("give at least one P-kernel")
-    found = [square(K) for K in kernels]
-    for i, K in enumerate(found):
+        raise ValueError("Pass at least one P-kernel; got none.")
+    matrices = [square(K) for K in kernels]
+    for i, K in enumerate(matrices):
         verdict = is_p_kernel(K)
         if not verdict:
-            raise ValueError(f"kernel {i} is no P-kernel: {verdict.reason}")
-    return found
+            raise ValueError(f"Kernel {i} is not a P-kernel: {verdict.reason}")
+    return matrices
