@@ -106,7 +106,8 @@ class Emitter:
         return self.loop(count, trips, terms, self.add, 0.0)
 
     def loop(
-        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value], start: float
+        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value],
+        start: float,
     ) -> list[Value]:  # fmt: skip
         """Combine ``count`` vectors, which begin as ``start``, with one term for each in every turn of a loop."""
         cells = [cgutils.alloca_once_value(self.builder, self.number(start)) for _ in range(count)]

@@ -33,8 +33,8 @@ def mean_squares(x: PointSets, y: PointSets, sizes: tuple[Floats, Floats], facto
     shift = -log_means[left, right] - np.log(sizes[0][left]) - np.log(sizes[1][right])
     out = np.empty(len(left))
     weighted_squares(
-        x.points[0], x.row_at, x.row_count, y.points[1], y.lane_at, y.lane_count, left, right, x.widths[0], -factor[left, right], shift,
-        out, aligned((ROWS * LANES,)),
+        x.points[0], x.row_at, x.row_count, y.points[1], y.lane_at, y.lane_count, left, right, x.widths[0],
+        -factor[left, right], shift, out, aligned((ROWS * LANES,)),
     )  # fmt: skip
     means = np.zeros(log_means.shape)
     means[left, right] = out
