@@ -7,5 +7,10 @@ them: importing mercer compiles nothing and imports no Numba.
 `mercer.compiled.code`  the decorator `compiled`: one set of options, a cache on disk that is never stale
 `~.machine`             SIMD width and number of vector registers of this machine
 `~.lanes`               explicit SIMD instructions for the innermost loops
+`~.layout`              members in SIMD lanes, ragged sets in whole blocks
+`~.points`              sums over all pairs of points of two sets
+`~.windows`             sums over all pairs of windows of two sequences
+`~.forest`              sums over the hidden states of a chain or tree that two samples share
+`~.counts`              sums over all vectors of counts
 ======================  ==============================================================================
 """

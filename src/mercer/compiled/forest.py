@@ -36,8 +36,8 @@ _WATCHED, _LOGARITHMS = 10_000, 100_000
 
 
 def rows_at_once(states: int) -> int:
-    """Return the number of rows of the left side that the registers hold."""
-    return max(1, min(4, MACHINE.registers // (4 * states)))
+    """Return the number of rows of the left side that run next to one another: their messages have eight entries."""
+    return max(1, min(4, 8 // states))
 
 
 @functools.cache
@@ -212,9 +212,17 @@ class _Row:
             b.store(value, cell)
 
     def climb(self, step: Value, edge: Value) -> None:
-        """Pass the message to the parent."""
-        b = self.e.builder
-        passed = self.e.products([b.load(cell) for cell in self.cells], step, edge)
+        """Pass the message to the parent: as many sums at once as half of the registers hold."""
+        e, b, states = self.e, self.e.builder, len(self.cells)
+        message, passed = [b.load(cell) for cell in self.cells], []
+        for first in range(0, states, MACHINE.registers // 2):
+            sums: list[Value] = []
+            for c, factor in enumerate(message):
+                places = range(first, min(first + MACHINE.registers // 2, states))
+                entries = (e.spread(step, b.add(edge, e.constant(c * states + a))) for a in places)
+                terms = [e.multiply(factor, entry) for entry in entries]
+                sums = [e.add(x, y) for x, y in zip(sums, terms, strict=True)] if c else terms
+            passed += sums
         for value, cell in zip(passed, self.cells, strict=True):
             b.store(value, cell)
 

@@ -162,19 +162,21 @@ class Emitter:
         """Give an integer constant in all lanes."""
         return ir.Constant(self.words, [value] * self.lanes)
 
-    def exp2(self, t: Value) -> Value:
+    def exp2(self, values: list[Value]) -> list[Value]:
         """Compute 2^t for -1020 <= t <= 1000: a power of two, times Taylor's polynomial where |t| <= 1/2.
 
-        Horner's scheme: its latency is hidden where several of them run next to one another.
+        Several vectors go through Horner's scheme in step, so that they hide each other's latency and a coefficient
+        occupies a register only while all of them use it.
         """
         b = self.builder
-        moved = b.fadd(t, self.number(MAGIC))
-        rest = b.fsub(t, b.fsub(moved, self.number(MAGIC)))
+        moved = [b.fadd(t, self.number(MAGIC)) for t in values]
+        rests = [b.fsub(t, b.fsub(m, self.number(MAGIC))) for t, m in zip(values, moved, strict=True)]
         degree = 12  # the next term is below 2e-16
-        value = self.number(math.log(2) ** degree / math.factorial(degree))
+        sums = [self.number(math.log(2) ** degree / math.factorial(degree))] * len(values)
         for k in reversed(range(degree)):
-            value = self.add(self.multiply(value, rest), self.number(math.log(2) ** k / math.factorial(k)))
-        return self.scaled(value, moved)
+            coefficient = self.number(math.log(2) ** k / math.factorial(k))
+            sums = [self.add(self.multiply(total, x), coefficient) for total, x in zip(sums, rests, strict=True)]
+        return [self.scaled(total, m) for total, m in zip(sums, moved, strict=True)]
 
     def exponential(self, x: Value) -> Value:
         """Compute exp for -700 < x < 700: a power of two, times Taylor's polynomial where |x| <= log(2) / 2."""

@@ -25,8 +25,11 @@ __all__ = ["LANES", "LOG2_E", "NEAREST", "ROWS", "SUM", "TWO_SUMS", "WEIGHTED", 
 
 LANES = MACHINE.width
 """Points of the right side in one vector."""
-ROWS = 4
-"""Points of the left side that share every load of the right side; their exponentials hide each other's latency."""
+ROWS = 4 if LANES == 8 else 6
+"""Points of the left side that share every load of the right side and hide each other's latency.
+
+Processors issue more operations at once on narrow vectors than on wide ones.
+"""
 SUM, NEAREST, TWO_SUMS, WEIGHTED = 1, 2, 3, 4
 """The sum of 2^t, the smallest squared distance, the sums of 2^t and of its square, the sum of 2^t <v, w>."""
 _EACH = 10
@@ -82,8 +85,9 @@ class PointSets:
 
     def __getitem__(self, key: Any) -> PointSets:
         """Take some sets; all share the memory of the points."""
-        names = ("row_at", "row_count", "lane_at", "lane_count")
-        return replace(self, **{name: np.ascontiguousarray(getattr(self, name)[key]) for name in names})
+        places = (self.row_at, self.row_count, self.lane_at, self.lane_count)
+        row_at, row_count, lane_at, lane_count = (np.ascontiguousarray(place[key]) for place in places)
+        return replace(self, row_at=row_at, row_count=row_count, lane_at=lane_at, lane_count=lane_count)
 
     def ask(
         self, term: int, other: PointSets, left: Floats, right: Floats, scale: Floats, shift: Floats | None = None
@@ -254,7 +258,7 @@ def reduced(
 
     def powers(group: Value) -> list[Value]:
         exponents = [e.add(e.multiply(q, scale), shift) for q, shift in zip(distances(group), shifts, strict=True)]
-        found = [e.exp2(e.at_least(t, _SMALLEST[term])) for t in exponents]
+        found = e.exp2([e.at_least(t, _SMALLEST[term]) for t in exponents])
         if inner is not None:
             found = [e.multiply(power, weight) for power, weight in zip(found, inner(group), strict=True)]
         return found + [e.multiply(p, p) for p in found] if term == TWO_SUMS else found

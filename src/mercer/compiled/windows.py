@@ -15,8 +15,11 @@ from mercer.compiled.points import LANES, NEAREST, ROWS, reduced, squares, write
 
 __all__ = ["PADDING", "ask", "difference_counts", "window_sums"]
 
-PADDING = max(LANES, ROWS)
-"""Points after the last sequence that may be loaded; what is made of them is overwritten."""
+PADDING = max(2 * LANES, ROWS)
+"""Points after the last sequence that may be loaded; what is made of them is overwritten.
+
+Columns are rounded up to whole vectors, and so are columns and the rest of their windows together.
+"""
 BLOCK_ROWS, BLOCK_COLUMNS = 64, 256
 """Windows of a block at least, so that its distances stay in the cache."""
 
@@ -89,8 +92,7 @@ def window_sums(term: int) -> Any:
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         d, length = y.shape
         x_flat, y_flat = x.reshape(-1), y.reshape(-1)
-        height = max(BLOCK_ROWS, _whole(width, ROWS))
-        breadth = max(BLOCK_COLUMNS, _whole(width, LANES))
+        height, breadth = _whole(max(BLOCK_ROWS, width), ROWS), _whole(max(BLOCK_COLUMNS, width), LANES)
         stride = breadth + _whole(width - 1, LANES)
         table = np.empty((_whole(height + width - 1, ROWS), stride))
         flat = table.reshape(-1)
