@@ -65,7 +65,7 @@ PRIVATE_EXCEPTIONS = {
     ("kernels", "mercer.models._forward.wide_range._sum"): "not yet",
     ("kernels", "mercer.models._forward.work"): "not yet",
     ("kernels", "mercer.models._inference"): "not yet",
-    ("kernels", "mercer.models._kde.pack"): "not yet",
+    ("kernels", "mercer.models._kde.points"): "not yet",
     ("kernels", "mercer.models._posterior"): "not yet",
     ("kernels", "mercer.models._powers"): "not yet",
     ("kernels", "mercer.models._scores.names"): "not yet",

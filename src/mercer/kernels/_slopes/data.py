@@ -23,7 +23,7 @@ from mercer.kernels._slopes.counts import symbol_mean_map
 from mercer.kernels._slopes.points import mean_squares
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
-from mercer.models._kde.pack import Packed
+from mercer.models._kde.points import Points
 
 FAR = 1000.0
 """A gamma at which mismatches are worth nothing: exp(-2 FAR) is zero."""
@@ -76,7 +76,7 @@ def _of_points(kernel: Any, source: Any) -> tuple[Floats, Floats] | None:
     if source.is_symbols:
         return logs, symbol_mean_map(1, gamma, logs) if width == 1 else _of_windows(kernel, source, width, logs)
     windows = source.windows(width - 1) if width > 1 else source
-    points = PointSets(Packed.of(windows.values.astype(np.float64), windows.offsets), windows.lengths, gamma, logs)
+    points = PointSets(Points(windows.values, windows.offsets).packed, windows.lengths, gamma, logs)
     return logs, np.asarray(fill(lambda a, b: a.slopes(b), points, label="derivatives"))
 
 
@@ -85,7 +85,7 @@ class PointSets:
 
     order: Floats | None = None
 
-    def __init__(self, packed: Packed, sizes: Floats, gamma: float, logs: Floats, at: Floats | None = None) -> None:
+    def __init__(self, packed: Any, sizes: Floats, gamma: float, logs: Floats, at: Floats | None = None) -> None:
         self.packed = packed
         self.sizes = sizes
         self.gamma = gamma
@@ -102,7 +102,7 @@ class PointSets:
 
     def __getitem__(self, key: Any) -> PointSets:
         at = np.arange(len(self))[key]
-        return PointSets(self.packed.take(at), self.sizes[at], self.gamma, self.logs, self.at[at])
+        return PointSets(self.packed[at], self.sizes[at], self.gamma, self.logs, self.at[at])
 
     def slopes(self, other: PointSets) -> Floats:
         """Derive the log kernels of every pair."""
@@ -127,7 +127,7 @@ def _of_windows(kernel: Any, source: Any, width: int, logs: Floats) -> Floats:
 
 def _mean_differences(source: Any, width: int, gamma: float, left: Floats, right: Floats) -> Floats:
     """Average the number of differing symbols over all pairs of windows, with the weights of the base kernel."""
-    from mercer.kernels._windows.loops import difference_counts
+    from mercer.compiled.windows import difference_counts
 
     counts = np.zeros((len(left), width + 1))
     codes = np.ascontiguousarray(source.values, dtype=np.int32)

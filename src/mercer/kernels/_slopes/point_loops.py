@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import LANES, Emitter, Value, operation
+from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.points import LANES, ROWS
 
-__all__ = ["ROWS", "weighted_squares"]
+__all__ = ["LANES", "ROWS", "weighted_squares"]
 
-ROWS = 4
-"""Points that share every load of eight points of the other side."""
 SMALLEST = -690.0
 """Exponents below this stand for nothing: the largest is about 0."""
 
@@ -52,7 +51,7 @@ def _row_block(
         for r, value in enumerate(e.loop_sums(rows, groups, terms)):
             e.store(e.across(value, e.add), out, e.constant(r * LANES))
 
-    return operation(rows, (x, row, y, first, groups, d, scale, shift, out), emit)
+    return operation(rows, (x, row, y, first, groups, d, scale, shift, out), emit, LANES)
 
 
 @compiled
@@ -65,9 +64,9 @@ def weighted_squares(rows, row_at, blocks, lanes, lane_at, groups, left, right, 
     for p in range(len(left)):
         i, j = left[p], right[p]
         total = 0.0
-        for block in range(blocks[i]):
-            row = row_at[i] + block * ROWS * d
-            _row_block(4, rows, row, lanes, lane_at[j], groups[j], d, scale[p], shift[p], found)
+        for block in range(row_at[i], row_at[i] + blocks[i]):
+            row = block * ROWS * d
+            _row_block(4, rows, row, lanes, lane_at[j] * LANES * d, groups[j], d, scale[p], shift[p], found)
             for r in range(ROWS):
                 total += found[r * LANES]
         out[p] = total
