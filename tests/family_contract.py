@@ -389,10 +389,10 @@ class FamilyContract:
             with pytest.raises(TypeError, match=f"expected {type(p).__name__} on the other side, got ndarray"):
                 pairing(p, np.zeros((2, 2)))
         for rho in (0, -1.0, np.nan, np.inf, "half", None):
-            with pytest.raises(ValueError, match="must be a positive number"):
+            with pytest.raises(ValueError, match="rho must be a positive number; got"):
                 p.log_product(p, rho=rho)
         for gamma in (-0.1, np.nan, "wide") if self.mean_map else ():
-            with pytest.raises(ValueError, match="needs gamma >= 0"):
+            with pytest.raises(ValueError, match=r"gamma must be .*; got"):
                 p.log_mean_map(p, gamma=gamma)
 
     # -- array libraries ----------------------------------------------------------------------------------------
@@ -572,10 +572,10 @@ class EstimatorContract:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"prior": "flat"}, "prior = 'flat': give None, 'pooled' or a batch"),
-            ({"prior": np.ones(3)}, "give None, 'pooled' or a batch"),
-            ({"prior_strength": -1}, "prior_strength = -1: give a number of observations"),
-            ({"prior_strength": "much"}, "prior_strength = 'much': give a number of observations"),
+            ({"prior": "flat"}, "prior must be None, 'pooled' or a batch of shape .*; got 'flat'"),
+            ({"prior": np.ones(3)}, "None, 'pooled' or a batch of shape"),
+            ({"prior_strength": -1}, "prior_strength must be .*; got -1"),
+            ({"prior_strength": "much"}, "prior_strength must be .*; got 'much'"),
         ],
     )
     def test_bad_parameters(self, parameters, message):
@@ -586,7 +586,7 @@ class EstimatorContract:
     def test_bad_prior(self):
         sets = self.sets()
         pooled = self.estimator().fit(sets).model_
-        with pytest.raises(ValueError, match=r"the prior has shape \(2,\): give a batch of shape \(1,\)"):
+        with pytest.raises(ValueError, match=r"prior must be .*\(1,\); got .*2.* Give one member, such as p\[3"):
             self.estimator(prior=pooled[[0, 0]]).fit_each(sets)
         stranger = mc.Gaussians([[0.0]], [1.0]) if not isinstance(pooled, mc.Gaussians) else mc.Poissons([[1.0]])
         with pytest.raises(TypeError, match=r"the prior does not suit .*same family"):

@@ -129,11 +129,11 @@ def test_in_kernels_mixtures_and_hmms():
 @pytest.mark.parametrize(
     ("scale", "message"),
     [
-        ([[1.0, 0.0]], r"scale at index \(0, 1\) is 0.0: it must be positive and finite"),
-        ([[np.nan]], "is nan: it must be positive"),
-        ([[np.inf]], "is inf: it must be positive and finite"),
-        (3.0, r"scale has shape \(\): its last axis"),
-        (np.zeros((2, 0)), r"scale has shape \(2, 0\): its last axis"),
+        ([[1.0, 0.0]], r"scale must be positive and finite.*; got 0.0 at index \(0, 1\)"),
+        ([[np.nan]], r"must be positive.*; got nan"),
+        ([[np.inf]], r"must be positive and finite.*; got inf"),
+        (3.0, r"scale must have .* last axis; got shape \(\)"),
+        (np.zeros((2, 0)), r"scale must have .* last axis; got shape \(2, 0\)"),
     ],
 )
 def test_bad_scales(scale, message):
@@ -157,7 +157,7 @@ def test_bad_data():
         Exponential().fit_each([np.ones((2, 1)), -3 * np.ones((1, 1))])
     with pytest.raises(ValueError, match="Infinite values in data passed to Exponentials"):
         p.log_prob([[0, np.inf]])
-    with pytest.raises(ValueError, match="floor = 0: give a positive fraction of the pooled mean"):
+    with pytest.raises(ValueError, match=r"floor must be .*; got 0"):
         Exponential(floor=0).fit([[1.0]])
     with pytest.raises(ValueError, match=r"3 features|3 coordinates"):
         Exponential().fit([[1, 2]]).fit_each([[1, 2, 3]])

@@ -222,11 +222,11 @@ def test_in_kernels_mixtures_and_hmms():
 @pytest.mark.parametrize(
     ("concentration", "scale", "message"),
     [
-        ([[1.0, 0.0]], [[1.0, 1.0]], r"concentration at index \(0, 1\) is 0.0: it must be positive and finite"),
-        ([[1.0]], [[-1.0]], r"scale at index \(0, 0\) is -1.0: it must be positive"),
-        ([[np.nan]], [[1.0]], "is nan: it must be positive"),
+        ([[1.0, 0.0]], [[1.0, 1.0]], r"concentration must be positive and finite.*; got 0.0 at index \(0, 1\)"),
+        ([[1.0]], [[-1.0]], r"scale must be positive.*; got -1.0 at index \(0, 0\)"),
+        ([[np.nan]], [[1.0]], r"must be positive.*; got nan"),
         ([[1.0, 1.0]], [[1.0]], r"concentration has shape \(1, 2\) and scale \(1, 1\): give two arrays of one shape"),
-        (3.0, 1.0, r"concentration has shape \(\): its last axis"),
+        (3.0, 1.0, r"concentration must have .* last axis; got shape \(\)"),
     ],
 )
 def test_bad_parameters(concentration, scale, message):
@@ -244,9 +244,9 @@ def test_bad_data():
         p.log_prob([[1, 1], [1, -1.5]])
     with pytest.raises(ValueError, match="row 1 holds 0 in column 0, and the data of Gammas are positive"):
         p.log_prob([[1, 1], [0, 1]])
-    with pytest.raises(ValueError, match="smallest = 0: give a positive number, or None"):
+    with pytest.raises(ValueError, match=r"smallest must be .*; got 0"):
         Gamma(smallest=0).fit([[1.0]])
-    with pytest.raises(ValueError, match="floor = -1: give a small number, 0 or more"):
+    with pytest.raises(ValueError, match=r"floor must be .*; got -1"):
         Gamma(floor=-1).fit([[1.0]])
 
 

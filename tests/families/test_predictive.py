@@ -224,10 +224,10 @@ def test_search():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"estimate": "mean"}, "estimate = 'mean': give 'point' or 'predictive'"),
-        ({"estimate": None}, "estimate = None: give 'point' or 'predictive'"),
-        ({"prior": None}, "which takes a prior: give prior='pooled' or a batch"),
-        ({"prior_strength": 0}, "prior_strength = 0 leaves no prior to average over: give a positive number"),
+        ({"estimate": "mean"}, r"estimate must be .*; got 'mean'"),
+        ({"estimate": None}, r"estimate must be .*; got None"),
+        ({"prior": None}, "got prior=None. Give prior='pooled' or a batch"),
+        ({"prior_strength": 0}, r"prior_strength must be .*; got 0\. Give a positive number"),
     ],
 )
 def test_messages(parameters, message):

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
-from mercer._checks import check_gamma, check_rho, checked_parameter, is_number
+from mercer._checks import check_gamma, check_rho, checked_parameter
 from mercer._coupling import mismatch_underflows, power
+from mercer._parameters import NONE, Rules, number
 from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -212,6 +213,8 @@ class Bernoulli(FamilyEstimator):
            [0.25, 0.  ]])
     """
 
+    _parameters: ClassVar[Rules] = {"threshold": number("Give None for data that are 0 or 1.") | NONE}
+
     def __init__(self, threshold: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.threshold = threshold
         self.prior = prior
@@ -219,11 +222,6 @@ class Bernoulli(FamilyEstimator):
 
     def _missing_allowed(self) -> bool:
         return True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.threshold is not None and not is_number(self.threshold):
-            raise ValueError(f"threshold = {self.threshold!r}: give a number, or None for data that are 0 or 1")
 
     def template(self, context: Context) -> Bernoullis:
         """Return fair coins."""

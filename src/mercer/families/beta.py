@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive, is_number
+from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, Product
+from mercer._parameters import NONE, Rules, between, nonnegative, positive
 from mercer._special import gammaln
 from mercer._verdict import Verdict
 from mercer.data import Sequences
@@ -28,7 +29,7 @@ from mercer.families.dirichlet import (
 )
 from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import check_nonnegative
-from mercer.families.gamma import check_finite_product, check_smallest
+from mercer.families.gamma import check_finite_product
 
 
 class Betas(ExponentialFamily):
@@ -245,6 +246,12 @@ class Beta(FamilyEstimator):
     (array([[2.39]]), array([[6.27]]))
     """
 
+    _parameters: ClassVar[Rules] = {
+        "whole": positive("Give the number that the data are fractions of: 100 for percentages."),
+        "smallest": between(0, 0.5, "neither", "It is also the least distance from 1.") | NONE,
+        "floor": nonnegative(),
+    }
+
     def __init__(
         self,
         whole: float = 1.0,
@@ -258,14 +265,6 @@ class Beta(FamilyEstimator):
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_smallest(self.smallest, self.floor)
-        if not is_number(self.whole) or self.whole <= 0:
-            raise ValueError(f"whole = {self.whole!r}: give a positive number, what data are fractions of")
-        if self.smallest is not None and self.smallest >= 0.5:
-            raise ValueError(f"smallest = {self.smallest!r}: give a number below 0.5, since it is taken off 1 too")
 
     def _missing_allowed(self) -> bool:
         return True

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._parameters import Rules
 from mercer._probability import normalised
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
-from mercer.families.count_vector import CountVectors, check_law
+from mercer.families.count_vector import LAW, CountVectors
 from mercer.families.estimator import Context
 
 
@@ -51,14 +52,12 @@ class CountVector(DocumentEstimator):
            [0.3   , 0.25  , 0.45  ]]))
     """
 
+    _parameters: ClassVar[Rules] = {"law": LAW}
+
     def __init__(self, law: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
         self.law = law
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_law(self.law)
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the expected counts of a document."""

@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, Product
+from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
@@ -27,7 +28,7 @@ from mercer.families._gamma_functions import (
 from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.estimator import Context, FamilyEstimator
 from mercer.families.exponential import check_nonnegative, check_summable
-from mercer.families.gamma import check_finite_product, check_positive, check_smallest
+from mercer.families.gamma import check_finite_product, check_positive
 
 ROUNDING = 1e-5
 """How far from one the sum of proportions may be: they may come from float32, or from a table."""
@@ -226,6 +227,12 @@ class Dirichlet(FamilyEstimator):
     array([[ 7.4, 11.9, 19.2]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "normalize": boolean(),
+        "smallest": positive("Give None for positive data.") | NONE,
+        "floor": nonnegative(),
+    }
+
     def __init__(
         self,
         normalize: bool = False,
@@ -239,12 +246,6 @@ class Dirichlet(FamilyEstimator):
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_smallest(self.smallest, self.floor)
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

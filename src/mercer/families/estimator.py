@@ -17,6 +17,7 @@ from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
 from mercer._config import settings
+from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
@@ -82,7 +83,22 @@ class Context:
                 values.setflags(write=False)
 
 
-class Estimator(BaseEstimator):
+def _is_prior(value: Any) -> bool:
+    if isinstance(value, Batch):
+        return value.shape == (1,)
+    return value is None or (isinstance(value, str) and value == "pooled")
+
+
+def strength(unit: str) -> Rule:
+    """Accept the weight of a prior, in some unit: 0, or large enough that products and inverses keep their digits."""
+
+    def good(value: Any) -> bool:
+        return is_number(value) and (value == 0 or value >= LEAST_STRENGTH)
+
+    return Rule(f"a number of {unit}, 0 or at least {LEAST_STRENGTH:.0e}", good)
+
+
+class Estimator(CheckedParameters, BaseEstimator):
     """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
 
     ``takes`` says what one datum is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
@@ -95,6 +111,10 @@ class Estimator(BaseEstimator):
     uses_classes: ClassVar[bool] = False
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
+    _parameters: ClassVar[Rules] = {
+        "prior": Rule("None, 'pooled' or a batch of shape (1,)", _is_prior, "Give one member, such as p[3:4]."),
+        "prior_strength": strength("observations"),
+    }
     prior: Any
     prior_strength: float
 
@@ -333,20 +353,6 @@ class Estimator(BaseEstimator):
         if len(empty) and self.prior is None:
             raise ValueError(
                 f"{datum_name(X, empty[0])} is empty: leave it out, or give prior='pooled' so that it gets the prior"
-            )
-
-    def _check_parameters(self) -> None:
-        named = isinstance(self.prior, str) and self.prior == "pooled"
-        if not (self.prior is None or isinstance(self.prior, Batch) or named):
-            raise ValueError(f"prior = {self.prior!r}: give None, 'pooled' or a batch of shape (1,)")
-        if isinstance(self.prior, Batch) and self.prior.shape != (1,):
-            raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
-        if not is_number(self.prior_strength) or self.prior_strength < 0:
-            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
-        if 0 < self.prior_strength < LEAST_STRENGTH:
-            raise ValueError(
-                f"prior_strength = {self.prior_strength!r} times a parameter may be too small for a number: give a "
-                f"larger prior_strength, {LEAST_STRENGTH:.0e} or more, or 0"
             )
 
     def _prior_batch(self, context: Context) -> Any:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_gamma, check_rho, checked_positive, is_number
+from mercer._checks import check_gamma, check_rho, checked_positive
+from mercer._parameters import Rules, positive
 from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
@@ -209,15 +210,12 @@ class Exponential(FamilyEstimator):
            [1.5 , 1.75]])
     """
 
+    _parameters: ClassVar[Rules] = {"floor": positive("Give a fraction of the pooled mean.")}
+
     def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_number(self.floor) or self.floor <= 0:
-            raise ValueError(f"floor = {self.floor!r}: give a positive fraction of the pooled mean")
 
     def _missing_allowed(self) -> bool:
         return True

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive, is_number
+from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, Product
+from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
@@ -269,6 +270,11 @@ class Gamma(FamilyEstimator):
            [3.    ]]))
     """
 
+    _parameters: ClassVar[Rules] = {
+        "smallest": positive("Give None for positive data.") | NONE,
+        "floor": nonnegative(),
+    }
+
     def __init__(
         self, smallest: float | None = None, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
     ) -> None:
@@ -276,10 +282,6 @@ class Gamma(FamilyEstimator):
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_smallest(self.smallest, self.floor)
 
     def _missing_allowed(self) -> bool:
         return True
@@ -319,14 +321,6 @@ class Gamma(FamilyEstimator):
 
     def _raised(self, x: Floats) -> Floats:
         return np.maximum(x, np.asarray(self.smallest, dtype=x.dtype))
-
-
-def check_smallest(smallest: Any, floor: Any) -> None:
-    """Raise unless ``smallest`` is a positive number or None, and ``floor`` a number, 0 or more."""
-    if smallest is not None and not (is_number(smallest) and smallest > 0):
-        raise ValueError(f"smallest = {smallest!r}: give a positive number, or None for positive data")
-    if not is_number(floor) or floor < 0:
-        raise ValueError(f"floor = {floor!r}: give a small number, 0 or more")
 
 
 def check_positive(x: Array, who: str, X: Any = None) -> None:

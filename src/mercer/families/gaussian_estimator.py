@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats
-from mercer._checks import is_number
+from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import segment_sum, segments
-from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
 
@@ -61,6 +61,12 @@ class Gaussian(FamilyEstimator):
            [5.167]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "covariance": one_of("full", "diagonal", "isotropic"),
+        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "estimate": ESTIMATE,
+    }
+
     def __init__(
         self,
         covariance: str = "full",
@@ -77,11 +83,7 @@ class Gaussian(FamilyEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
-        if self.covariance not in ("full", "diagonal", "isotropic"):
-            raise ValueError(f"covariance = {self.covariance!r}: give 'full', 'diagonal' or 'isotropic'")
-        if not is_number(self.floor) or self.floor < 0:
-            raise ValueError(f"floor = {self.floor!r}: give a fraction of the pooled variance, 0 or more")
+        check_predictive(self)
 
     def _missing_allowed(self) -> bool:
         return self.covariance == "diagonal"

@@ -12,6 +12,7 @@ from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, Product, Smoothed
+from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalised
 from mercer._random import random_generator
 from mercer._special import gammaln
@@ -23,7 +24,7 @@ from mercer.families._counts.convolution import Terms, log_factorials, log_sum_o
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._predictive import check_estimate, is_predictive, refuse_weights
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, refuse_weights
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
@@ -298,6 +299,11 @@ class Multinomial(DocumentEstimator):
            [1. , 2.5, 4.5]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "trials": whole(1, cure="Give the number of draws as an int."),
+        "estimate": ESTIMATE,
+    }
+
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
     ) -> None:
@@ -308,8 +314,7 @@ class Multinomial(DocumentEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
-        check_trials(self.trials)
+        check_predictive(self)
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""

@@ -9,13 +9,14 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._parameters import Rules
 from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.families._characteristic import averages
-from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
 from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.estimator import Context, FamilyEstimator, moments
 
@@ -214,13 +215,15 @@ class Poisson(FamilyEstimator):
            [1.5, 1.5]])
     """
 
+    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
+
     def __init__(self, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point") -> None:
         super().__init__(prior, prior_strength)
         self.estimate = estimate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
+        check_predictive(self)
 
     def _missing_allowed(self) -> bool:
         return True
