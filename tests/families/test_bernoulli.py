@@ -93,10 +93,10 @@ def test_threshold():
     sets = [x, x[:1]]
     assert_array_equal(mc.Bernoulli(threshold=0.5).fit_each(sets).probability, [[1 / 3, 0.5], [0, 1]])
     with pytest.raises(
-        ValueError, match=r"sequence 0 \(point 0\) holds -1.0 in column 0: Bernoulli data are 0 or 1, so give threshold"
+        ValueError, match=r"got -1.0 at sequence 0 \(point 0\), column 0. Give the estimator threshold=0"
     ):
         mc.Bernoulli().fit_each(sets)
-    with pytest.raises(ValueError, match=r"row 1 holds 2.0 in column 0: Bernoulli data are 0 or 1"):
+    with pytest.raises(ValueError, match=r"must be 0 or 1.*; got 2.0 at row 1, column 0"):
         mc.Bernoulli().fit_each([[0, 1], [2, 0]])
     with pytest.raises(ValueError, match=r"threshold must be .*; got 'high'"):
         mc.Bernoulli(threshold="high").fit_each(x)
@@ -118,7 +118,7 @@ def test_bad_probabilities(probability, message):
 
 def test_bad_data():
     p = mc.Bernoullis([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="Bernoulli data are 0 or 1, or NaN where not observed"):
+    with pytest.raises(ValueError, match="Bernoullis must be 0 or 1, or NaN where missing"):
         p.log_prob([[0.0, 2.0]])
     with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\)"):
         p.log_prob([[0.0]])
@@ -143,7 +143,7 @@ def test_points_are_checked_alike(model, bad, method):
             ask(x)
         with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\), one row a point"):
             getattr(model[0], method)(x)
-    with pytest.raises(ValueError, match=r"Bernoulli data are|Negative values|holds NaN"):
+    with pytest.raises(ValueError, match=r"must be 0 or 1|Negative values|holds NaN"):
         ask([[bad, 1.0]])
 
 

@@ -5,6 +5,7 @@ from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
@@ -27,6 +28,8 @@ __all__ = [
     "Categorical",
     "Categoricals",
     "Context",
+    "Coordinatewise",
+    "CoordinatewiseEstimator",
     "CountSmoothed",
     "CountVector",
     "CountVectors",

@@ -26,9 +26,9 @@ from mercer.families._gamma_functions import (
     trigamma,
 )
 from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.domains import check_nonnegative, check_positive, check_summable
 from mercer.families.estimator import Context, FamilyEstimator
-from mercer.families.exponential import check_nonnegative, check_summable
-from mercer.families.gamma import check_finite_product, check_positive
+from mercer.families.gamma import check_finite_product
 
 ROUNDING = 1e-5
 """How far from one the sum of proportions may be: they may come from float32, or from a table."""

@@ -6,13 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_rho, checked_parameter
 from mercer._random import random_generator
 from mercer.families._counts.nodes import count_nodes
 from mercer.families._gamma_functions import binet
-from mercer.families.base import Family
-from mercer.families.poisson import check_counts
+from mercer.families.coordinatewise import IndependentCoordinates
 
 CHUNK = 2048
 """Counts whose probabilities are in memory at a time."""
@@ -20,7 +19,7 @@ LARGEST = 1e300
 """Counts that a sum may reach: their products with probabilities are still floats."""
 
 
-class NegativeBinomials(Family):
+class NegativeBinomials(IndependentCoordinates):
     r"""A batch of products of d independent negative binomial distributions on 0, 1, 2, ...
 
     They are the predictive laws of ``Poisson(estimate="predictive")``: what is known of a rate is a gamma law, and the
@@ -53,7 +52,7 @@ class NegativeBinomials(Family):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"count": 1, "probability": 1}
-    tile_hint = 192
+    domain = "counts"
     is_predictive = True
 
     count: Array
@@ -62,19 +61,7 @@ class NegativeBinomials(Family):
     def __init__(self, count: Any, probability: Any) -> None:
         r = checked_parameter(count, "count", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
-        if tuple(r.shape) != tuple(p.shape):
-            raise ValueError(f"count has shape {tuple(r.shape)} and probability {tuple(p.shape)}: give the same shape")
-        self._freeze(count=r, probability=p)
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.count.shape[-1])
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters of one distribution."""
-        return 2 * self.dimension
+        self._freeze_alike(count=r, probability=p)
 
     @property
     def mean(self) -> Array:
@@ -86,30 +73,18 @@ class NegativeBinomials(Family):
         """Variances of the counts, r (1 - p) / p^2, ``(*B, d)``."""
         return self.mean / self.probability
 
-    def log_prob(self, x: Any) -> Array:
-        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            k, r, p = x[..., None, :, i], single.count[..., :, None, i], single.probability[..., :, None, i]
-            xp = namespace(k, r)
-            seen = ~xp.isnan(k)
-            term = log_pmf(xp.where(seen, k, xp.zeros_like(k)), r, p)
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
+    def term_log_prob(self, k: Array, r: Array, p: Array) -> Array:
+        """Log of C(k + r - 1, k) p^r (1 - p)^k."""
+        return log_pmf(k, r, p)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-2a)."""
         check_rho(rho)
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = (Side(batch.count[..., i], batch.probability[..., i], float(rho)) for batch in (self, other))
-            value = value + _log_product(a, b)
-        return value
+
+        def term(r: Array, p: Array, r2: Array, p2: Array) -> Array:
+            return _log_product(Side(r, p, float(rho)), Side(r2, p2, float(rho)))
+
+        return self._coordinates(other, term, crossed=False)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
