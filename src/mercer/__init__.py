@@ -48,6 +48,8 @@ from mercer.families import (
     NegativeBinomials,
     Poisson,
     Poissons,
+    Rayleigh,
+    Rayleighs,
 )
 from mercer.gram import psd
 from mercer.kernels import (
@@ -169,6 +171,8 @@ __all__ = [
     "Posterior",
     "PosteriorCounts",
     "ProbabilityProduct",
+    "Rayleigh",
+    "Rayleighs",
     "Repaired",
     "Residualized",
     "Scaled",

@@ -19,6 +19,7 @@ from mercer.families.geometric import Geometric, Geometrics
 from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.negative_binomial import NegativeBinomials
 from mercer.families.poisson import Poisson, Poissons
+from mercer.families.rayleigh import Rayleigh, Rayleighs
 
 __all__ = [
     "Bernoulli",
@@ -57,5 +58,7 @@ __all__ = [
     "Poisson",
     "Poissons",
     "Product",
+    "Rayleigh",
+    "Rayleighs",
     "Smoothed",
 ]

@@ -82,8 +82,19 @@ def check_positive(x: Array, who: str, X: Any = None) -> None:
     *_, row, column = (int(i) for i in np.argwhere(to_numpy(x) == 0)[0])
     raise ValueError(
         f"the data of {who} must be positive; got 0 at {point_name(X, row)}, column {column}. Replace zeros by the "
-        "least that could be measured; Gamma, Beta and Dirichlet do with smallest=1e-3, say."
+        "least that could be measured: give the estimator smallest=1e-3, say."
     )
+
+
+def raised(X: Any, smallest: float | None) -> Any:
+    """Raise smaller numbers of a matrix or of `Sequences` to ``smallest``; None changes nothing."""
+    if smallest is None:
+        return X
+
+    def change(x: Floats) -> Floats:
+        return np.maximum(x, np.asarray(smallest, dtype=x.dtype))
+
+    return X.mapped(change) if isinstance(X, Sequences) else change(X)
 
 
 def check_fractions(x: Array, who: str, X: Any = None, closed: bool = False) -> None:

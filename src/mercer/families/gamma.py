@@ -14,7 +14,6 @@ from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
-from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
@@ -28,7 +27,7 @@ from mercer.families._gamma_functions import (
     trigamma,
 )
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
-from mercer.families.domains import check_nonnegative
+from mercer.families.domains import check_nonnegative, raised
 from mercer.families.estimator import Context
 from mercer.families.exponential import SMALLEST, joined_rates, log_mean_gap
 
@@ -247,8 +246,7 @@ class Gamma(CoordinatewiseEstimator):
 
     def _converted(self, X: Any) -> Any:
         check_nonnegative(segments(X)[0], type(self).__name__, X)
-        if self.smallest is not None:
-            X = X.mapped(self._raised) if isinstance(X, Sequences) else self._raised(X)
+        X = raised(X, self.smallest)
         x = segments(X)[0]
         tiny = np.argwhere((x > 0) & (x < SMALLEST))
         if len(tiny):
@@ -259,9 +257,6 @@ class Gamma(CoordinatewiseEstimator):
                 f"give smallest={SMALLEST:g}."
             )
         return X
-
-    def _raised(self, x: Floats) -> Floats:
-        return np.maximum(x, np.asarray(self.smallest, dtype=x.dtype))
 
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:

@@ -273,7 +273,7 @@ class Multinomial(DocumentEstimator):
         Number of draws of the laws that are compared; 1 compares word frequencies.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
-        smoothing. A prior makes sparse rows dense.
+        smoothing. A prior makes every frequency positive, so that sparse rows become dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
     estimate : {"point", "predictive"}, default="point"
@@ -344,11 +344,27 @@ class Multinomial(DocumentEstimator):
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if is_predictive(self):
             return self._predictive(x, offsets, context)
-        if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
-            x, _ = _within_range(x)
-            return Multinomials._make(probability=x.shares(), trials=self.trials)  # stays sparse
+        if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
+            if self.prior is None:
+                return Multinomials._make(probability=_within_range(x)[0].shares(), trials=self.trials)  # stays sparse
+            return self._shrunk(x, context)
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
+
+    def _shrunk(self, x: CSRRows, context: Context) -> Multinomials:
+        """Shrink sparse rows: (n_i f_i + s f) / (n_i + s) of row sums n_i, frequencies f_i and those of the prior f.
+
+        All frequencies become positive, so that the result is dense; it is the only dense array that is made.
+        """
+        x, factor = _within_range(x)
+        frequencies, alphabet = self._prior_frequencies(context)
+        strength, sums = factor * self.prior_strength, x.row_sums()
+        total = sums + strength
+        weight = np.where(total > 0, strength / np.where(total > 0, total, 1.0), 1.0)  # an empty row gets the prior
+        probability = weight[:, None] * frequencies
+        rows = np.repeat(np.arange(len(x)), np.diff(x.indptr))
+        probability[rows, x.indices] += x.data / np.where(total > 0, total, 1.0)[rows]  # no word comes twice in a row
+        return Multinomials._make(probability=probability, trials=self.trials, alphabet=alphabet)
 
     def _predictive(self, x: Any, offsets: Floats, context: Context) -> DirichletMultinomials:
         """Return the laws of the next words: concentrations are those of the prior plus the counts (PPK-2a)."""
