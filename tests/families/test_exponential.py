@@ -94,7 +94,7 @@ def test_missing_waits_are_marginalised():
     assert_array_equal(p.log_prob(x)[:, 1], 0)
     assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
     assert_allclose(Exponential().fit_each([x]).scale, [[1.5, 3.0]])
-    with pytest.raises(ValueError, match="a coordinate was observed in no point of a datum"):
+    with pytest.raises(ValueError, match="a coordinate was observed in no point of a sample"):
         Exponential().fit_each(x)
 
 

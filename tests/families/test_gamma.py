@@ -284,7 +284,7 @@ def test_parameters_at_the_ends_of_the_range(rho):
 
 def test_a_kernel_names_the_datum_that_has_no_power():
     data = [np.array([[1.0], [1.1], [0.9]]), np.array([[1e-9], [1.0], [7.0]])]
-    with pytest.raises(ValueError, match=r"the law at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
+    with pytest.raises(ValueError, match=r"at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
         mc.ProbabilityProduct(Gamma(), rho=2.0)(data)
 
 

@@ -22,7 +22,7 @@ class Family(Batch):
 
     tile_hint: int = 256
     is_predictive: ClassVar[bool] = False
-    """Whether such laws are what ``estimate="predictive"`` makes, and that alone."""
+    """Whether such distributions are what ``estimate="predictive"`` makes, and that alone."""
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling. Families are no sequences: ``lengths`` is ignored."""
@@ -38,7 +38,7 @@ class Family(Batch):
         raise NotImplementedError(f"{type(self).__name__} must write n_parameters")
 
     def _log_overlap(self, other: Self) -> Array:
-        """Log of the integral of p q of laws side by side, ``(*B,) x (*B,) -> (*B,)``."""
+        """Log of the integral of p q of distributions side by side, ``(*B,) x (*B,) -> (*B,)``."""
         self._check_alike(other)
         return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
 
@@ -162,7 +162,7 @@ class ExponentialFamily(Family):
     def fisher_scores(self, x: Array) -> Array:
         """Gradient of the log density in the parameters at every point, ``(*B, n, T, P)`` (FK-3).
 
-        Here in natural parameters; families whose usual parametrisation is another (FK-0) replace it.
+        Here in natural parameters; families whose usual parametrization is another (FK-0) replace it.
         """
         single, x = self._crossable(x)
         mu = single.mean_parameters

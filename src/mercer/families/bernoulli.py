@@ -101,7 +101,7 @@ class Bernoullis(Coordinatewise):
     # -- capabilities -----------------------------------------------------------------------------------
 
     def log_prob(self, x: Any) -> Array:
-        """Log probability of every 0/1 vector, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
+        """Log probability of every 0/1 vector, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalized."""
         single, x = self._crossable(self._checked_points(as_float(x)))
         xp = namespace(x, self.probability)
         seen = ~xp.isnan(x)
@@ -111,12 +111,12 @@ class Bernoullis(Coordinatewise):
         return value if self.shape else value[..., 0, :]
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member."""
+        """Return log c and the distribution g of p q = c g, member by member."""
         one, zero = self.probability * other.probability, (1 - self.probability) * (1 - other.probability)
         total = one + zero
         xp = namespace(total)
         p = xp.where(total > 0, one / xp.where(total > 0, total, xp.ones_like(total)), self.probability)
-        return self._log_overlap(other), self._make(probability=p)  # where c = 0, any law will do
+        return self._log_overlap(other), self._make(probability=p)  # where c = 0, any distribution will do
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2): coordinates that differ cost exp(-gamma)."""
@@ -138,7 +138,7 @@ class Bernoullis(Coordinatewise):
 
 
 class Bernoulli(CoordinatewiseEstimator):
-    """Fit products of Bernoulli distributions, one to every datum (a 0/1 row or a set of rows) or one to all.
+    """Fit products of Bernoulli distributions, one to every sample (a 0/1 row or a set of rows) or one to all.
 
     Parameters
     ----------

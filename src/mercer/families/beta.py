@@ -144,7 +144,7 @@ class Betas(Coordinatewise):
         return self._pairwise(other, lambda p, q: pair_log_product(p, q, float(rho)))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: exponents add up."""
+        """Return log c and the distribution g of p q = c g, member by member: exponents add up."""
         log_constant = self._log_overlap(other)
         return log_constant, self._make(a=self.a + (other.a - 1), b=self.b + (other.b - 1))
 
@@ -168,7 +168,7 @@ class Betas(Coordinatewise):
 
 
 class Beta(CoordinatewiseEstimator):
-    """Fit products of beta distributions, one to every datum (a row of fractions or a set of rows) or one to all.
+    """Fit products of beta distributions, one to every sample (a row of fractions or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ class Beta(CoordinatewiseEstimator):
         What smaller fractions are raised to, and how far below 1 larger ones are put: the logarithms of 0 and of
         1 - 1 are infinite. None takes fractions above 0 and below 1 only.
     floor : float, default=1e-3
-        Subtracted from mean logarithms, so that one point, or equal points, have a law too: of a + b = 1 / (2 floor),
-        about.
+        Subtracted from mean logarithms, so that one point, or equal points, have a distribution too: with a + b about
+        1 / (2 floor).
     prior : None, "pooled" or Betas of shape (1,), default=None
         What estimates are shrunk to, in mean logarithms (DJS-6).
     prior_strength : float, default=1.0

@@ -55,7 +55,7 @@ class Categoricals(Simplex):
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             raise TypeError(
                 "Categoricals are dense, and this is a sparse matrix: use mc.Multinomials, which stay sparse and are "
-                "the same laws for one trial, or pass probability.toarray()"
+                "the same distributions for one trial, or pass probability.toarray()"
             )
         p = checked_probability(probability, "probability")
         symbols = Alphabet.of(range(p.shape[-1]) if alphabet is None else alphabet)
@@ -169,7 +169,7 @@ class Categorical(Estimator):
     prior_strength : float, default=1.0
         Weight of the prior, in symbols.
     estimate : {"point", "predictive"}, default="point"
-        The predictive law of one symbol is the categorical law of the posterior mean, which is the point estimate with
+        The predictive distribution of one symbol is categorical, of the posterior mean: the point estimate with
         the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
 
     Attributes

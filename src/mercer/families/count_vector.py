@@ -36,7 +36,7 @@ LONGEST = 1e17
 
 
 class CountVectors(Family):
-    r"""A batch of laws of count vectors: a random number of words, each drawn from the same frequencies.
+    r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class CountVectors(Family):
         return self._make(probability=probability, length=self.length, law=self.law, alphabet=self.alphabet)
 
     def dense(self) -> Self:
-        """Return the same laws with dense frequencies."""
+        """Return the same distributions with dense frequencies."""
         return self._with(self.probability.dense()) if self.sparse else self
 
     def matched(self, reference: Batch) -> Self:
@@ -237,7 +237,7 @@ class CountVectors(Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the law{f' at index {where}' if where else ''} has {length[where]:.3g} words, and NumPy draws whole "
+                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
                 f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))

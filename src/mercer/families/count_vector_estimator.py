@@ -1,4 +1,4 @@
-"""The estimator of laws of count vectors: frequencies of words, and how many there are."""
+"""The estimator of distributions of count vectors: frequencies of words, and how many there are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mercer.families.estimator import Context
 
 
 class CountVector(DocumentEstimator):
-    """Fit laws of count vectors to rows of counts: frequencies of words, and how many there are.
+    """Fit distributions of count vectors to rows of counts: frequencies of words, and how many there are.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class CountVector(DocumentEstimator):
 
     Notes
     -----
-    Expected counts are ``(n0 mu0 + sum of counts) / (n0 + n)`` of a datum of n rows, the conjugate estimate (DJS-6);
+    Expected counts are ``(n0 mu0 + sum of counts) / (n0 + n)`` of a sample of n rows, the conjugate estimate (DJS-6);
     the length is their sum, the frequencies are their shares.
 
     Examples
@@ -69,7 +69,7 @@ class CountVector(DocumentEstimator):
         return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
 
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
-        """Make laws with these expected counts; ``weights`` are the same up to a factor, or zero: then ``fallback``."""
+        """Make a batch of these expected counts; ``weights`` are the same up to a factor, or 0: then ``fallback``."""
         alphabet = getattr(self.prior, "alphabet", None)  # counts have no words: those of the prior become the model's
         frequencies = normalised(weights, fallback)
         return CountVectors._make(probability=frequencies, length=mean.sum(axis=-1), law=self.law, alphabet=alphabet)

@@ -1,4 +1,4 @@
-"""The base of every singular: fit one model to all data, or one to every datum, from one method."""
+"""The base of every singular: fit one model to all data, or one to every sample, from one method."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LEAST_STRENGTH = 1e-100
 
 @dataclass(frozen=True)
 class Context:
-    """The little that data share: learned on the training data, used for every datum.
+    """The little that data share: learned on the training data, used for every sample.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def strength(unit: str) -> Rule:
 class Estimator(CheckedParameters, BaseEstimator):
     """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
 
-    ``takes`` says what one datum is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
+    ``takes`` says what one sample is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
     counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
     """
 
@@ -121,7 +121,7 @@ class Estimator(CheckedParameters, BaseEstimator):
     # -- the border ------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into a matrix (one row a datum) or `Sequences`, checked as scikit-learn checks.
+        """Turn ``X`` into a matrix (one row a sample) or `Sequences`, checked as scikit-learn checks.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         weights : array of shape (T, n)
             Weight of every point in every one of n models.
         offsets : array of shape (N + 1,)
-            Datum i has the points ``offsets[i]:offsets[i + 1]``.
+            Sample i has the points ``offsets[i]:offsets[i + 1]``.
         context : Context
             What the data share.
         start : Batch, default=None
@@ -215,7 +215,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
 
     def _even(self, x: Any, context: Context) -> Any:
-        """Return the law of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
+        """Return the distribution of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
 
         A pooled model counts it with the training data ``x``, so that what these lack is not impossible in new data.
         """
@@ -235,12 +235,12 @@ class Estimator(CheckedParameters, BaseEstimator):
         """Fit one model to all of the data that `accept` has turned."""
         x, _ = segments(X)
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: every datum is empty")
+            raise ValueError("there is nothing to fit: every sample is empty")
         self._check_data(X, np.array([0, x.shape[0]]))
         return self._fit_alone(x, np.array([0, x.shape[0]]), context)
 
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
-        """Fit one model to every datum.
+        """Fit one model to every sample.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         Returns
         -------
         Batch of shape (N,)
-            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+            Sample i's model depends on this estimator's parameters, the context and sample i alone.
         """
         return self._fit_accepted(*self._accepted(X, context))
 
@@ -267,7 +267,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self.accept(X, context=context), context
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
-        """Fit one model to every datum that `accept` has turned."""
+        """Fit one model to every sample that `accept` has turned."""
         self._check_each(X, context)
         return self._fit_cached(X, context)
 
@@ -337,7 +337,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return state is None or isinstance(state, int | np.integer)
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
-        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by, for messages."""
+        """Fit one model to every sample; ``name(i)`` is what the caller knows sample i by, for messages."""
         return self._fit_data(X, context)
 
     def _fit_data(self, X: Any, context: Context) -> Any:
@@ -348,7 +348,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self.fit_weighted(x, weights, offsets, context)[:, 0]
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        """Raise where a datum alone cannot be fitted: an empty one without a prior."""
+        """Raise where a sample alone cannot be fitted: an empty one without a prior."""
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
@@ -367,14 +367,14 @@ class Estimator(CheckedParameters, BaseEstimator):
         return prior
 
     def score_samples(self, X: Any) -> Floats:
-        """Log probability of every datum under the model that ``fit`` learned."""
+        """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log probability of a datum under the model that ``fit`` learned."""
+        """Mean log probability of a sample under the model that ``fit`` learned."""
         return float(np.mean(self.score_samples(X)))
 
 
@@ -418,7 +418,7 @@ class FamilyEstimator(Estimator):
         unseen = np.flatnonzero(np.isnan(x).all(axis=0))
         if len(x) and len(unseen):
             raise ValueError(
-                f"column {int(unseen[0])} was observed in no datum (all NaN), so that prior='pooled' knows nothing of "
+                f"column {int(unseen[0])} was observed in no sample (all NaN), so that prior='pooled' knows nothing of "
                 "it: leave the column out, or give a batch of shape (1,) as the prior"
             )
         alone = clone(self).set_params(prior=None)
@@ -441,12 +441,12 @@ class FamilyEstimator(Estimator):
         nobody = mass <= 0
         mu = total / np.where(nobody, 1.0, mass)
         if np.any(nobody):
-            # A component that nobody visits stays what it was, a datum without points gets the prior; without one, a
+            # A component that nobody visits stays what it was, a sample without points gets the prior; without one, a
             # coordinate that nobody saw has no estimate.
             known = start if start is not None else mu0
             if known is None:
                 raise ValueError(
-                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out, "
+                    "a coordinate was observed in no point of a sample: give prior='pooled', or leave the sample out, "
                     "whose values there are all NaN"
                 )
             mu = np.where(nobody, known, mu)
@@ -454,7 +454,7 @@ class FamilyEstimator(Estimator):
 
 
 def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-    """Weighted sums of statistics ``(T, D)`` over every datum, and the weight in them; NaN is left out."""
+    """Weighted sums of statistics ``(T, D)`` over every sample, and the weight in them; NaN is left out."""
     seen = ~np.isnan(statistics)
     if seen.all():
         return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)

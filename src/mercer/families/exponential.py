@@ -108,7 +108,7 @@ class Exponentials(Coordinatewise):
     # -- capabilities -----------------------------------------------------------------------------------
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: rates add up."""
+        """Return log c and the distribution g of p q = c g, member by member: rates add up."""
         return self._log_overlap(other), self._make(scale=joined_rates(self.scale, other.scale)[0])
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
@@ -136,13 +136,13 @@ class Exponentials(Coordinatewise):
 
 
 class Exponential(CoordinatewiseEstimator):
-    """Fit products of exponential distributions, one to every datum (a row of waits or a set of rows) or one to all.
+    """Fit products of exponential distributions, one to every sample (a row of waits or a set of rows) or one to all.
 
     Parameters
     ----------
     floor : float, default=1e-3
         Least scale of a coordinate, as a fraction of its pooled mean (rounded to a power of two; of 1 where that is 0),
-        so that a datum of zeros has a law too.
+        so that a sample of zeros has a distribution too.
     prior : None, "pooled" or Exponentials of shape (1,), default=None
         What scales are shrunk to (DJS-6).
     prior_strength : float, default=1.0

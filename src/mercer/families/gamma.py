@@ -164,7 +164,7 @@ class Gammas(Coordinatewise):
         return super().log_product(other, rho)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: shapes less 1 and rates add up."""
+        """Return log c and the distribution g of p q = c g, member by member: shapes less 1 and rates add up."""
         log_constant = self._log_overlap(other)
         a = self.concentration + (other.concentration - 1)
         return log_constant, self._make(concentration=a, scale=joined_rates(self.scale, other.scale)[0])
@@ -191,7 +191,7 @@ class Gammas(Coordinatewise):
 
 
 class Gamma(CoordinatewiseEstimator):
-    """Fit products of gamma distributions, one to every datum (a positive row or a set of rows) or one to all.
+    """Fit products of gamma distributions, one to every sample (a positive row or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Gamma(CoordinatewiseEstimator):
         measured, say. None takes positive data only.
     floor : float, default=1e-3
         Added to the logarithm of the mean minus the mean logarithm, about half of the squared coefficient of variation,
-        so that one point, or equal points, have a law too, of shape 1 / (2 floor).
+        so that one point, or equal points, have a distribution too, of shape 1 / (2 floor).
     prior : None, "pooled" or Gammas of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -267,7 +267,7 @@ def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     where = tuple(int(i) for i in np.argwhere(to_numpy(infinite))[0])
     law = where[0] if len(where) == 2 else where[:-1]
     raise ValueError(
-        f"the law at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
+        f"the distribution at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
         f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
         "which takes all (with power='joint', where variables are hidden)"
     )

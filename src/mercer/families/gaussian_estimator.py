@@ -17,13 +17,13 @@ from mercer.families.gaussian import Gaussians
 
 @dataclass(frozen=True)
 class WithinContext(Context):
-    """What data share whose covariance counts as known: besides the rest, that about the mean of each datum."""
+    """What data share whose covariance counts as known: besides the rest, that about the mean of each sample."""
 
     within: Any = None  # of the shape that the structure asks for
 
 
 class Gaussian(FamilyEstimator):
-    """Fit Gaussians: one to every datum (a point or a set of points), or one to all.
+    """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Gaussian(FamilyEstimator):
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: the Gaussian of its moments, or the law of its next point (PPK-2a). For the second all
-        data have one covariance S, that of the training data about the mean of each datum; the mean of a datum has the
-        prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be given. It takes
-        sets of several points.
+        What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
+        second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
+        a sample has the prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be
+        given. It takes sets of several points.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Gaussian(FamilyEstimator):
         """
         x, offsets = segments(X)
         if len(x) == 0:
-            raise ValueError("there is nothing to learn from: every datum is empty")
+            raise ValueError("there is nothing to learn from: every sample is empty")
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():
@@ -123,7 +123,7 @@ class Gaussian(FamilyEstimator):
         if not np.all(freedom > 0):
             which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
             raise ValueError(
-                f"no datum has several points {which}that could vary about their mean: estimate='predictive' needs "
+                f"no sample has several points {which}that could vary about their mean: estimate='predictive' needs "
                 "sets of points; for single points give estimate='point'"
             )
         if self.covariance == "full":

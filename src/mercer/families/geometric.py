@@ -121,7 +121,7 @@ class Geometrics(Coordinatewise):
     # -- capabilities -----------------------------------------------------------------------------------
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: both fail to stop."""
+        """Return log c and the distribution g of p q = c g, member by member: both fail to stop."""
         p, q = self.probability, other.probability
         return self._log_overlap(other), self._make(probability=p + q * (1 - p))
 
@@ -142,7 +142,7 @@ class Geometrics(Coordinatewise):
 
 
 class Geometric(CoordinatewiseEstimator):
-    """Fit products of geometric distributions, one to every datum (a row of counts or a set of rows) or one to all.
+    """Fit products of geometric distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Counts are failures before a success: 0, 1, 2, ...
 
@@ -220,7 +220,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
 
 
 def _one_side(p: Array, gamma: float) -> Array:
-    """Sum over k >= 1 of (1 - p)^k exp(-gamma k^2), term by term: further ones, for a neighbour, change no bit."""
+    """Sum over k >= 1 of (1 - p)^k exp(-gamma k^2), term by term: further ones, for a neighbor, change no bit."""
     xp = namespace(p)
     smallest = float(to_numpy(xp.min(p))) if 0 not in p.shape else 1.0
     decay = -float(np.log1p(-smallest)) if smallest < 1 else np.inf

@@ -39,7 +39,7 @@ class Multinomials(Simplex):
     probability : array of shape (..., k), or sparse matrix of shape (N, k)
         Rows that sum to one. A sparse matrix stays sparse.
     trials : int, default=1
-        Number of draws of the laws that are compared; 1 compares word frequencies. It is not a document's length.
+        Number of draws that are compared; 1 compares word frequencies. It is not the length of a document.
     alphabet : Alphabet, iterable of words or None, default=None
         The vocabulary, one word per column. Batches are compared only where they have the same one, or none.
 
@@ -270,14 +270,14 @@ class Multinomial(DocumentEstimator):
     Parameters
     ----------
     trials : int, default=1
-        Number of draws of the laws that are compared; 1 compares word frequencies.
+        Number of draws of the distributions that are compared; 1 compares word frequencies.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
         smoothing. A prior makes every frequency positive, so that sparse rows become dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
+        What a sample becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
         its counts and the prior leave open (PPK-2a). The second takes a prior.
 
     Attributes
@@ -367,7 +367,7 @@ class Multinomial(DocumentEstimator):
         return Multinomials._make(probability=probability, trials=self.trials, alphabet=alphabet)
 
     def _predictive(self, x: Any, offsets: Floats, context: Context) -> DirichletMultinomials:
-        """Return the laws of the next words: concentrations are those of the prior plus the counts (PPK-2a)."""
+        """Return the predictive distributions: concentrations are those of the prior plus the counts (PPK-2a)."""
         counts, factor = _totals(x, np.ones((x.shape[0], 1)), offsets)
         probability, alphabet = self._prior_frequencies(context)
         with np.errstate(over="ignore"):
@@ -406,7 +406,7 @@ class Multinomial(DocumentEstimator):
 
 
 def _totals(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, float]:
-    """Return weighted counts of every datum in every model, ``(N, n, k)``, and what they were multiplied by."""
+    """Return weighted counts of every sample in every model, ``(N, n, k)``, and what they were multiplied by."""
     x, factor = _within_range(x)
     return weighted_counts(x, weights, offsets), factor
 

@@ -1,4 +1,4 @@
-"""Products of negative binomial distributions: counts whose rates are known up to a gamma law."""
+"""Products of negative binomial distributions: counts whose rates are known up to a gamma distribution."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LARGEST = 1e300
 class NegativeBinomials(IndependentCoordinates):
     r"""A batch of products of d independent negative binomial distributions on 0, 1, 2, ...
 
-    They are the predictive laws of ``Poisson(estimate="predictive")``: what is known of a rate is a gamma law, and the
-    law of the next count averages over it. So their variance is larger than their mean.
+    They are the predictive distributions of ``Poisson(estimate="predictive")``: the posterior of a rate is a gamma
+    distribution, and the distribution of the next count averages over it. So their variance is larger than their mean.
 
     Parameters
     ----------
     count : array of shape (..., d)
         Number r of successes at which counting stops, any real number of 0 or more; 0 is always a count of zero. Of
-        predictive laws it is the shape of the gamma law.
+        predictive distributions it is the shape of the gamma distribution.
     probability : array of shape (..., d)
         Probability p of a success, above 0 and up to 1; 1 is always a count of zero.
 
@@ -97,7 +97,7 @@ class NegativeBinomials(IndependentCoordinates):
         if len(huge):
             where = tuple(map(int, huge[0]))
             raise ValueError(
-                f"the law{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g} and probability "
+                f"the member{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g}, probability "
                 f"= {p[where]:.3g} in coordinate {where[-1]}, and draws counts beyond the largest number: give a "
                 "larger probability"
             )
@@ -135,7 +135,7 @@ def _deviance(x: Array, gap: Array, log_ratio: Array) -> Array:
 
 
 def _log_product(a: Side, b: Side) -> Array:
-    """Log of the sum over counts of the products of powers of two laws, for laws ``(*B, I)`` and ``(*B, J)``."""
+    """Log of the sum over counts of products of two distributions to the power rho, ``(*B, I)`` and ``(*B, J)``."""
     xp = namespace(a.r, b.r)
     if 0 in a.r.shape or 0 in b.r.shape:
         return a.top[..., :, None] + b.top[..., None, :]
@@ -154,7 +154,7 @@ def _log_product(a: Side, b: Side) -> Array:
 
 
 def _summed_logs(a: Side, b: Side, nodes: Floats, weights: Floats) -> Array:
-    """Sum in logarithms, one count at a time: for laws so far apart that no number holds their product."""
+    """Sum in logarithms, one count at a time: for distributions so far apart that no number holds their product."""
     total: Any = None
     for first in range(0, len(nodes), CHUNK):
         some = slice(first, first + CHUNK)
@@ -183,7 +183,7 @@ class Side:
 
     @property
     def reach(self) -> float:
-        """A count from which on every law, to the power rho, is below exp(-50) of its largest value."""
+        """A count from which on every distribution, to the power rho, is below exp(-50) of its largest value."""
         r, p = (to_numpy(side).astype(float).ravel() for side in (self.r, self.p))
         width = np.full(len(r), 16.0)
         with np.errstate(over="ignore", invalid="ignore"):

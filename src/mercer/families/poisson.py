@@ -142,7 +142,7 @@ class Poissons(Coordinatewise):
 
 
 class Poisson(CoordinatewiseEstimator):
-    """Fit products of Poisson distributions, one to every datum (a row of counts or a set of rows) or one to all.
+    """Fit products of Poisson distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -151,8 +151,8 @@ class Poisson(CoordinatewiseEstimator):
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
-        the prior leave open (PPK-2a). The second takes a prior: a gamma law of shape s times the rate and rate s, s the
+        What a sample becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
+        the prior leave open (PPK-2a). The second needs a prior: a gamma of shape s times the rate and rate s, s the
         ``prior_strength``.
 
     Attributes
@@ -258,7 +258,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     """Log of the sum over counts m, n of p(m) q(n) exp(-gamma (m - n)^2), for rates ``(*B, I)`` and ``(*B, J)``.
 
     Of all terms only the probabilities fall off, so that counts which no rate reaches may be left out, and all below
-    stay: where rates differ and gamma is large, small counts are what two laws share. First p is smoothed, then every
+    stay: where rates differ and gamma is large, small counts are what both share. First p is smoothed, then every
     pair is summed. Counts come one by one: further ones, which a tile with larger rates has, change no bit.
     """
     xp = namespace(a, b)
