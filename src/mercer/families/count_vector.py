@@ -92,7 +92,7 @@ class CountVectors(Family):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one law: frequencies, and the expected length."""
+        """Number of free parameters of one distribution: frequencies, and the expected length."""
         return self.dimension if self.law != "fixed" else self.dimension - 1
 
     @property

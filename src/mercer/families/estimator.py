@@ -1,4 +1,4 @@
-"""The base of every singular: fit one model to all data, or one to every sample, from one method."""
+"""Base classes of estimators: fit one model to all samples, or one to every sample."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LEAST_STRENGTH = 1e-100
 
 @dataclass(frozen=True)
 class Context:
-    """The little that data share: learned on the training data, used for every sample.
+    """What all samples share: learned from the training data, used for every sample.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
 
     def _even(self, x: Any, context: Context) -> Any:
-        """Return the distribution of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
+        """Return a smoothing prior of one observation, ``(1,)``, or None if the family has full support.
 
         A pooled model counts it with the training data ``x``, so that what these lack is not impossible in new data.
         """
@@ -394,7 +394,7 @@ class FamilyEstimator(Estimator):
         raise NotImplementedError(f"{type(self).__name__} must write template(context)")
 
     def statistics(self, x: Any, context: Context) -> Floats:
-        """Sufficient statistics of points, ``(T, D)``; NaN where not observed."""
+        """Sufficient statistics of points, ``(T, D)``; NaN where missing."""
         return np.asarray(self.template(context).statistics(x))
 
     def from_mean(self, mu: Floats, context: Context) -> Any:
