@@ -70,7 +70,7 @@ class TestDiagnosis:
 
 
 def test_gamma_is_a_number():
-    with pytest.raises(ValueError, match=r"gamma = 'scale': .*1 / \(number of channels\) after mc.PerStep"):
+    with pytest.raises(ValueError, match=r"gamma must be .*; got 'scale'\. .*number of channels\) after mc.PerStep"):
         mc.MeanMap(mc.Gaussian("diagonal"), gamma="scale")(SERIES)
 
 

@@ -32,7 +32,7 @@ _HOMES = {
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
         DirichletMultinomials Dirichlets Exponential Exponentials Gamma Gammas Gaussian Gaussians
-        Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons
+        Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
     """,
     "mercer.models": """
         AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain

@@ -1,4 +1,4 @@
-"""Checks of parameters that several rooms share: one sentence with the value and the cure."""
+"""Checks of values that several rooms share."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from mercer._array import Array, Floats, as_float, to_numpy
 
 
 def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
-    """Return one parameter per coordinate, ``(..., d)``, or say which is not ``good`` and what it ``must`` be."""
+    """Return one parameter per coordinate, ``(..., d)``; raise where one is not ``good``: it ``must`` ..."""
     try:
         array = as_float(value)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
     if len(array.shape) == 0 or array.shape[-1] == 0:
-        raise ValueError(f"{name} has shape {tuple(array.shape)}: its last axis must hold the d >= 1 coordinates")
+        raise ValueError(f"{name} must have the d >= 1 coordinates on its last axis; got shape {tuple(array.shape)}.")
     values = to_numpy(array)
     bad = np.argwhere(~good(values))
     if len(bad):
         where = tuple(map(int, bad[0]))
-        raise ValueError(f"{name} at index {where} is {values[where]}: it must {must}")
+        raise ValueError(f"{name} must {must}; got {values[where]} at index {where}.")
     return array
 
 
 def checked_positive(value: Any, name: str) -> Array:
-    """Return a positive parameter per coordinate, ``(..., d)``, or say which is none."""
+    """Return a positive parameter per coordinate, ``(..., d)``; raise where one is not positive."""
     return checked_parameter(value, name, lambda x: (x > 0) & np.isfinite(x), "be positive and finite")
 
 
@@ -44,28 +44,27 @@ def is_whole(value: Any, least: int = 1) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
-def check_rho(rho: float) -> None:
-    """Raise unless ``rho`` is a positive finite number."""
-    _check_constant("rho", rho)
+def check_rho(rho: float, name: str = "rho") -> None:
+    """Raise unless ``rho``, the power of a probability product, is a positive finite number."""
+    _check_constant(name, rho)
     if not is_number(rho) or float(rho) <= 0:
-        raise ValueError(f"rho = {rho!r}: the power of a probability product kernel must be a positive number")
+        raise ValueError(f"{name} must be a positive number; got {rho!r}. Give 0.5 or 1, for example.")
 
 
 def check_gamma(gamma: float, name: str = "gamma") -> None:
-    """Raise unless ``gamma``, a parameter of this name, is a nonnegative finite number."""
+    """Raise unless ``gamma``, of the base kernel exp(-gamma |x - y|^2), is a nonnegative finite number."""
     _check_constant(name, gamma)
     if not is_number(gamma) or float(gamma) < 0:
-        such = ", a number such as 1 / (number of channels) after mc.PerStep(StandardScaler())"
         raise ValueError(
-            f"{name} = {gamma!r}: the base kernel exp(-{name} |x - y|^2) needs {name} >= 0"
-            f"{such if isinstance(gamma, str) else ''}"
+            f"{name} must be a number, 0 or more; got {gamma!r}. The base kernel is exp(-{name} |x - y|^2): try "
+            "1 / (number of channels) after mc.PerStep(StandardScaler())."
         )
 
 
 def _check_constant(name: str, value: Any) -> None:
-    """Raise where ``value`` is a tensor that waits for a gradient, which would silently not come."""
+    """Raise where ``value`` is a tensor that requires a gradient, which it would silently not get."""
     if getattr(value, "requires_grad", False):
         raise TypeError(
-            f"{name} is a tensor that requires a gradient, and kernels have gradients in the parameters of models "
-            f"alone: give {name}.item(), and search it by cross-validation"
+            f"{name} must be a plain number; got a tensor that requires a gradient, and kernels have gradients only in "
+            f"the parameters of models. Pass {name}.item() and choose it by cross-validation."
         )

@@ -16,13 +16,13 @@ def random_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
-def check_seed(random_state: Any) -> None:
+def check_seed(random_state: Any, name: str = "random_state") -> None:
     """Raise unless ``random_state`` is a whole number, None or a generator."""
     generator = isinstance(random_state, np.random.RandomState | np.random.Generator)
     if not (random_state is None or generator or is_whole(random_state, 0)):
         raise ValueError(
-            f"random_state = {random_state!r}: give a whole number, 0 or more, None, or a NumPy Generator or "
-            "RandomState"
+            f"{name} must be a whole number, 0 or more, None, or a NumPy Generator or RandomState; got "
+            f"{random_state!r}."
         )
 
 

@@ -84,7 +84,7 @@ def test_missing_answers_are_marginalised():
     assert_allclose(p.log_prob(x)[:, 1], 0)
     assert_allclose(p.fisher_scores(x)[0], [[0.8, 0.0], [0.0, 0.0], [-0.2, 0.3]])
     assert_allclose(mc.Bernoulli().fit_each([x, x[2:]]).probability, [[0.5, 1.0], [0.0, 1.0]])
-    with pytest.raises(ValueError, match="a coordinate was observed in no point of a datum: give prior='pooled'"):
+    with pytest.raises(ValueError, match="a coordinate was observed in no point of a sample: give prior='pooled'"):
         mc.Bernoulli().fit_each(x)
 
 
@@ -93,22 +93,22 @@ def test_threshold():
     sets = [x, x[:1]]
     assert_array_equal(mc.Bernoulli(threshold=0.5).fit_each(sets).probability, [[1 / 3, 0.5], [0, 1]])
     with pytest.raises(
-        ValueError, match=r"sequence 0 \(point 0\) holds -1.0 in column 0: Bernoulli data are 0 or 1, so give threshold"
+        ValueError, match=r"got -1.0 at sequence 0 \(point 0\), column 0. Give the estimator threshold=0"
     ):
         mc.Bernoulli().fit_each(sets)
-    with pytest.raises(ValueError, match=r"row 1 holds 2.0 in column 0: Bernoulli data are 0 or 1"):
+    with pytest.raises(ValueError, match=r"must be 0 or 1.*; got 2.0 at row 1, column 0"):
         mc.Bernoulli().fit_each([[0, 1], [2, 0]])
-    with pytest.raises(ValueError, match="threshold = 'high': give a number"):
+    with pytest.raises(ValueError, match=r"threshold must be .*; got 'high'"):
         mc.Bernoulli(threshold="high").fit_each(x)
 
 
 @pytest.mark.parametrize(
     ("probability", "message"),
     [
-        ([[0.5, 1.2]], r"probability at index \(0, 1\) is 1.2: it must lie between 0 and 1"),
-        ([[-0.1]], "is -0.1: it must lie between 0 and 1"),
-        ([[np.nan]], "is nan: it must lie between 0 and 1"),
-        (0.5, r"probability has shape \(\): its last axis"),
+        ([[0.5, 1.2]], r"probability must lie between 0 and 1.*; got 1.2 at index \(0, 1\)"),
+        ([[-0.1]], r"must lie between 0 and 1.*; got -0.1"),
+        ([[np.nan]], r"must lie between 0 and 1.*; got nan"),
+        (0.5, r"probability must have .* last axis; got shape \(\)"),
     ],
 )
 def test_bad_probabilities(probability, message):
@@ -118,7 +118,7 @@ def test_bad_probabilities(probability, message):
 
 def test_bad_data():
     p = mc.Bernoullis([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="Bernoulli data are 0 or 1, or NaN where not observed"):
+    with pytest.raises(ValueError, match="Bernoullis must be 0 or 1, or NaN where missing"):
         p.log_prob([[0.0, 2.0]])
     with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\)"):
         p.log_prob([[0.0]])
@@ -143,7 +143,7 @@ def test_points_are_checked_alike(model, bad, method):
             ask(x)
         with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\), one row a point"):
             getattr(model[0], method)(x)
-    with pytest.raises(ValueError, match=r"Bernoulli data are|Negative values|holds NaN"):
+    with pytest.raises(ValueError, match=r"must be 0 or 1|Negative values|holds NaN"):
         ask([[bad, 1.0]])
 
 

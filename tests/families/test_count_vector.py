@@ -293,7 +293,7 @@ def test_in_a_kernel():
 def test_messages():
     good = [[0.5, 0.5]]
     for arguments, message in (
-        ((good, 2.0, "zipf"), "law = 'zipf': give 'poisson', 'geometric' or 'fixed'"),
+        ((good, 2.0, "zipf"), r"law must be .*; got 'zipf'"),
         ((good, [2.5], "fixed"), r"length at index \(0,\) is 2.5: it must be a whole number where law='fixed'"),
         ((good, [-1.0]), r"length at index \(0,\) is -1.0: it must be 0 or more, and finite"),
         ((good, [np.nan]), "is nan: it must be 0 or more"),
@@ -328,7 +328,7 @@ def test_messages_of_the_estimator():
         CountVector(law="fixed").fit([[1.0, 2.0], [2.0, 0.0]])
     with pytest.raises(ValueError, match="add up to more than the largest number"):
         CountVector().fit_each([[1e308, 1e308]])
-    with pytest.raises(ValueError, match="law = 'none'"):
+    with pytest.raises(ValueError, match=r"law must be .*; got 'none'"):
         CountVector(law="none").fit([[1.0]])
     with pytest.raises(ValueError, match="every document is empty"):
         CountVector(prior="pooled").fit(np.zeros((2, 2)))
@@ -341,7 +341,7 @@ def test_huge_lengths():
     np.testing.assert_allclose(p.log_product(p)[0, 1], np.log(2.0) - 25 * np.log(10.0), rtol=1e-12)
     for law in ("poisson", "geometric", "fixed"):
         p = mc.CountVectors([[0.5, 0.5]] * 2, length=[3.0, 1e25], law=law)
-        with pytest.raises(ValueError, match=r"law at index \(1,\) has 1e\+25 words, .* lengths up to 1e\+17"):
+        with pytest.raises(ValueError, match=r"at index \(1,\) has 1e\+25 words.* lengths up to 1e\+17"):
             p.sample(2, 0)
     total = mc.CountVectors([0.5, 0.5], length=1e17, law="geometric").sample(1000, 0).sum(axis=-1)
     assert total.min() >= 0

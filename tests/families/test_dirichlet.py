@@ -256,7 +256,7 @@ def test_one_point_and_equal_points_have_a_law():
 
 def test_zeros_ones_and_sums():
     x = np.array([[0.0, 0.4, 0.6], [0.2, 0.3, 0.5]])
-    with pytest.raises(ValueError, match=r"row 0 holds 0 in column 0, .* give the estimator smallest=1e-3"):
+    with pytest.raises(ValueError, match=r"got 0 at row 0, column 0. .* smallest=1e-3"):
         Dirichlet().fit_each(x)
     raised = np.maximum(x, 0.01)
     raised /= raised.sum(axis=1, keepdims=True)
@@ -273,7 +273,7 @@ def test_zeros_ones_and_sums():
     even = Dirichlet(normalize=True, smallest=0.1).fit_each([[1.0, 2.0], [0.0, 0.0]]).concentration[1]
     assert_allclose(even[0], even[1])
     y = np.array([[0.0, 1.0], [0.5, 0.25]])
-    with pytest.raises(ValueError, match=r"row 0 holds 0.0 in column 0, .* smallest=1e-3"):
+    with pytest.raises(ValueError, match=r"got 0.0 at row 0, column 0. .* smallest=1e-3"):
         Beta().fit(y)
     assert_allclose(
         Beta(whole=100, smallest=0.01).fit([100 * y, y]).model_.a, Beta(smallest=0.01).fit([y, y / 100]).model_.a
@@ -327,22 +327,28 @@ def test_in_kernels_mixtures_and_hmms():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Dirichlets([[1.0, 0.0]]), r"concentration at index \(0, 1\) is 0.0: it must be positive"),
+        (lambda: Dirichlets([[1.0, 0.0]]), r"concentration must be positive.*; got 0.0 at index \(0, 1\)"),
         (lambda: Dirichlets([[1.0]]), r"concentration has shape \(1, 1\): its last axis must hold k >= 2 proportions"),
-        (lambda: Betas([[1.0]], [[-1.0]]), r"b at index \(0, 0\) is -1.0: it must be positive"),
-        (lambda: Betas([[1.0, 2.0]], [[1.0]]), r"a has shape \(1, 2\) and b \(1, 1\): give two arrays of one shape"),
-        (lambda: Betas(1.0, 1.0), r"a has shape \(\): its last axis"),
-        (lambda: Dirichlet(normalize="l1").fit([[0.5, 0.5]]), "normalize = 'l1': give True or False"),
-        (lambda: Dirichlet(smallest=-1).fit([[0.5, 0.5]]), "smallest = -1: give a positive number"),
-        (lambda: Beta(smallest=0.5).fit([[0.5]]), "smallest = 0.5: give a number below 0.5"),
+        (lambda: Betas([[1.0]], [[-1.0]]), r"b must be positive.*; got -1.0 at index \(0, 0\)"),
+        (lambda: Betas([[1.0, 2.0]], [[1.0]]), r"a and b .* same shape; got \(1, 2\) and \(1, 1\)"),
+        (lambda: Betas(1.0, 1.0), r"a must have .* last axis; got shape \(\)"),
+        (lambda: Dirichlet(normalize="l1").fit([[0.5, 0.5]]), r"normalize must be .*; got 'l1'"),
+        (lambda: Dirichlet(smallest=-1).fit([[0.5, 0.5]]), r"smallest must be .*; got -1"),
+        (lambda: Beta(smallest=0.5).fit([[0.5]]), r"smallest must be .*; got 0.5"),
         (lambda: Dirichlet().fit([[1.0]]), r"2 or more, and these have 1 feature\(s\)"),
         (lambda: Dirichlet().fit([[1.5, -0.5]]), "Negative values in data passed to Dirichlet: row 0 holds -0.5"),
         (lambda: Beta().fit([[-0.5]]), "Negative values in data passed to Beta: row 0 holds -0.5 in column 0"),
-        (lambda: Beta().fit([[1.5]]), r"row 0 holds 1.5 .*: give the estimator whole=100, say, for percentages"),
-        (lambda: Beta(whole=0).fit([[0.5]]), "whole = 0: give a positive number"),
+        (
+            lambda: Beta().fit([[1.5]]),
+            r"got 1.5 at row 0, column 0. Give the estimator whole=100, say, for percentages",
+        ),
+        (lambda: Beta(whole=0).fit([[0.5]]), r"whole must be .*; got 0"),
         (lambda: Dirichlets([[1.0, 1.0]]).log_prob([[0.5, 0.6]]), "row 0 sums to 1.1, and the data of Dirichlets"),
         (lambda: Dirichlets([[1.0, 1.0]]).log_prob([[0.5]]), r"points have shape \(1, 1\): give \(T, 2\)"),
-        (lambda: Betas([[1.0]], [[1.0]]).log_prob([[1.0]]), "row 0 holds 1.0 in column 0, and the data of Betas"),
+        (
+            lambda: Betas([[1.0]], [[1.0]]).log_prob([[1.0]]),
+            "data of Betas must be fractions .* got 1.0 at row 0, column 0",
+        ),
     ],
 )
 def test_bad_input(make, message):

@@ -123,8 +123,8 @@ def test_lanes_and_planes_agree():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[1.0, -1.0]],), r"concentration at index \(0, 1\) is -1.0: it must be 0 or more"),
-        (([[1.0, np.nan]],), r"index \(0, 1\) is nan"),
+        (([[1.0, -1.0]],), r"concentration must be 0 or more.*; got -1.0 at index \(0, 1\)"),
+        (([[1.0, np.nan]],), r"got nan at index \(0, 1\)"),
         (([[0.0, 0.0]],), r"index \(0,\) sum to 0.0: at least one must be positive"),
         (([[1e308, 1e308]],), r"sum to inf.*their sum finite"),
         (([[1.0, 1.0]], 0), "trials = 0: give the number of draws, 1 or more"),

@@ -173,9 +173,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a coordinate that was not observed .NaN."):
         mc.Multinomial().fit_each([np.array([[1.0, np.nan]]), np.ones((2, 2))])
     for trials in (0, 1.5, "two", None):
-        with pytest.raises(ValueError, match="give the number of draws, 1 or more"):
+        with pytest.raises(ValueError, match=r"trials .*ive the number of draws"):
             mc.Multinomials([[0.5, 0.5]], trials=trials)
-        with pytest.raises(ValueError, match="give the number of draws, 1 or more"):
+        with pytest.raises(ValueError, match=r"trials .*ive the number of draws"):
             mc.Multinomial(trials=trials).fit_each([[1, 2]])
     with pytest.raises(ValueError, match="differ in trials: 2 and 3; make both with the same trials"):
         p.log_product(mc.Multinomials([[0.5, 0.5]], trials=3))
@@ -305,5 +305,5 @@ def test_a_prior_is_its_frequencies_alone():
     p = mc.Multinomial(trials=5, prior=prior).fit_each(X)
     assert p.trials == 5
     np.testing.assert_array_equal(p.probability, mc.Multinomial(prior=prior).fit_each(X).probability)
-    with pytest.raises(ValueError, match=r"trials = 2\.0: give the number of draws, 1 or more, as an int"):
+    with pytest.raises(ValueError, match=r"trials must be .*; got 2\.0. Give the number of draws as an int"):
         mc.Multinomial(trials=2.0).fit_each(X)

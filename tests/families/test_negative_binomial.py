@@ -153,11 +153,11 @@ def test_huge_draws():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[-1.0]], [[0.5]]), r"count at index \(0, 0\) is -1.0: it must be 0 or more"),
-        (([[np.inf]], [[0.5]]), r"count at index \(0, 0\) is inf"),
-        (([[1.0]], [[0.0]]), r"probability at index \(0, 0\) is 0.0: it must lie above 0"),
-        (([[1.0]], [[1.5]]), "is 1.5: it must lie above 0, and at most at 1"),
-        (([[1.0, 2.0]], [[0.5]]), r"count has shape \(1, 2\) and probability \(1, 1\): give the same shape"),
+        (([[-1.0]], [[0.5]]), r"count must be 0 or more.*; got -1.0 at index \(0, 0\)"),
+        (([[np.inf]], [[0.5]]), r"got inf at index \(0, 0\)"),
+        (([[1.0]], [[0.0]]), r"probability must lie above 0.*; got 0.0 at index \(0, 0\)"),
+        (([[1.0]], [[1.5]]), r"must lie above 0, and at most at 1.*; got 1.5"),
+        (([[1.0, 2.0]], [[0.5]]), r"count and probability .* same shape; got \(1, 2\) and \(1, 1\)"),
     ],
 )
 def test_messages(arguments, message):
@@ -190,5 +190,5 @@ def test_tiny_probabilities():
 
 def test_draws_beyond_the_largest_number():
     p = NegativeBinomials([[1.0, 1.0], [1.0, 1e300]], [[0.5, 0.5], [0.5, 1e-30]])
-    with pytest.raises(ValueError, match=r"law at index \(1,\) has count = 1e\+300 .* in coordinate 1"):
+    with pytest.raises(ValueError, match=r"at index \(1,\) has count = 1e\+300.* in coordinate 1"):
         p.sample(2, 0)

@@ -4,11 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from family_contract import EstimatorContract, FamilyContract
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer._array import as_float, namespace
-from mercer.families import ExponentialFamily
+from mercer._array import as_float, namespace, to_numpy
+from mercer.families import Coordinatewise, CoordinatewiseEstimator, ExponentialFamily
 
 
 class Waits(ExponentialFamily):
@@ -87,3 +88,87 @@ def test_what_it_lacks():
     for use in (bare.pooled, lambda: bare.log_product(bare), lambda: bare.log_prob([[1.0]]), lambda: bare.dual(1.0)):
         with pytest.raises(NotImplementedError, match="Bare must write"):
             use()
+
+
+class Minimal(Coordinatewise):
+    """Exponential distributions again, from the required formulas of one coordinate only."""
+
+    _arrays: ClassVar[dict[str, int]] = {"scale": 1}
+    domain = "nonnegative"
+
+    def __init__(self, scale):
+        self._freeze(scale=as_float(scale))
+
+    def estimator(self):
+        return MinimalEstimator()
+
+    def term_natural(self, scale):
+        return -1 / scale
+
+    def term_partition(self, theta):
+        return -namespace(theta).log(-theta)
+
+    def term_mean(self, scale):
+        return scale
+
+    def term_from_mean(self, mu):
+        return mu
+
+    def term_dual(self, mu):
+        return -namespace(mu).log(mu)
+
+    def term_variance(self, scale):
+        return scale**2
+
+    def sample(self, size=1, random_state=None):
+        draws = np.random.default_rng(random_state).exponential(size=(*self.shape, size, self.dimension))
+        return draws * to_numpy(self.scale)[..., None, :]
+
+
+class MinimalEstimator(CoordinatewiseEstimator):
+    family = Minimal
+
+
+class TestMinimal(FamilyContract):
+    mean_map = False
+    rhos = (0.5,)
+    dual_always = False
+
+    def members(self, seed=0, shape=(3,)):
+        return Minimal(np.random.default_rng(seed).uniform(0.5, 2, size=(*shape, 1)))
+
+    def nodes(self):
+        x, w = np.polynomial.legendre.leggauss(400)
+        return 40 * (x[:, None] + 1), 40 * w
+
+    def parameters(self, p):
+        return -1 / p.scale
+
+    def build(self, theta):
+        return Minimal(-1 / theta)
+
+
+class TestMinimalEstimator(EstimatorContract):
+    def estimator(self, **parameters):
+        return MinimalEstimator(**parameters)
+
+    def sets(self):
+        rng = np.random.default_rng(0)
+        return [rng.exponential(3.0, size=(n, 2)) for n in (1, 4, 2, 7)]
+
+    def empty(self):
+        return np.zeros((0, 2))
+
+    def totals(self, datum):
+        return datum.sum(axis=0), len(datum)
+
+
+def test_a_minimal_family_has_names_and_missing_values():
+    p = Minimal([[1.0, 2.0], [0.5, 4.0]])
+    assert p.score_names() == ["parameter[0]", "parameter[1]"]
+    x = np.array([[1.0, np.nan], [2.0, 3.0]])
+    truth = mc.Exponentials(p.scale)
+    assert_allclose(p.log_prob(x), truth.log_prob(x), rtol=1e-14)
+    assert_allclose(p.fisher_information(), truth.fisher_information())
+    with pytest.raises(ValueError, match="Negative values in data passed to MinimalEstimator"):
+        MinimalEstimator().fit([[-1.0]])

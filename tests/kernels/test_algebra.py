@@ -237,7 +237,7 @@ def test_what_is_no_kernel():
         with pytest.raises(TypeError):
             combine(mc.RBF())
     assert (np.float64(0.5) * mc.RBF()).weight == 0.5
-    with pytest.raises(ValueError, match="gamma = -1"):
+    with pytest.raises(ValueError, match=r"gamma must be .*; got -1"):
         (mc.RBF() + mc.RBF(gamma=-1))(X)
 
 

@@ -375,7 +375,7 @@ def test_bad_input():
     for n_components in (0, -1, 1.5, "many", True):
         with pytest.raises(ValueError, match=r"n_components = .*: give the number of random frequencies"):
             k(n_components=n_components)(named)
-    with pytest.raises(ValueError, match="random_state = 'x'"):
+    with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
     with pytest.raises(ValueError, match="one random frequency has no spread; give 2 or more"):
         k(n_components=1).errors(named)

@@ -414,7 +414,7 @@ def test_negative_eigenvalues_are_clipped_with_a_sentence():
         ({"tolerance": np.nan}, "tolerance = nan: give a fraction"),
         ({"tolerance": 1.0}, "tolerance = 1.0: give a fraction of the largest eigenvalue, below 1"),
         ({"held_out": -1}, "held_out = -1: give a number of objects"),
-        ({"random_state": "x"}, "random_state = 'x': give a whole number"),
+        ({"random_state": "x"}, r"random_state must be .*; got 'x'"),
         ({"kernel__gamma": -1.0}, "gamma"),
     ],
 )

@@ -408,9 +408,9 @@ def test_in_a_search():
     [
         ({"model": None}, TypeError, r"LatentMeanMap needs one model for all data, an estimator such as mc.HMM\(\)"),
         ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*use mc.HMM"),
-        ({"gamma": -1.0}, ValueError, r"gamma = -1.0"),
-        ({"gamma": "scale"}, ValueError, r"gamma = 'scale'"),
-        ({"gamma_states": -1.0}, ValueError, r"gamma_states = -1.0: the base kernel"),
+        ({"gamma": -1.0}, ValueError, r"gamma must be .*; got -1.0"),
+        ({"gamma": "scale"}, ValueError, r"gamma must be .*; got 'scale'"),
+        ({"gamma_states": -1.0}, ValueError, r"gamma_states must be .*; got -1.0"),
         ({"transitions": "yes"}, ValueError, r"transitions = 'yes': give True or False"),
         ({"n_components": 0}, ValueError, r"n_components = 0: give the number of random frequencies"),
         ({"on_zero": "no"}, ValueError, r"on_zero must be .*; got 'no'"),

@@ -296,7 +296,7 @@ def test_parameters_have_no_gradients():
         (mc.RBF(gamma=value), "gamma"),
         (mc.Gaussianized(mc.MeanMap(), gamma=value), "gamma"),
     ):
-        with pytest.raises(TypeError, match=rf"{name} is a tensor that requires a gradient.* give {name}.item\(\)"):
+        with pytest.raises(TypeError, match=rf"{name} must be .* requires a gradient.* Pass {name}.item\(\)"):
             kernel.fit(p if name == "rho" or isinstance(kernel, mc.MeanMap | mc.Gaussianized) else [[0.0]])
     plain = mc.ProbabilityProduct(rho=torch.tensor(0.7, dtype=torch.float64))(p)
     np.testing.assert_allclose(plain, mc.ProbabilityProduct(rho=0.7)(p))
@@ -336,7 +336,7 @@ def test_a_length_that_would_take_hours(length):
 
 @pytest.mark.parametrize("rho", [0, -1.0, np.nan, np.inf, "half", None])
 def test_bad_rho(rho):
-    with pytest.raises(ValueError, match=r"rho = .* must be a positive number"):
+    with pytest.raises(ValueError, match=r"rho must be .*; got"):
         mc.ProbabilityProduct(rho=rho)(mc.Poissons([[1.0]]))
 
 

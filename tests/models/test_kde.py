@@ -307,9 +307,9 @@ class TestEstimator:
         model = KDE("lscv", floor=0.1)
         assert clone(model).get_params() == {"bandwidth": "lscv", "floor": 0.1, "prior": None, "prior_strength": 1.0}
         for bad in (KDE("scott"), KDE(0.0), KDE(-1.0), KDE(np.inf), KDE(None), KDE(True)):
-            with pytest.raises(ValueError, match=r"bandwidth = .*: give 'silverman', 'lscv' or a positive variance"):
+            with pytest.raises(ValueError, match=r"bandwidth must be .*; got"):
                 bad.fit(sets(0))
-        with pytest.raises(ValueError, match="floor = -1: give a fraction"):
+        with pytest.raises(ValueError, match=r"floor must be .*; got -1"):
             KDE(floor=-1).fit(sets(0))
 
     def test_bad_data(self):

@@ -413,7 +413,7 @@ def test_families_that_are_not_closed():
     with pytest.raises(TypeError, match=r"products of the laws of Poissons, .* give rho=1 or marginal=False"):
         kernel(2)(counts)
     trials = mixtures(emission=lambda rng, shape: mc.Multinomials(rng.dirichlet(np.ones(2), shape), trials=3))
-    with pytest.raises(ValueError, match=r"multinomial laws of 3 trials .* give trials=1"):
+    with pytest.raises(ValueError, match=r"multinomials of 3 trials .* give trials=1"):
         kernel(2)(trials)
 
 

@@ -730,12 +730,12 @@ def test_parameters_are_checked():
         ({"order": 7}, "order = 7"),
         ({"order": 1.5}, "order = 1.5"),
         ({"order": True}, "order = True"),
-        ({"smoothing": -1}, "smoothing = -1"),
-        ({"initial": "last"}, "initial = 'last'"),
-        ({"end": "x"}, "end = 'x'"),
-        ({"prior": "none"}, "prior = 'none'"),
-        ({"prior_strength": -2}, "prior_strength = -2"),
-        ({"initial": "anywhere", "end": True}, "no meaning for sequences that end"),
+        ({"smoothing": -1}, r"smoothing must be .*; got -1"),
+        ({"initial": "last"}, r"initial must be .*; got 'last'"),
+        ({"end": "x"}, r"end must be .*; got 'x'"),
+        ({"prior": "none"}, r"prior must be .*; got 'none'"),
+        ({"prior_strength": -2}, r"prior_strength must be .*; got -2"),
+        ({"initial": "anywhere", "end": True}, "got 'anywhere'. Give initial='first'"),
     ):
         with pytest.raises(ValueError, match=message):
             MarkovChain(**bad).fit(["ab"])

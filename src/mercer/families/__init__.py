@@ -8,6 +8,7 @@ from mercer.families.base import ExponentialFamily, Family
 from mercer.families.bernoulli import Bernoulli, Bernoullis
 from mercer.families.beta import Beta, Betas
 from mercer.families.categorical import Categorical, Categoricals
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.count_vector import CountVectors
 from mercer.families.count_vector_estimator import CountVector
 from mercer.families.dirichlet import Dirichlet, Dirichlets
@@ -21,6 +22,7 @@ from mercer.families.geometric import Geometric, Geometrics
 from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.negative_binomial import NegativeBinomials
 from mercer.families.poisson import Poisson, Poissons
+from mercer.families.rayleigh import Rayleigh, Rayleighs
 
 __all__ = [
     "Bernoulli",
@@ -30,6 +32,8 @@ __all__ = [
     "Categorical",
     "Categoricals",
     "Context",
+    "Coordinatewise",
+    "CoordinatewiseEstimator",
     "CountSmoothed",
     "CountVector",
     "CountVectors",
@@ -57,6 +61,8 @@ __all__ = [
     "Poisson",
     "Poissons",
     "PowerProduct",
+    "Rayleigh",
+    "Rayleighs",
     "Smoothed",
 ]
 

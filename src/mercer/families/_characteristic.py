@@ -1,7 +1,7 @@
 """Random features of mean maps: characteristic functions at random frequencies (MM-2, GMMK-10b).
 
 A base kernel of the difference x - y alone is an average of waves, E_w exp(i <w, x - y>) (Bochner). So its mean map is
-E_w phi_p(w) conj phi_q(w), phi the characteristic function of a law, and F frequencies make explicit features. A batch
+E_w phi_p(w) conj phi_q(w), phi a characteristic function, and F frequencies make explicit features. A batch
 that has ``log_characteristic(frequencies)`` has them: the log modulus and the angle of phi, each ``(*B, F)``.
 """
 
@@ -32,7 +32,7 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
     step = max(1, CHUNK // max(width, math.prod(law.shape), 1))
     for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
         size = (min(step, n_components - begin), width)
-        if base == "laplace":  # exp(-gamma |t|) is the characteristic function of a Cauchy law
+        if base == "laplace":  # exp(-gamma |t|) is the characteristic function of a Cauchy distribution
             drawn = gamma * rng.standard_cauchy(size)
         else:
             drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
@@ -55,7 +55,7 @@ def _law(batch: Any) -> Any:
 
 
 def _check_capable(law: Any, base: str) -> None:
-    """Raise where a law has no characteristic function, or where the base kernel is none of its points."""
+    """Raise where a distribution has no characteristic function, or where the base kernel is none of its points."""
     name, kernel = type(law).__name__, f"MeanMap(base={base!r}, n_components=...)"
     if not hasattr(law, "log_characteristic"):
         raise TypeError(

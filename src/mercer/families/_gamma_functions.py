@@ -1,7 +1,7 @@
-"""Functions about log-gamma that Gamma, Beta and Dirichlet laws share, without cancellation, and their inverses.
+"""Functions about log-gamma for Gamma, Beta and Dirichlet, without cancellation, and their inverses.
 
 Stirling's formula is taken out by hand: log-gamma(a) = (a - 1/2) log a - a + (1/2) log 2 pi + binet(a), and
-digamma(a) = log a - gap(a). What is left is small, so that laws of shape 10^8 are compared as exactly as those of
+digamma(a) = log a - gap(a). What is left is small, so that shapes of 10^8 are compared as exactly as those of
 shape 1.
 """
 
@@ -84,12 +84,12 @@ def gap_slope(a: Array) -> Array:
 
 
 def gamma_dual(a: Array) -> Array:
-    """Compute a digamma(a) - a - log-gamma(a), the Legendre dual of gamma laws of shape a (DJS-4)."""
+    """Compute a digamma(a) - a - log-gamma(a), the Legendre dual of gamma distributions of shape a (DJS-4)."""
     return 0.5 * namespace(a).log(a) - HALF_LOG_TWO_PI - a * gap(a) - binet(a)
 
 
 def shape_divergence(a: Array, b: Array) -> Array:
-    """Kullback-Leibler divergence of the gamma law of shape a from that of shape b and the same mean."""
+    """Kullback-Leibler divergence of the gamma distribution of shape a from that of shape b and the same mean."""
     xp = namespace(a, b)
     return 0.5 * (xp.log(a) - xp.log(b)) + binet(b) - binet(a) + (b - a) * gap(a)
 
@@ -138,7 +138,7 @@ def solve_concentration(mu: Array) -> Array:
     """Solve digamma(a_i) - digamma(a_1 + .. + a_k) = mu_i for a > 0 along the last axis, with a gradient.
 
     Newton's method on a concave function, whose matrix is diagonal plus rank one. A row that has converged stays as it
-    is, so that its neighbours do not matter to it.
+    is, so that its neighbors do not matter to it.
     """
     xp = namespace(mu)
     eps = float(xp.finfo(mu.dtype).eps)

@@ -1,4 +1,4 @@
-"""What estimators with ``estimate="predictive"`` share: a datum's law averages over the posterior of its parameters."""
+"""Shared by estimators with ``estimate="predictive"``: a distribution that averages over the posterior."""
 
 from __future__ import annotations
 
@@ -6,38 +6,42 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
+from mercer._parameters import one_of
+
 E = TypeVar("E")
 
 
 def is_predictive(estimator: Any) -> bool:
-    """Whether posterior predictive laws are asked for."""
+    """Whether the estimator makes posterior predictive distributions."""
     return bool(estimator.estimate == "predictive")
 
 
-def check_estimate(estimator: Any) -> None:
-    """Raise where ``estimate`` is unknown, or needs a prior that is not there (PPK-2a)."""
-    if not isinstance(estimator.estimate, str) or estimator.estimate not in ("point", "predictive"):
-        raise ValueError(f"estimate = {estimator.estimate!r}: give 'point' or 'predictive'")
+ESTIMATE = one_of("point", "predictive")
+"""The rule of the parameter ``estimate``."""
+
+
+def check_predictive(estimator: Any) -> None:
+    """Raise where a predictive distribution needs a prior that is not there (PPK-2a)."""
     if not is_predictive(estimator):
         return
     if estimator.prior is None:
         raise ValueError(
-            "estimate='predictive' averages over a posterior, which takes a prior: give prior='pooled' or a batch of "
-            "shape (1,), or estimate='point'"
+            "estimate='predictive' needs a prior, because it averages over a posterior; got prior=None. Give "
+            "prior='pooled' or a batch of shape (1,), or estimate='point'."
         )
     if not estimator.prior_strength > 0:
         raise ValueError(
-            f"prior_strength = {estimator.prior_strength!r} leaves no prior to average over: give a positive number "
-            "with estimate='predictive', or estimate='point'"
+            f"prior_strength must be positive with estimate='predictive', which averages over the posterior; got "
+            f"{estimator.prior_strength!r}. Give a positive number, or estimate='point'."
         )
 
 
 def refuse_weights(estimator: Any) -> None:
-    """Raise where a predictive law is asked for in EM, whose steps are point estimates."""
+    """Raise where EM, whose steps are point estimates, is asked for a predictive distribution."""
     if is_predictive(estimator):
         raise ValueError(
-            f"{type(estimator).__name__}(estimate='predictive') is the law of a whole datum, and components of "
-            "mixtures and emissions of hidden Markov models are point estimates: give estimate='point'"
+            f"{type(estimator).__name__}(estimate='predictive') is the distribution of a whole sample, and components "
+            "of mixtures and emissions of hidden Markov models are point estimates. Give estimate='point'."
         )
 
 

@@ -11,7 +11,7 @@ from mercer.families.base import ExponentialFamily
 
 
 class Simplex(ExponentialFamily):
-    """Probabilities of k outcomes, compared as the law of ``trials`` independent draws."""
+    """Probabilities of k outcomes, compared as the distribution of ``trials`` independent draws."""
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     tile_hint = 512
@@ -54,18 +54,18 @@ class Simplex(ExponentialFamily):
         return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member; of one draw alone is it such a law."""
+        """Return log c and the distribution g of p q = c g, member by member; only for one draw is g in the family."""
         self._check_alike(other)
         if self._draws > 1:
             raise ValueError(
-                f"products of multinomial laws of {self._draws} trials are no multinomial laws: give trials=1, or the "
+                f"products of multinomials of {self._draws} trials are not multinomials: give trials=1, or the "
                 "kernel rho=1 or marginal=False"
             )
         logs = safe_log(self.probability) + safe_log(other.probability)
         xp, total = namespace(logs), logsumexp(logs, axis=-1)
         possible = (total > -xp.inf)[..., None]
         p = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
-        p = xp.where(possible, p, self.probability)  # c = 0: any law will do
+        p = xp.where(possible, p, self.probability)  # c = 0: any distribution will do
         return total, self._make(probability=p, **{name: getattr(self, name) for name in self._shared})
 
     def dual_divergence(self, other: Self) -> Array:

@@ -122,7 +122,7 @@ class SparseDivergence(SparseLeaf):
         return np.maximum(shared, 0.0, out=shared)
 
     def alone(self) -> Floats:
-        """Return zeros: the divergence of a law from itself."""
+        """Return zeros: the divergence of a distribution from itself."""
         return np.zeros(len(self.rows))
 
 

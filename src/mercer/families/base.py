@@ -1,4 +1,4 @@
-"""What a family of distributions is, and what it gets for free as an exponential family."""
+"""Base classes of families of distributions, and what exponential families inherit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Family(Batch):
 
     tile_hint: int = 256
     is_predictive: ClassVar[bool] = False
-    """Whether such laws are what ``estimate="predictive"`` makes, and that alone."""
+    """Whether only ``estimate="predictive"`` makes such distributions."""
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare this batch for a coupling. Families are no sequences: ``lengths`` is ignored."""
+        """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
         return Leaf(self, coupling)
 
     def estimator(self) -> Any:
@@ -38,7 +38,7 @@ class Family(Batch):
         raise NotImplementedError(f"{type(self).__name__} must write n_parameters")
 
     def _log_overlap(self, other: Self) -> Array:
-        """Log of the integral of p q of laws side by side, ``(*B,) x (*B,) -> (*B,)``."""
+        """Log of the integral of p q, member by member, ``(*B,) x (*B,) -> (*B,)``."""
         self._check_alike(other)
         return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
 
@@ -60,7 +60,7 @@ class Family(Batch):
         return x
 
     def _check_values(self, x: Array) -> None:
-        """Raise where a point lies outside of the support; families of real vectors take all."""
+        """Raise where a point lies outside of the support; real vectors are not checked."""
 
 
 class ExponentialFamily(Family):
@@ -162,7 +162,7 @@ class ExponentialFamily(Family):
     def fisher_scores(self, x: Array) -> Array:
         """Gradient of the log density in the parameters at every point, ``(*B, n, T, P)`` (FK-3).
 
-        Here in natural parameters; families whose usual parametrisation is another (FK-0) replace it.
+        Here in natural parameters; families whose usual parametrization is another (FK-0) replace it.
         """
         single, x = self._crossable(x)
         mu = single.mean_parameters
@@ -190,6 +190,6 @@ class ExponentialFamily(Family):
 
 
 def observed_scores(scores: Array) -> Array:
-    """Give coordinates that were not observed (NaN) the score of what is certain: zero."""
+    """Set the scores of missing coordinates (NaN) to zero."""
     xp = namespace(scores)
     return xp.where(xp.isnan(scores), xp.zeros_like(scores), scores)

@@ -12,12 +12,13 @@ from scipy.special import xlogy
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._parameters import Rules
 from mercer._probability import checked_probability, drawn, normalised
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum
-from mercer.families._predictive import check_estimate
+from mercer.families._predictive import ESTIMATE, check_predictive
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
 
@@ -54,7 +55,7 @@ class Categoricals(Simplex):
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             raise TypeError(
                 "Categoricals are dense, and this is a sparse matrix: use mc.Multinomials, which stay sparse and are "
-                "the same laws for one trial, or pass probability.toarray()"
+                "the same distributions for one trial, or pass probability.toarray()"
             )
         p = checked_probability(probability, "probability")
         symbols = Alphabet.of(range(p.shape[-1]) if alphabet is None else alphabet)
@@ -168,7 +169,7 @@ class Categorical(Estimator):
     prior_strength : float, default=1.0
         Weight of the prior, in symbols.
     estimate : {"point", "predictive"}, default="point"
-        The predictive law of one symbol is the categorical law of the posterior mean, which is the point estimate with
+        The predictive distribution of one symbol is categorical, of the posterior mean: the point estimate with
         the same prior (PPK-2a). "predictive" takes a prior, and gives the same, as an emission or a component too.
 
     Attributes
@@ -187,6 +188,7 @@ class Categorical(Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
+    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
 
     def __init__(
         self,
@@ -204,7 +206,7 @@ class Categorical(Estimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
+        check_predictive(self)
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""

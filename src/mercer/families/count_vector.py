@@ -11,6 +11,7 @@ from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, 
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
+from mercer._parameters import one_of
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from mercer.families.count_vector_estimator import CountVector
 
 LAWS = ("poisson", "geometric", "fixed")
+LAW = one_of(*LAWS, cure="It names the distribution of the number of words.")
+"""The rule of the parameter ``law``."""
 LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
 class CountVectors(Family):
-    r"""A batch of laws of count vectors: a random number of words, each drawn from the same frequencies.
+    r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ class CountVectors(Family):
     alphabet: Alphabet | None
 
     def __init__(self, probability: Any, length: Any, law: str = "poisson", alphabet: Any = None) -> None:
-        check_law(law)
+        LAW("law", law)
         words = Multinomials(probability, alphabet=alphabet)
         checked = _checked_length(length, words, law)
         self._freeze(probability=words.probability, length=checked, law=law, alphabet=words.alphabet)
@@ -89,7 +92,7 @@ class CountVectors(Family):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one law: frequencies, and the expected length."""
+        """Number of free parameters of one distribution: frequencies, and the expected length."""
         return self.dimension if self.law != "fixed" else self.dimension - 1
 
     @property
@@ -106,7 +109,7 @@ class CountVectors(Family):
         return self._make(probability=probability, length=self.length, law=self.law, alphabet=self.alphabet)
 
     def dense(self) -> Self:
-        """Return the same laws with dense frequencies."""
+        """Return the same distributions with dense frequencies."""
         return self._with(self.probability.dense()) if self.sparse else self
 
     def matched(self, reference: Batch) -> Self:
@@ -234,7 +237,7 @@ class CountVectors(Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the law{f' at index {where}' if where else ''} has {length[where]:.3g} words, and NumPy draws whole "
+                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
                 f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))
@@ -253,12 +256,6 @@ def _times(total: Array, logs: Array) -> Array:
     total, logs = xp.broadcast_arrays(total, logs)
     safe = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
     return xp.where((total > 0) & ~xp.isfinite(logs), -xp.inf, total * safe)
-
-
-def check_law(law: Any) -> None:
-    """Raise unless ``law`` names a law of lengths."""
-    if law not in LAWS:
-        raise ValueError(f"law = {law!r}: give 'poisson', 'geometric' or 'fixed', the law of the number of words")
 
 
 def _checked_length(length: Any, words: Multinomials, law: str) -> Array:

@@ -1,24 +1,25 @@
-"""The estimator of laws of count vectors: frequencies of words, and how many there are."""
+"""The estimator of distributions of count vectors: frequencies of words, and how many there are."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._parameters import Rules
 from mercer._probability import normalised
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
-from mercer.families.count_vector import CountVectors, check_law
+from mercer.families.count_vector import LAW, CountVectors
 from mercer.families.estimator import Context
 
 
 class CountVector(DocumentEstimator):
-    """Fit laws of count vectors to rows of counts: frequencies of words, and how many there are.
+    """Fit distributions of count vectors to rows of counts: frequencies of words, and how many there are.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class CountVector(DocumentEstimator):
 
     Notes
     -----
-    Expected counts are ``(n0 mu0 + sum of counts) / (n0 + n)`` of a datum of n rows, the conjugate estimate (DJS-6);
+    Expected counts are ``(n0 mu0 + sum of counts) / (n0 + n)`` of a sample of n rows, the conjugate estimate (DJS-6);
     the length is their sum, the frequencies are their shares.
 
     Examples
@@ -51,14 +52,12 @@ class CountVector(DocumentEstimator):
            [0.3   , 0.25  , 0.45  ]]))
     """
 
+    _parameters: ClassVar[Rules] = {"law": LAW}
+
     def __init__(self, law: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
         self.law = law
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_law(self.law)
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the expected counts of a document."""
@@ -70,7 +69,7 @@ class CountVector(DocumentEstimator):
         return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
 
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
-        """Make laws with these expected counts; ``weights`` are the same up to a factor, or zero: then ``fallback``."""
+        """Make a batch of these expected counts; ``weights`` are the same up to a factor, or 0: then ``fallback``."""
         alphabet = getattr(self.prior, "alphabet", None)  # counts have no words: those of the prior become the model's
         frequencies = normalised(weights, fallback)
         return CountVectors._make(probability=frequencies, length=mean.sum(axis=-1), law=self.law, alphabet=alphabet)

@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
@@ -25,9 +26,9 @@ from mercer.families._gamma_functions import (
     trigamma,
 )
 from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.domains import check_nonnegative, check_positive, check_summable
 from mercer.families.estimator import Context, FamilyEstimator
-from mercer.families.exponential import check_nonnegative, check_summable
-from mercer.families.gamma import check_finite_product, check_positive, check_smallest
+from mercer.families.gamma import check_finite_product
 
 ROUNDING = 1e-5
 """How far from one the sum of proportions may be: they may come from float32, or from a table."""
@@ -121,7 +122,7 @@ class Dirichlets(ExponentialFamily):
         if self.dimension > 2 and (form == "centering" or (t <= 0.03 if form == "exp" else t >= 100)):
             return Verdict(
                 "no",
-                "the 2^k laws whose k >= 3 concentrations are 0.0001 or 1 each have negative eigenvalues; for k = 3, "
+                "the 2^k members whose k >= 3 concentrations are 1e-4 or 1 each have negative eigenvalues; for k = 3, "
                 "-0.0062 at t = .01, -0.008 at t = .03, and centering and the inverse form at t = 100 have them too",
             )
         return Verdict("conditional", OPEN)
@@ -161,7 +162,7 @@ class Dirichlets(ExponentialFamily):
         return pair_log_product(self.concentration, other.concentration, float(rho))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: exponents add up."""
+        """Return log c and the distribution g of p q = c g, member by member: exponents add up."""
         log_constant = self._log_overlap(other)
         return log_constant, self._make(concentration=self.concentration + (other.concentration - 1))
 
@@ -194,7 +195,7 @@ class Dirichlets(ExponentialFamily):
 
 
 class Dirichlet(FamilyEstimator):
-    """Fit Dirichlet distributions, one to every datum (a row of proportions or a set of rows) or one to all.
+    """Fit Dirichlet distributions, one to every sample (a row of proportions or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ class Dirichlet(FamilyEstimator):
         What smaller proportions are raised to before rows are divided by their sums again, zeros above all, whose
         logarithm is infinite. None takes positive proportions only.
     floor : float, default=1e-3
-        Subtracted from mean logarithms, so that one point, or equal points, have a law too: of the total concentration
+        Subtracted from mean logarithms, so that one point, or equal points, have one too: of the total concentration
         (k - 1) / (2 floor), about.
     prior : None, "pooled" or Dirichlets of shape (1,), default=None
         What estimates are shrunk to, in mean logarithms (DJS-6).
@@ -226,6 +227,12 @@ class Dirichlet(FamilyEstimator):
     array([[ 7.4, 11.9, 19.2]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "normalize": boolean(),
+        "smallest": positive("Give None for positive data.") | NONE,
+        "floor": nonnegative(),
+    }
+
     def __init__(
         self,
         normalize: bool = False,
@@ -240,19 +247,13 @@ class Dirichlet(FamilyEstimator):
         self.prior = prior
         self.prior_strength = prior_strength
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_smallest(self.smallest, self.floor)
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
 
     def template(self, context: Context) -> Dirichlets:
-        """Return the even law."""
+        """Return the even distribution."""
         return Dirichlets._make(concentration=np.ones(context.dimension))
 
     def statistics(self, x: Any, context: Context) -> Floats:
@@ -324,7 +325,7 @@ def check_proportions(x: Array, who: str, X: Any = None) -> None:
     check_positive(x, who, X)
 
 
-# -- one law of k proportions against another: concentrations (*B, n, k) and (*B, m, k) ------------------------------
+# -- pairs of distributions of k proportions: concentrations (*B, n, k) and (*B, m, k) -------------------------------
 
 
 def mean_logs(a: Array) -> Array:

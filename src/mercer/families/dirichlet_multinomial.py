@@ -1,4 +1,4 @@
-"""Dirichlet-multinomial distributions: word counts whose frequencies are known up to a Dirichlet law."""
+"""Dirichlet-multinomial distributions: word counts whose frequencies are known up to a Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from mercer.families.base import Family
 class DirichletMultinomials(Family):
     r"""A batch of Dirichlet-multinomial distributions: draws from frequencies that are themselves drawn.
 
-    They are the predictive laws of ``Multinomial(estimate="predictive")``: what is known of a document's frequencies
-    is a Dirichlet law, of concentrations prior plus counts, and the laws of its next words average over it.
+    They are the predictive distributions of ``Multinomial(estimate="predictive")``: the posterior of a document's
+    frequencies is a Dirichlet, of concentrations prior plus counts, and the distribution of its next words averages
+    over it.
 
     Parameters
     ----------
     concentration : array of shape (..., k)
-        Parameters of the Dirichlet law, 0 or more; an outcome of concentration 0 never occurs.
+        Parameters of the Dirichlet distribution, 0 or more; an outcome of concentration 0 never occurs.
     trials : int, default=1
-        Number of draws of the laws that are compared.
+        Number of draws of the distributions that are compared.
     alphabet : Alphabet, iterable of words or None, default=None
         The vocabulary, one word per column. Batches are compared only where they have the same one, or none.
 
@@ -40,7 +41,7 @@ class DirichletMultinomials(Family):
     With :math:`A=\sum_d a_d` and s draws,
     :math:`P(x)=\frac{s!\,\Gamma(A)}{\Gamma(s+A)}\prod_d\frac{\Gamma(x_d+a_d)}{x_d!\,\Gamma(a_d)}`. The probability
     product (PPK-2a) sums over all counts x by a convolution over the outcomes, for any rho; one draw is the categorical
-    law of the means a / A, an inner product.
+    distribution of the means a / A, an inner product.
 
     Examples
     --------
@@ -100,7 +101,7 @@ class DirichletMultinomials(Family):
 
     @property
     def mean(self) -> Array:
-        """Mean frequencies a / A, ``(*B, k)``: the law of one draw."""
+        """Mean frequencies a / A, ``(*B, k)``: the distribution of one draw."""
         return self.concentration / namespace(self.concentration).sum(self.concentration, axis=-1, keepdims=True)
 
     @property
@@ -144,7 +145,7 @@ class DirichletMultinomials(Family):
         return terms
 
     def _log_scale(self) -> Array:
-        """Compute log of s! (A + s)^s Gamma(A) / Gamma(A + s), what the terms of a law leave out, ``(*B,)``."""
+        """Compute log of s! (A + s)^s Gamma(A) / Gamma(A + s), what the terms leave out, ``(*B,)``."""
         a, s = self.concentration, self.trials
         xp = namespace(a)
         total = xp.sum(a, axis=-1)[..., None]

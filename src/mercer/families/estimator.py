@@ -1,4 +1,4 @@
-"""The base of every singular: fit one model to all data, or one to every datum, from one method."""
+"""Base classes of estimators: fit one model to all samples, or one to every sample."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
 from mercer._config import settings
+from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
@@ -53,7 +54,7 @@ LEAST_STRENGTH = 1e-100
 
 @dataclass(frozen=True)
 class Context:
-    """The little that data share: learned on the training data, used for every datum.
+    """What all samples share: learned from the training data, used for every sample.
 
     Parameters
     ----------
@@ -82,10 +83,25 @@ class Context:
                 values.setflags(write=False)
 
 
-class Estimator(BaseEstimator):
+def _is_prior(value: Any) -> bool:
+    if isinstance(value, Batch):
+        return value.shape == (1,)
+    return value is None or (isinstance(value, str) and value == "pooled")
+
+
+def strength(unit: str) -> Rule:
+    """Accept the weight of a prior, in some unit: 0, or large enough that products and inverses keep their digits."""
+
+    def good(value: Any) -> bool:
+        return is_number(value) and (value == 0 or value >= LEAST_STRENGTH)
+
+    return Rule(f"a number of {unit}, 0 or at least {LEAST_STRENGTH:.0e}", good)
+
+
+class Estimator(CheckedParameters, BaseEstimator):
     """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
 
-    ``takes`` says what one datum is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
+    ``takes`` says what one sample is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
     counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
     """
 
@@ -95,13 +111,17 @@ class Estimator(BaseEstimator):
     uses_classes: ClassVar[bool] = False
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
+    _parameters: ClassVar[Rules] = {
+        "prior": Rule("None, 'pooled' or a batch of shape (1,)", _is_prior, "Give one member, such as p[3:4]."),
+        "prior_strength": strength("observations"),
+    }
     prior: Any
     prior_strength: float
 
     # -- the border ------------------------------------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into a matrix (one row a datum) or `Sequences`, checked as scikit-learn checks.
+        """Turn ``X`` into a matrix (one row a sample) or `Sequences`, checked as scikit-learn checks.
 
         Parameters
         ----------
@@ -182,7 +202,7 @@ class Estimator(BaseEstimator):
         weights : array of shape (T, n)
             Weight of every point in every one of n models.
         offsets : array of shape (N + 1,)
-            Datum i has the points ``offsets[i]:offsets[i + 1]``.
+            Sample i has the points ``offsets[i]:offsets[i + 1]``.
         context : Context
             What the data share.
         start : Batch, default=None
@@ -195,7 +215,7 @@ class Estimator(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
 
     def _even(self, x: Any, context: Context) -> Any:
-        """Return the law of one observation that is spread evenly, ``(1,)``; None where nothing is impossible.
+        """Return a smoothing prior of one observation, ``(1,)``, or None if the family has full support.
 
         A pooled model counts it with the training data ``x``, so that what these lack is not impossible in new data.
         """
@@ -215,12 +235,12 @@ class Estimator(BaseEstimator):
         """Fit one model to all of the data that `accept` has turned."""
         x, _ = segments(X)
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: every datum is empty")
+            raise ValueError("there is nothing to fit: every sample is empty")
         self._check_data(X, np.array([0, x.shape[0]]))
         return self._fit_alone(x, np.array([0, x.shape[0]]), context)
 
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
-        """Fit one model to every datum.
+        """Fit one model to every sample.
 
         Parameters
         ----------
@@ -232,7 +252,7 @@ class Estimator(BaseEstimator):
         Returns
         -------
         Batch of shape (N,)
-            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+            Sample i's model depends on this estimator's parameters, the context and sample i alone.
         """
         return self._fit_accepted(*self._accepted(X, context))
 
@@ -247,7 +267,7 @@ class Estimator(BaseEstimator):
         return self.accept(X, context=context), context
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
-        """Fit one model to every datum that `accept` has turned."""
+        """Fit one model to every sample that `accept` has turned."""
         self._check_each(X, context)
         return self._fit_cached(X, context)
 
@@ -317,7 +337,7 @@ class Estimator(BaseEstimator):
         return state is None or isinstance(state, int | np.integer)
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
-        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by, for messages."""
+        """Fit one model to every sample; ``name(i)`` is what the caller knows sample i by, for messages."""
         return self._fit_data(X, context)
 
     def _fit_data(self, X: Any, context: Context) -> Any:
@@ -328,25 +348,11 @@ class Estimator(BaseEstimator):
         return self.fit_weighted(x, weights, offsets, context)[:, 0]
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        """Raise where a datum alone cannot be fitted: an empty one without a prior."""
+        """Raise where a sample alone cannot be fitted: an empty one without a prior."""
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
                 f"{datum_name(X, empty[0])} is empty: leave it out, or give prior='pooled' so that it gets the prior"
-            )
-
-    def _check_parameters(self) -> None:
-        named = isinstance(self.prior, str) and self.prior == "pooled"
-        if not (self.prior is None or isinstance(self.prior, Batch) or named):
-            raise ValueError(f"prior = {self.prior!r}: give None, 'pooled' or a batch of shape (1,)")
-        if isinstance(self.prior, Batch) and self.prior.shape != (1,):
-            raise ValueError(f"the prior has shape {self.prior.shape}: give a batch of shape (1,), such as p[3:4]")
-        if not is_number(self.prior_strength) or self.prior_strength < 0:
-            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
-        if 0 < self.prior_strength < LEAST_STRENGTH:
-            raise ValueError(
-                f"prior_strength = {self.prior_strength!r} times a parameter may be too small for a number: give a "
-                f"larger prior_strength, {LEAST_STRENGTH:.0e} or more, or 0"
             )
 
     def _prior_batch(self, context: Context) -> Any:
@@ -361,14 +367,14 @@ class Estimator(BaseEstimator):
         return prior
 
     def score_samples(self, X: Any) -> Floats:
-        """Log probability of every datum under the model that ``fit`` learned."""
+        """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log probability of a datum under the model that ``fit`` learned."""
+        """Mean log probability of a sample under the model that ``fit`` learned."""
         return float(np.mean(self.score_samples(X)))
 
 
@@ -388,7 +394,7 @@ class FamilyEstimator(Estimator):
         raise NotImplementedError(f"{type(self).__name__} must write template(context)")
 
     def statistics(self, x: Any, context: Context) -> Floats:
-        """Sufficient statistics of points, ``(T, D)``; NaN where not observed."""
+        """Sufficient statistics of points, ``(T, D)``; NaN where missing."""
         return np.asarray(self.template(context).statistics(x))
 
     def from_mean(self, mu: Floats, context: Context) -> Any:
@@ -412,7 +418,7 @@ class FamilyEstimator(Estimator):
         unseen = np.flatnonzero(np.isnan(x).all(axis=0))
         if len(x) and len(unseen):
             raise ValueError(
-                f"column {int(unseen[0])} was observed in no datum (all NaN), so that prior='pooled' knows nothing of "
+                f"column {int(unseen[0])} was observed in no sample (all NaN), so that prior='pooled' knows nothing of "
                 "it: leave the column out, or give a batch of shape (1,) as the prior"
             )
         alone = clone(self).set_params(prior=None)
@@ -435,12 +441,12 @@ class FamilyEstimator(Estimator):
         nobody = mass <= 0
         mu = total / np.where(nobody, 1.0, mass)
         if np.any(nobody):
-            # A component that nobody visits stays what it was, a datum without points gets the prior; without one, a
+            # A component that nobody visits stays what it was, a sample without points gets the prior; without one, a
             # coordinate that nobody saw has no estimate.
             known = start if start is not None else mu0
             if known is None:
                 raise ValueError(
-                    "a coordinate was observed in no point of a datum: give prior='pooled', or leave the datum out, "
+                    "a coordinate was observed in no point of a sample: give prior='pooled', or leave the sample out, "
                     "whose values there are all NaN"
                 )
             mu = np.where(nobody, known, mu)
@@ -448,7 +454,7 @@ class FamilyEstimator(Estimator):
 
 
 def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-    """Weighted sums of statistics ``(T, D)`` over every datum, and the weight in them; NaN is left out."""
+    """Weighted sums of statistics ``(T, D)`` over every sample, and the weight in them; NaN is left out."""
     seen = ~np.isnan(statistics)
     if seen.all():
         return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)

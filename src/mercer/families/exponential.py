@@ -6,14 +6,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_gamma, check_rho, checked_positive, is_number
+from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._checks import check_gamma, checked_positive
+from mercer._parameters import Rules, positive
 from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import segments
 from mercer.families._gamma_functions import erfcx, excess
-from mercer.families.base import ExponentialFamily, observed_scores
-from mercer.families.estimator import Context, FamilyEstimator
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.estimator import Context
 
 LARGEST = 1e300
 """Data beyond this are refused by estimators: sums of a hundred million below it stay finite."""
@@ -21,7 +22,7 @@ SMALLEST = 1e-300
 """Positive numbers below this have no scale whose inverse is sure to be finite."""
 
 
-class Exponentials(ExponentialFamily):
+class Exponentials(Coordinatewise):
     r"""A batch of products of d independent exponential distributions.
 
     Parameters
@@ -45,56 +46,60 @@ class Exponentials(ExponentialFamily):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
-    tile_hint = 192
+    domain = "nonnegative"
+    score_labels = ("negative_rate",)
 
     scale: Array
 
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_positive(scale, "scale"))
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.scale.shape[-1])
-
     def estimator(self) -> Exponential:
         """Return the estimator of this family."""
         return Exponential()
 
-    # -- the exponential family ------------------------------------------------------------------------
+    # -- formulas of one coordinate ---------------------------------------------------------------------
 
-    def statistics(self, x: Array) -> Array:
-        """Return x."""
-        return as_float(x)
-
-    def log_base(self, x: Array) -> Array:
-        """Return zeros."""
-        x = as_float(x)
-        return namespace(x).zeros_like(x[..., 0])
-
-    @property
-    def natural_parameters(self) -> Array:
+    def term_natural(self, scale: Array) -> Array:
         """Return -1 / scale."""
-        return -1 / self.scale
+        return -1 / scale
 
-    def log_partition(self, theta: Array) -> Array:
-        """Return the sum of -log(-theta)."""
-        xp = namespace(theta)
-        return -xp.sum(xp.log(-theta), axis=-1)
+    def term_partition(self, theta: Array) -> Array:
+        """Return -log(-theta)."""
+        return -namespace(theta).log(-theta)
 
-    @property
-    def mean_parameters(self) -> Array:
-        """Return the scales."""
-        return self.scale
+    def term_mean(self, scale: Array) -> Array:
+        """Return the scale."""
+        return scale
 
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these means."""
-        return self._make(scale=frozen(mu))
+    def term_from_mean(self, mu: Array) -> Array:
+        """Return the mean, which is the scale."""
+        return mu
 
-    def dual(self, mu: Array) -> Array:
+    def term_dual(self, mu: Array) -> Array:
         """Return -log mu (DJS-4)."""
-        xp = namespace(mu)
-        return -xp.sum(xp.log(mu), axis=-1)
+        return -namespace(mu).log(mu)
+
+    def term_variance(self, scale: Array) -> Array:
+        """Return scale^2."""
+        return scale**2
+
+    def term_log_prob(self, x: Array, scale: Array) -> Array:
+        """Return -x / scale - log scale."""
+        return -x / scale - namespace(scale).log(scale)
+
+    def term_product(self, a: Array, b: Array, rho: float) -> Array:
+        """Log of the integral of p^rho q^rho, for any rho (PPK-3.5)."""
+        logs = (1 - 2 * rho) * (namespace(a).log(a) + namespace(b).log(b)) / 2
+        return logs - log_mean_gap(a, b) - float(np.log(2 * rho))
+
+    def term_divergence(self, a: Array, b: Array) -> Array:
+        """Log of the arithmetic over the geometric mean (DJS-4)."""
+        return log_mean_gap(a, b)
+
+    def term_kl(self, a: Array, b: Array) -> Array:
+        """Return r - 1 - log r of the ratio of scales r."""
+        return excess(a, b, namespace(a).log(a)) / b
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Say that the dual divergence of Exponentials is conditionally negative definite."""
@@ -102,33 +107,8 @@ class Exponentials(ExponentialFamily):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def log_prob(self, x: Any) -> Array:
-        """Log density of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            point, scale = x[..., None, :, i], single.scale[..., :, None, i]
-            xp = namespace(point, scale)
-            seen = ~xp.isnan(point)
-            term = -xp.where(seen, point, xp.zeros_like(point)) / scale - xp.log(scale)
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_nonnegative(x, type(self).__name__)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho, for any rho (PPK-3.5)."""
-        check_rho(rho)
-
-        def coordinate(a: Array, b: Array) -> Array:
-            logs = (1 - 2 * rho) * (namespace(a).log(a) + namespace(b).log(b)) / 2
-            return logs - log_mean_gap(a, b) - float(np.log(2 * rho))
-
-        return self._coordinates(other, coordinate)
-
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: rates add up."""
+        """Return log c and the distribution g of p q = c g, member by member: rates add up."""
         return self._log_overlap(other), self._make(scale=joined_rates(self.scale, other.scale)[0])
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
@@ -149,46 +129,20 @@ class Exponentials(ExponentialFamily):
 
         return self._coordinates(other, coordinate)
 
-    def dual_divergence(self, other: Self) -> Array:
-        """Dual Jensen-Shannon divergence: log of arithmetic over geometric mean, summed over coordinates (DJS-4)."""
-        return self._coordinates(other, log_mean_gap)
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence: r - 1 - log r of the ratio of scales."""
-        return self._coordinates(other, lambda a, b: excess(a, b, namespace(a).log(a)) / b)
-
-    def fisher_scores(self, x: Any) -> Array:
-        """Scores of -1 / scale: points minus scales, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
-        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        return [f"negative_rate[{i}]" for i in range(self.dimension)]
-
-    def fisher_information(self) -> Array:
-        """Information of -1 / scale: diagonal, scale^2 (FK-3)."""
-        return (self.scale**2)[..., :, None] * identity(self.scale, self.dimension)
-
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
         draws = random_generator(random_state).exponential(size=(*self.shape, size, self.dimension))
         return np.asarray(draws * to_numpy(self.scale)[..., None, :])
 
-    def _coordinates(self, other: Self, term: Any) -> Array:
-        """Sum a term over coordinates, one plane of pairs at a time."""
-        self._check_pair(other)
-        p, q = self.scale, other.scale
-        return sum(term(p[..., :, None, i], q[..., None, :, i]) for i in range(self.dimension))
 
-
-class Exponential(FamilyEstimator):
-    """Fit products of exponential distributions, one to every datum (a row of waits or a set of rows) or one to all.
+class Exponential(CoordinatewiseEstimator):
+    """Fit products of exponential distributions, one to every sample (a row of waits or a set of rows) or one to all.
 
     Parameters
     ----------
     floor : float, default=1e-3
         Least scale of a coordinate, as a fraction of its pooled mean (rounded to a power of two; of 1 where that is 0),
-        so that a datum of zeros has a law too.
+        so that a sample of zeros has a distribution too.
     prior : None, "pooled" or Exponentials of shape (1,), default=None
         What scales are shrunk to (DJS-6).
     prior_strength : float, default=1.0
@@ -209,27 +163,13 @@ class Exponential(FamilyEstimator):
            [1.5 , 1.75]])
     """
 
+    family = Exponentials
+    _parameters: ClassVar[Rules] = {"floor": positive("Give a fraction of the pooled mean.")}
+
     def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_number(self.floor) or self.floor <= 0:
-            raise ValueError(f"floor = {self.floor!r}: give a positive fraction of the pooled mean")
-
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
-    def template(self, context: Context) -> Exponentials:
-        """Return unit scales."""
-        return Exponentials._make(scale=np.ones(context.dimension))
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, how long waits are, rounded, and the pooled model where it is the prior."""
@@ -244,39 +184,6 @@ class Exponential(FamilyEstimator):
         """Turn means into distributions, none narrower than the floor."""
         least = np.asarray(self.floor * np.asarray(context.scale), dtype=mu.dtype)
         return self.template(context).with_mean_parameters(np.maximum(mu, least))
-
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix or `Sequences` of numbers, 0 or more."""
-        X = super().accept(X, **options)
-        x = segments(X)[0]
-        check_nonnegative(x, type(self).__name__, X)
-        check_summable(x, type(self).__name__, X)
-        return X
-
-
-def check_summable(x: Floats, who: str, X: Any) -> None:
-    """Raise where a number of the data ``X`` is so large that sums could be infinite."""
-    if not np.any(x > LARGEST):
-        return
-    row, column = (int(i) for i in np.argwhere(x > LARGEST)[0])
-    raise ValueError(
-        f"{point_name(X, row)} holds {x[row, column]:.6g} in column {column}, and sums of the data of {who} are "
-        f"finite up to {LARGEST:g} only: divide the data by a constant"
-    )
-
-
-def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a number is negative or infinite; ``X`` are the data of the points ``x``."""
-    if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
-        return
-    values = to_numpy(x)
-    *_, row, column = where = tuple(int(i) for i in np.argwhere((values < 0) | (values == np.inf))[0])
-    # scikit-learn's own sentence comes first: its checks look for it.
-    problem = "Negative" if values[where] < 0 else "Infinite"
-    raise ValueError(
-        f"{problem} values in data passed to {who}: {point_name(X, row)} holds {values[where]} in column {column}, "
-        f"and its data are finite numbers, 0 or more"
-    )
 
 
 def log_mean_gap(a: Array, b: Array) -> Array:

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive, is_number
+from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer._verdict import Verdict
-from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
@@ -26,12 +26,13 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
-from mercer.families.base import ExponentialFamily, observed_scores
-from mercer.families.estimator import Context, FamilyEstimator
-from mercer.families.exponential import SMALLEST, check_nonnegative, check_summable, joined_rates, log_mean_gap
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.domains import check_nonnegative, raised
+from mercer.families.estimator import Context
+from mercer.families.exponential import SMALLEST, joined_rates, log_mean_gap
 
 
-class Gammas(ExponentialFamily):
+class Gammas(Coordinatewise):
     r"""A batch of products of d independent gamma distributions.
 
     Parameters
@@ -59,6 +60,8 @@ class Gammas(ExponentialFamily):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1, "scale": 1}
+    domain = "positive"
+    score_labels = ("concentration", "negative_rate")
     tile_hint = 128
 
     concentration: Array
@@ -66,65 +69,74 @@ class Gammas(ExponentialFamily):
 
     def __init__(self, concentration: Any, scale: Any) -> None:
         a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
-        if tuple(a.shape) != tuple(b.shape):
-            raise ValueError(
-                f"concentration has shape {tuple(a.shape)} and scale {tuple(b.shape)}: give two arrays of one shape"
-            )
-        self._freeze(concentration=a, scale=b)
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.scale.shape[-1])
+        self._freeze_alike(concentration=a, scale=b)
 
     def estimator(self) -> Gamma:
         """Return the estimator of this family."""
         return Gamma()
 
-    # -- the exponential family ------------------------------------------------------------------------
+    # -- formulas of one coordinate ---------------------------------------------------------------------
 
-    def statistics(self, x: Array) -> Array:
-        """Return log x and x, one after the other."""
-        x = as_float(x)
-        xp = namespace(x)
-        return xp.concat([xp.log(x), x], axis=-1)
+    def term_statistics(self, x: Array) -> tuple[Array, Array]:
+        """Return log x and x."""
+        return namespace(x).log(x), x
 
-    def log_base(self, x: Array) -> Array:
-        """Return -log x, summed."""
-        x = as_float(x)
-        xp = namespace(x)
-        return -xp.sum(xp.log(x), axis=-1)
+    def term_log_base(self, x: Array) -> Array:
+        """Return -log x."""
+        return -namespace(x).log(x)
 
-    @property
-    def natural_parameters(self) -> Array:
-        """Return the shapes and -1 / scale, one after the other."""
-        return namespace(self.scale).concat([self.concentration, -1 / self.scale], axis=-1)
+    def term_natural(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """Return the shape and -1 / scale."""
+        return a, -1 / b
 
-    def log_partition(self, theta: Array) -> Array:
-        """Return the sum of log-gamma(a) + a log b."""
-        xp = namespace(theta)
-        a, rate = theta[..., : self.dimension], -theta[..., self.dimension :]
-        return xp.sum(gammaln(a) - a * xp.log(rate), axis=-1)
+    def term_partition(self, a: Array, negative_rate: Array) -> Array:
+        """Return log-gamma(a) + a log b."""
+        return gammaln(a) - a * namespace(a).log(-negative_rate)
 
-    @property
-    def mean_parameters(self) -> Array:
-        """Mean logarithms, digamma(a) + log b, and means, ab, one after the other."""
-        xp = namespace(self.scale)
-        a, b = self.concentration, self.scale
-        return xp.concat([digamma(a) + xp.log(b), a * b], axis=-1)
+    def term_mean(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """Return the mean logarithm, digamma(a) + log b, and the mean, ab."""
+        return digamma(a) + namespace(b).log(b), a * b
 
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these mean logarithms and means: Newton's method (DJS-4)."""
-        a, mean = self._solved(mu)
-        return self._make(concentration=frozen(a), scale=frozen(mean / a))
+    def term_from_mean(self, log_mean: Array, mean: Array) -> tuple[Array, Array]:
+        """Return the shape and the scale: Newton's method (DJS-4)."""
+        a = solve_shape(namespace(mean).log(mean) - log_mean)
+        return a, mean / a
 
-    def dual(self, mu: Array) -> Array:
-        """Return a digamma(a) - a - log-gamma(a), summed (DJS-4)."""
-        return namespace(mu).sum(gamma_dual(self._solved(mu)[0]), axis=-1)
+    def term_dual(self, log_mean: Array, mean: Array) -> Array:
+        """Return a digamma(a) - a - log-gamma(a) (DJS-4)."""
+        return gamma_dual(solve_shape(namespace(mean).log(mean) - log_mean))
 
-    def _solved(self, mu: Array) -> tuple[Array, Array]:
-        log_mean, mean = mu[..., : self.dimension], mu[..., self.dimension :]
-        return solve_shape(namespace(mu).log(mean) - log_mean), mean
+    def term_variance(self, a: Array, b: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Return trigamma(a), b and a b^2, the covariances of log x and x."""
+        return (trigamma(a), b), (b, a * b * b)
+
+    def term_log_prob(self, x: Array, a: Array, b: Array) -> Array:
+        """Return (a - 1) log x - x/b - a log b - log-gamma(a), about the mean ab, where the large terms cancel."""
+        xp = namespace(a, x)
+        log_x = xp.log(x)
+        return 0.5 * xp.log(a) - HALF_LOG_TWO_PI - binet(a) - excess(x / b, a, log_x - xp.log(b)) - log_x
+
+    def term_product(self, a: Array, b: Array, c: Array, d: Array, rho: float) -> Array:
+        """Log of the integral of (p q)^rho, for shapes a, c and scales b, d (PPK-3.4).
+
+        Stirling's formula is taken out, and all is written in means: what is left vanishes where p = q and rho = 1/2.
+        """
+        xp = namespace(a, c)
+        shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
+        joined, *shares = joined_rates(b, d)
+        log_shape = xp.log(shape)
+        log_mean = log_shape + (xp.log(joined) - math.log(rho))
+        value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + log_mean) - 0.5 * log_shape + binet(shape)
+        for own, scale, share in zip((a, c), (b, d), shares, strict=True):
+            lost = excess(shape * (share / rho), own, log_mean - xp.log(scale))  # of the mean, in scales
+            value = value + (rho * (0.5 * xp.log(own) - binet(own)) - rho * lost)
+        return value
+
+    def term_kl(self, a: Array, scale: Array, b: Array, scale_other: Array) -> Array:
+        """Kullback-Leibler divergence: of shapes at the same mean, and of means (DJS-1)."""
+        xp = namespace(a, b)
+        log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
+        return shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Say that the dual divergence of Gammas was found conditionally negative definite, without a proof."""
@@ -137,24 +149,6 @@ class Gammas(ExponentialFamily):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def log_prob(self, x: Any) -> Array:
-        """Log density of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = single.concentration[..., :, None, i], single.scale[..., :, None, i]
-            xp = namespace(a, x)
-            seen = ~xp.isnan(x[..., None, :, i])
-            point = xp.where(seen, x[..., None, :, i], xp.ones_like(x[..., None, :, i]))
-            log_x = xp.log(point)
-            # (a - 1) log x - x/b - a log b - log-gamma(a), about the mean ab, where the large terms cancel
-            term = 0.5 * xp.log(a) - HALF_LOG_TWO_PI - binet(a) - excess(point / b, a, log_x - xp.log(b)) - log_x
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_positive(x, type(self).__name__)
-
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
         if isinstance(coupling, PowerProduct):
@@ -162,69 +156,30 @@ class Gammas(ExponentialFamily):
         return super().couple(coupling, lengths)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho (PPK-3.4), with the large terms taken out by hand."""
+        """Log of the integral of p^rho q^rho, where it is finite (PPK-3.4)."""
         check_rho(rho)
         self._check_pair(other)
         for side in (self, other):
             check_finite_product(side.concentration, rho, type(self).__name__)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            value = value + _log_product(
-                self.concentration[..., :, None, i],
-                self.scale[..., :, None, i],
-                other.concentration[..., None, :, i],
-                other.scale[..., None, :, i],
-                float(rho),
-            )
-        return value
+        return super().log_product(other, rho)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: shapes less 1 and rates add up."""
+        """Return log c and the distribution g of p q = c g, member by member: shapes less 1 and rates add up."""
         log_constant = self._log_overlap(other)
         a = self.concentration + (other.concentration - 1)
         return log_constant, self._make(concentration=a, scale=joined_rates(self.scale, other.scale)[0])
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = self.concentration[..., i], other.concentration[..., i]
-            mean, mean_other = a * self.scale[..., i], b * other.scale[..., i]
+
+        def term(a: Array, scale: Array, b: Array, scale_other: Array) -> Array:
             s = (gap(a)[..., :, None] + gap(b)[..., None, :]) / 2
-            s = s + log_mean_gap(mean[..., :, None], mean_other[..., None, :])
+            s = s + log_mean_gap((a * scale)[..., :, None], (b * scale_other)[..., None, :])
             ends = gamma_dual(a)[..., :, None] + gamma_dual(b)[..., None, :]
-            value = value + ends / 2 - gamma_dual(solve_shape(s))
+            return ends / 2 - gamma_dual(solve_shape(s))
+
+        value = self._coordinates(other, term, crossed=False)
         return namespace(value).where(value > 0, value, 0 * value)
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence: of shapes at the same mean, and of means (DJS-1)."""
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = self.concentration[..., :, None, i], other.concentration[..., None, :, i]
-            scale, scale_other = self.scale[..., :, None, i], other.scale[..., None, :, i]
-            xp = namespace(a, b)
-            log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
-            value = value + shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
-        return value
-
-    def fisher_scores(self, x: Any) -> Array:
-        """Scores of the shapes and of -1 / scale: statistics minus their means, ``(*B, n, T, 2d)``; zero where NaN."""
-        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        names = ("concentration", "negative_rate")
-        return [f"{name}[{i}]" for name in names for i in range(self.dimension)]
-
-    def fisher_information(self) -> Array:
-        """Information of shapes and -1 / scale: trigamma(a), b, and a b^2 (FK-3)."""
-        a, b = self.concentration, self.scale
-        xp = namespace(a, b)
-        eye = identity(b, self.dimension)
-        square, mixed, flat = ((v[..., :, None] * eye) for v in (trigamma(a), b, a * b * b))
-        return xp.concat([xp.concat([square, mixed], axis=-1), xp.concat([mixed, flat], axis=-1)], axis=-2)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
@@ -235,8 +190,8 @@ class Gammas(ExponentialFamily):
         return np.maximum(draws * b, np.finfo(float).tiny)  # small shapes underflow to zero, where nothing is
 
 
-class Gamma(FamilyEstimator):
-    """Fit products of gamma distributions, one to every datum (a positive row or a set of rows) or one to all.
+class Gamma(CoordinatewiseEstimator):
+    """Fit products of gamma distributions, one to every sample (a positive row or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -245,7 +200,7 @@ class Gamma(FamilyEstimator):
         measured, say. None takes positive data only.
     floor : float, default=1e-3
         Added to the logarithm of the mean minus the mean logarithm, about half of the squared coefficient of variation,
-        so that one point, or equal points, have a law too, of shape 1 / (2 floor).
+        so that one point, or equal points, have a distribution too, of shape 1 / (2 floor).
     prior : None, "pooled" or Gammas of shape (1,), default=None
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
@@ -269,6 +224,12 @@ class Gamma(FamilyEstimator):
            [3.    ]]))
     """
 
+    family = Gammas
+    _parameters: ClassVar[Rules] = {
+        "smallest": positive("Give None for positive data.") | NONE,
+        "floor": nonnegative(),
+    }
+
     def __init__(
         self, smallest: float | None = None, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0
     ) -> None:
@@ -277,68 +238,25 @@ class Gamma(FamilyEstimator):
         self.prior = prior
         self.prior_strength = prior_strength
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_smallest(self.smallest, self.floor)
-
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
-    def template(self, context: Context) -> Gammas:
-        """Return unit exponential laws."""
-        return Gammas._make(concentration=np.ones(context.dimension), scale=np.ones(context.dimension))
-
     def statistics(self, x: Any, context: Context) -> Floats:
         """Statistics of points, each of which varies by itself a little: the floor comes into every estimate once."""
         found = super().statistics(x, context)
         found[..., : context.dimension] -= self.floor
         return found
 
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix or `Sequences` of positive numbers."""
-        self._check_parameters()
-        X = super().accept(X, **options)
+    def _converted(self, X: Any) -> Any:
         check_nonnegative(segments(X)[0], type(self).__name__, X)
-        if self.smallest is not None:
-            X = X.mapped(self._raised) if isinstance(X, Sequences) else self._raised(X)
+        X = raised(X, self.smallest)
         x = segments(X)[0]
-        check_positive(x, type(self).__name__, X)
-        check_summable(x, type(self).__name__, X)
-        if np.any(x < SMALLEST):
-            row, column = (int(i) for i in np.argwhere(x < SMALLEST)[0])
+        tiny = np.argwhere((x > 0) & (x < SMALLEST))
+        if len(tiny):
+            row, column = (int(i) for i in tiny[0])
             raise ValueError(
-                f"{point_name(X, row)} holds {x[row, column]:.6g} in column {column}, and 1 / scale would be infinite: "
-                f"multiply the data by a constant, or give smallest={SMALLEST:g}"
+                f"the data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
+                f"{x[row, column]:.6g} at {point_name(X, row)}, column {column}. Multiply the data by a constant, or "
+                f"give smallest={SMALLEST:g}."
             )
         return X
-
-    def _raised(self, x: Floats) -> Floats:
-        return np.maximum(x, np.asarray(self.smallest, dtype=x.dtype))
-
-
-def check_smallest(smallest: Any, floor: Any) -> None:
-    """Raise unless ``smallest`` is a positive number or None, and ``floor`` a number, 0 or more."""
-    if smallest is not None and not (is_number(smallest) and smallest > 0):
-        raise ValueError(f"smallest = {smallest!r}: give a positive number, or None for positive data")
-    if not is_number(floor) or floor < 0:
-        raise ValueError(f"floor = {floor!r}: give a small number, 0 or more")
-
-
-def check_positive(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a number is zero, negative or infinite; ``X`` are the data of the points ``x``."""
-    check_nonnegative(x, who, X)
-    if not bool(namespace(x).any(x == 0)):
-        return
-    *_, row, column = (int(i) for i in np.argwhere(to_numpy(x) == 0)[0])
-    raise ValueError(
-        f"{point_name(X, row)} holds 0 in column {column}, and the data of {who} are positive, since their logarithms "
-        "count: give the estimator smallest=1e-3, say, the least that could be measured"
-    )
 
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:
@@ -349,24 +267,7 @@ def check_finite_product(concentration: Array, rho: float, who: str) -> None:
     where = tuple(int(i) for i in np.argwhere(to_numpy(infinite))[0])
     law = where[0] if len(where) == 2 else where[:-1]
     raise ValueError(
-        f"the law at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
+        f"the distribution at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
         f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
         "which takes all (with marginal=False, where variables are hidden)"
     )
-
-
-def _log_product(a: Array, b: Array, c: Array, d: Array, rho: float) -> Array:
-    """Log of the integral of (p q)^rho, for shapes a, c and scales b, d (PPK-3.4).
-
-    Stirling's formula is taken out, and all is written in means: what is left vanishes where p = q and rho = 1/2.
-    """
-    xp = namespace(a, c)
-    shape = rho * (a + c) + (1 - 2 * rho)  # which does not cancel at rho = 1/2
-    joined, *shares = joined_rates(b, d)
-    log_shape = xp.log(shape)
-    log_mean = log_shape + (xp.log(joined) - math.log(rho))
-    value = (1 - 2 * rho) * (HALF_LOG_TWO_PI + log_mean) - 0.5 * log_shape + binet(shape)
-    for own, scale, share in zip((a, c), (b, d), shares, strict=True):
-        lost = excess(shape * (share / rho), own, log_mean - xp.log(scale))  # of the mean, in scales
-        value = value + (rho * (0.5 * xp.log(own) - binet(own)) - rho * lost)
-    return value

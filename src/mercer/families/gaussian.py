@@ -191,7 +191,7 @@ class Gaussians(ExponentialFamily):
     # -- capabilities -----------------------------------------------------------------------------------
 
     def log_prob(self, x: Array) -> Array:
-        """Log density of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN coordinates are marginalised."""
+        """Log density of every point, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN coordinates are marginalized."""
         single, x = self._crossable(self._checked_points(as_float(x)))
         single._require_regular("a density")
         xp = namespace(x, self.mean)
@@ -213,7 +213,7 @@ class Gaussians(ExponentialFamily):
         """Marginalise unobserved coordinates: one pass per pattern of missing coordinates."""
         if x.ndim != 2:
             raise ValueError(
-                "missing coordinates of full covariances are marginalised for a flat list of points (T, d) only"
+                "missing coordinates of full covariances are marginalized for a flat list of points (T, d) only"
             )
         out = np.zeros((*self.shape, len(x)))
         for pattern in np.unique(missing, axis=0):
@@ -224,7 +224,7 @@ class Gaussians(ExponentialFamily):
         return out
 
     def marginal(self, coordinates: Any) -> Gaussians:
-        """Return the law of some coordinates."""
+        """Return the distribution of some coordinates."""
         keep = np.asarray(coordinates)
         covariance = self.covariance
         if self.structure == "full":
@@ -248,7 +248,7 @@ class Gaussians(ExponentialFamily):
         return self._log_kernels(other, 1.0, 0.0, rho / 2, sides, constant)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: precisions add up."""
+        """Return log c and the distribution g of p q = c g, member by member: precisions add up."""
         log_constant = self._log_overlap(other)
         xp, a, b = namespace(self.mean), self.covariance, other.covariance
         difference = other.mean - self.mean
@@ -368,7 +368,7 @@ class Gaussians(ExponentialFamily):
         return means + (["log_sd"] if self.structure == "isotropic" else [f"log_sd[{i}]" for i in range(d)])
 
     def fisher_information(self) -> Array:
-        """Information matrices of the parametrisation of `fisher_scores`, ``(*B, P, P)``."""
+        """Information matrices of the parametrization of `fisher_scores`, ``(*B, P, P)``."""
         self._require_regular("the Fisher information")
         xp, d = namespace(self.mean), self.dimension
         if self.structure == "full":

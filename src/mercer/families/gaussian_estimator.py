@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats
-from mercer._checks import is_number
+from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import segment_sum, segments
-from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
 
 
 @dataclass(frozen=True)
 class WithinContext(Context):
-    """What data share whose covariance counts as known: besides the rest, that about the mean of each datum."""
+    """What data share whose covariance counts as known: besides the rest, that about the mean of each sample."""
 
     within: Any = None  # of the shape that the structure asks for
 
 
 class Gaussian(FamilyEstimator):
-    """Fit Gaussians: one to every datum (a point or a set of points), or one to all.
+    """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Gaussian(FamilyEstimator):
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: the Gaussian of its moments, or the law of its next point (PPK-2a). For the second all
-        data have one covariance S, that of the training data about the mean of each datum; the mean of a datum has the
-        prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be given. It takes
-        sets of several points.
+        What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
+        second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
+        a sample has the prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be
+        given. It takes sets of several points.
 
     Attributes
     ----------
@@ -61,6 +61,12 @@ class Gaussian(FamilyEstimator):
            [5.167]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "covariance": one_of("full", "diagonal", "isotropic"),
+        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "estimate": ESTIMATE,
+    }
+
     def __init__(
         self,
         covariance: str = "full",
@@ -77,11 +83,7 @@ class Gaussian(FamilyEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
-        if self.covariance not in ("full", "diagonal", "isotropic"):
-            raise ValueError(f"covariance = {self.covariance!r}: give 'full', 'diagonal' or 'isotropic'")
-        if not is_number(self.floor) or self.floor < 0:
-            raise ValueError(f"floor = {self.floor!r}: give a fraction of the pooled variance, 0 or more")
+        check_predictive(self)
 
     def _missing_allowed(self) -> bool:
         return self.covariance == "diagonal"
@@ -94,7 +96,7 @@ class Gaussian(FamilyEstimator):
         """
         x, offsets = segments(X)
         if len(x) == 0:
-            raise ValueError("there is nothing to learn from: every datum is empty")
+            raise ValueError("there is nothing to learn from: every sample is empty")
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():
@@ -121,7 +123,7 @@ class Gaussian(FamilyEstimator):
         if not np.all(freedom > 0):
             which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
             raise ValueError(
-                f"no datum has several points {which}that could vary about their mean: estimate='predictive' needs "
+                f"no sample has several points {which}that could vary about their mean: estimate='predictive' needs "
                 "sets of points; for single points give estimate='point'"
             )
         if self.covariance == "full":

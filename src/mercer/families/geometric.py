@@ -6,15 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._checks import check_gamma, checked_parameter
 from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.data.segments import segments
-from mercer.families.base import ExponentialFamily, observed_scores
-from mercer.families.estimator import Context, FamilyEstimator
-from mercer.families.exponential import check_summable, log_mean_gap
-from mercer.families.poisson import check_counts
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.estimator import Context
+from mercer.families.exponential import log_mean_gap
 
 OVERFLOW = " (not below the smallest normal float, where the mean count (1 - p) / p is infinite)"
 RARE = 1e-12
@@ -23,7 +21,7 @@ MOST_TERMS = 4096
 """Differences of counts that a mean map may sum over."""
 
 
-class Geometrics(ExponentialFamily):
+class Geometrics(Coordinatewise):
     r"""A batch of products of d independent geometric distributions on 0, 1, 2, ...
 
     A count is the number of failures *before* the first success, :math:`P(x) = p(1-p)^x`. (SciPy and NumPy count the
@@ -51,7 +49,8 @@ class Geometrics(ExponentialFamily):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
-    tile_hint = 192
+    domain = "counts"
+    score_labels = ("log_failure",)
 
     probability: Array
 
@@ -59,49 +58,61 @@ class Geometrics(ExponentialFamily):
         p = checked_parameter(probability, "probability", _has_mean, "lie above 0, and at most at 1" + OVERFLOW)
         self._freeze(probability=p)
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.probability.shape[-1])
-
     def estimator(self) -> Geometric:
         """Return the estimator of this family."""
         return Geometric()
 
-    # -- the exponential family ------------------------------------------------------------------------
+    # -- formulas of one coordinate ---------------------------------------------------------------------
 
-    def statistics(self, x: Array) -> Array:
-        """Return x."""
-        return as_float(x)
+    def term_natural(self, p: Array) -> Array:
+        """Return the log probability of a failure; -inf where a success is certain."""
+        return _log_failure(p)
 
-    def log_base(self, x: Array) -> Array:
-        """Return zeros."""
-        x = as_float(x)
-        return namespace(x).zeros_like(x[..., 0])
-
-    @property
-    def natural_parameters(self) -> Array:
-        """Log probabilities of a failure; -inf where a success is certain."""
-        return _log_failure(self.probability)
-
-    def log_partition(self, theta: Array) -> Array:
-        """Return the sum of -log(1 - exp(theta))."""
+    def term_partition(self, theta: Array) -> Array:
+        """Return -log(1 - exp(theta))."""
         xp = namespace(theta)
-        return -xp.sum(xp.log(-xp.expm1(theta)), axis=-1)
+        return -xp.log(-xp.expm1(theta))
 
-    @property
-    def mean_parameters(self) -> Array:
-        """Mean counts, (1 - p) / p."""
-        return _mean(self.probability)
+    def term_mean(self, p: Array) -> Array:
+        """Return the mean count, (1 - p) / p."""
+        return _mean(p)
 
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these mean counts."""
-        return self._make(probability=frozen(1 / (1 + mu)))
+    def term_from_mean(self, mu: Array) -> Array:
+        """Return 1 / (1 + mu)."""
+        return 1 / (1 + mu)
 
-    def dual(self, mu: Array) -> Array:
+    def term_dual(self, mu: Array) -> Array:
         """Return mu log mu - (1 + mu) log(1 + mu), 0 at zero (DJS-4)."""
-        xp = namespace(mu)
-        return xp.sum(_bounded(mu) - xp.log1p(mu), axis=-1)
+        return _bounded(mu) - namespace(mu).log1p(mu)
+
+    def term_variance(self, p: Array) -> Array:
+        """Return mu + mu^2."""
+        mu = _mean(p)
+        return mu + mu * mu
+
+    def term_log_prob(self, count: Array, p: Array) -> Array:
+        """Return log p + x log(1 - p), with 0 * -inf = 0."""
+        return namespace(p).log(p) + _times(count, _log_failure(p))
+
+    def term_product(self, a: Array, b: Array, rho: float) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.7)."""
+        xp = namespace(a, b)
+        if rho == 1:  # without a logarithm of failures, which is infinite at 1: gradients hold there, too
+            return xp.log(a) + xp.log(b) - xp.log(a + b - a * b)
+        # At a certain success the slope of failures^rho is infinite below rho = 1: gradients leave it out.
+        failure = rho * (_log_failure(a) + _log_failure(b))
+        return rho * (xp.log(a) + xp.log(b)) - xp.log(-xp.expm1(failure))
+
+    def term_divergence(self, a: Array, b: Array) -> Array:
+        """Dual Jensen-Shannon divergence (DJS-4)."""
+        mu, nu = _mean(a), _mean(b)
+        value = (_bounded(mu) + _bounded(nu)) / 2 - _bounded((mu + nu) / 2) + log_mean_gap(1 / a, 1 / b)
+        return namespace(mu, nu).where(value > 0, value, 0 * value)
+
+    def term_kl(self, a: Array, b: Array) -> Array:
+        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
+        xp = namespace(a, b)
+        return xp.log(a) - xp.log(b) + _mean(a) * _finite(_log_failure(a)) - _times(_mean(a), _log_failure(b))
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Say that the dual divergence of Geometrics is conditionally negative definite."""
@@ -109,82 +120,15 @@ class Geometrics(ExponentialFamily):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def log_prob(self, x: Any) -> Array:
-        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            count, p = x[..., None, :, i], single.probability[..., :, None, i]
-            xp = namespace(count, p)
-            seen = ~xp.isnan(count)
-            term = xp.log(p) + _times(xp.where(seen, count, xp.zeros_like(count)), _log_failure(p))
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.7)."""
-        check_rho(rho)
-
-        def coordinate(a: Array, b: Array) -> Array:
-            xp = namespace(a, b)
-            if rho == 1:  # without a logarithm of failures, which is infinite at 1: gradients hold there, too
-                return xp.log(a) + xp.log(b) - xp.log(a + b - a * b)
-            # Beside a certain success the slope of failures^rho is infinite below rho = 1: gradients leave it out.
-            failure = rho * (_log_failure(a) + _log_failure(b))
-            return rho * (xp.log(a) + xp.log(b)) - xp.log(-xp.expm1(failure))
-
-        return self._coordinates(other, coordinate)
-
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: both fail to stop."""
+        """Return log c and the distribution g of p q = c g, member by member: both fail to stop."""
         p, q = self.probability, other.probability
         return self._log_overlap(other), self._make(probability=p + q * (1 - p))
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-0)."""
         check_gamma(gamma)
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = self.probability[..., i], other.probability[..., i]
-            value = value + _log_mean_map(a, b, float(gamma))
-        return value
-
-    def dual_divergence(self, other: Self) -> Array:
-        """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
-
-        def coordinate(a: Array, b: Array) -> Array:
-            mu, nu = _mean(a), _mean(b)
-            xp = namespace(mu, nu)
-            value = (_bounded(mu) + _bounded(nu)) / 2 - _bounded((mu + nu) / 2) + log_mean_gap(1 / a, 1 / b)
-            return xp.where(value > 0, value, 0 * value)
-
-        return self._coordinates(other, coordinate)
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
-
-        def coordinate(a: Array, b: Array) -> Array:
-            xp = namespace(a, b)
-            return xp.log(a) - xp.log(b) + _mean(a) * _finite(_log_failure(a)) - _times(_mean(a), _log_failure(b))
-
-        return self._coordinates(other, coordinate)
-
-    def fisher_scores(self, x: Any) -> Array:
-        """Scores of log(1 - p): counts minus means, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
-        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        return [f"log_failure[{i}]" for i in range(self.dimension)]
-
-    def fisher_information(self) -> Array:
-        """Information of log(1 - p): diagonal, the variances mu + mu^2 (FK-3)."""
-        mu = self.mean_parameters
-        return (mu + mu * mu)[..., :, None] * identity(mu, self.dimension)
+        return self._coordinates(other, lambda a, b: _log_mean_map(a, b, float(gamma)), crossed=False)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
@@ -196,15 +140,9 @@ class Geometrics(ExponentialFamily):
         rare = np.minimum(np.floor(rng.standard_exponential(p.shape) / p), np.finfo(np.float64).max)
         return np.where(p < RARE, rare, counts)
 
-    def _coordinates(self, other: Self, term: Any) -> Array:
-        """Sum a term over coordinates, one plane of pairs at a time."""
-        self._check_pair(other)
-        p, q = self.probability, other.probability
-        return sum(term(p[..., :, None, i], q[..., None, :, i]) for i in range(self.dimension))
 
-
-class Geometric(FamilyEstimator):
-    """Fit products of geometric distributions, one to every datum (a row of counts or a set of rows) or one to all.
+class Geometric(CoordinatewiseEstimator):
+    """Fit products of geometric distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Counts are failures before a success: 0, 1, 2, ...
 
@@ -230,30 +168,12 @@ class Geometric(FamilyEstimator):
            [0.4       , 1.        ]])
     """
 
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
-    def template(self, context: Context) -> Geometrics:
-        """Return fair coins."""
-        return Geometrics._make(probability=np.full(context.dimension, 0.5))
+    family = Geometrics
 
     def _even(self, x: Any, context: Context) -> Geometrics:
         seen = ~np.isnan(x)
         mean = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
         return Geometrics._make(probability=1 / (1 + mean[None]))
-
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix or `Sequences` of nonnegative counts."""
-        X = super().accept(X, **options)
-        x = segments(X)[0]
-        check_counts(x, type(self).__name__, X)
-        check_summable(x, type(self).__name__, X)
-        return X
 
 
 def _has_mean(p: Floats) -> Floats:
@@ -300,7 +220,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
 
 
 def _one_side(p: Array, gamma: float) -> Array:
-    """Sum over k >= 1 of (1 - p)^k exp(-gamma k^2), term by term: further ones, for a neighbour, change no bit."""
+    """Sum over k >= 1 of (1 - p)^k exp(-gamma k^2), term by term: further ones, for a neighbor, change no bit."""
     xp = namespace(p)
     smallest = float(to_numpy(xp.min(p))) if 0 not in p.shape else 1.0
     decay = -float(np.log1p(-smallest)) if smallest < 1 else np.inf

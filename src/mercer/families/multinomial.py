@@ -12,6 +12,7 @@ from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalised
 from mercer._random import random_generator
 from mercer._special import gammaln
@@ -23,7 +24,7 @@ from mercer.families._counts.convolution import Terms, log_factorials, log_sum_o
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._predictive import check_estimate, is_predictive, refuse_weights
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, refuse_weights
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
@@ -38,7 +39,7 @@ class Multinomials(Simplex):
     probability : array of shape (..., k), or sparse matrix of shape (N, k)
         Rows that sum to one. A sparse matrix stays sparse.
     trials : int, default=1
-        Number of draws of the laws that are compared; 1 compares word frequencies. It is not a document's length.
+        Number of draws that are compared; 1 compares word frequencies. It is not the length of a document.
     alphabet : Alphabet, iterable of words or None, default=None
         The vocabulary, one word per column. Batches are compared only where they have the same one, or none.
 
@@ -269,14 +270,14 @@ class Multinomial(DocumentEstimator):
     Parameters
     ----------
     trials : int, default=1
-        Number of draws of the laws that are compared; 1 compares word frequencies.
+        Number of draws of the distributions that are compared; 1 compares word frequencies.
     prior : None, "pooled" or Multinomials of shape (1,), default=None
         What frequencies are shrunk to, whatever its own ``trials``; a uniform one of strength k alpha is Laplace
-        smoothing. A prior makes sparse rows dense.
+        smoothing. A prior makes every frequency positive, so that sparse rows become dense.
     prior_strength : float, default=1.0
         Weight of the prior, in words.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
+        What a sample becomes: `Multinomials` of its frequencies, or `DirichletMultinomials`, which average over what
         its counts and the prior leave open (PPK-2a). The second takes a prior.
 
     Attributes
@@ -298,6 +299,11 @@ class Multinomial(DocumentEstimator):
            [1. , 2.5, 4.5]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "trials": whole(1, cure="Give the number of draws as an int."),
+        "estimate": ESTIMATE,
+    }
+
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
     ) -> None:
@@ -308,8 +314,7 @@ class Multinomial(DocumentEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
-        check_trials(self.trials)
+        check_predictive(self)
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
@@ -339,14 +344,30 @@ class Multinomial(DocumentEstimator):
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if is_predictive(self):
             return self._predictive(x, offsets, context)
-        if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
-            x, _ = _within_range(x)
-            return Multinomials._make(probability=x.shares(), trials=self.trials)  # stays sparse
+        if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
+            if self.prior is None:
+                return Multinomials._make(probability=_within_range(x)[0].shares(), trials=self.trials)  # stays sparse
+            return self._shrunk(x, context)
         batch: Multinomials = super()._fit_alone(x, offsets, context)
         return batch
 
+    def _shrunk(self, x: CSRRows, context: Context) -> Multinomials:
+        """Shrink sparse rows: (n_i f_i + s f) / (n_i + s) of row sums n_i, frequencies f_i and those of the prior f.
+
+        All frequencies become positive, so that the result is dense; it is the only dense array that is made.
+        """
+        x, factor = _within_range(x)
+        frequencies, alphabet = self._prior_frequencies(context)
+        strength, sums = factor * self.prior_strength, x.row_sums()
+        total = sums + strength
+        weight = np.where(total > 0, strength / np.where(total > 0, total, 1.0), 1.0)  # an empty row gets the prior
+        probability = weight[:, None] * frequencies
+        rows = np.repeat(np.arange(len(x)), np.diff(x.indptr))
+        probability[rows, x.indices] += x.data / np.where(total > 0, total, 1.0)[rows]  # no word comes twice in a row
+        return Multinomials._make(probability=probability, trials=self.trials, alphabet=alphabet)
+
     def _predictive(self, x: Any, offsets: Floats, context: Context) -> DirichletMultinomials:
-        """Return the laws of the next words: concentrations are those of the prior plus the counts (PPK-2a)."""
+        """Return the predictive distributions: concentrations are those of the prior plus the counts (PPK-2a)."""
         counts, factor = _totals(x, np.ones((x.shape[0], 1)), offsets)
         probability, alphabet = self._prior_frequencies(context)
         with np.errstate(over="ignore"):
@@ -385,7 +406,7 @@ class Multinomial(DocumentEstimator):
 
 
 def _totals(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, float]:
-    """Return weighted counts of every datum in every model, ``(N, n, k)``, and what they were multiplied by."""
+    """Return weighted counts of every sample in every model, ``(N, n, k)``, and what they were multiplied by."""
     x, factor = _within_range(x)
     return weighted_counts(x, weights, offsets), factor
 

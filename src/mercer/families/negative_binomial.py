@@ -1,4 +1,4 @@
-"""Products of negative binomial distributions: counts whose rates are known up to a gamma law."""
+"""Products of negative binomial distributions: counts whose rates are known up to a gamma distribution."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_rho, checked_parameter
 from mercer._random import random_generator
 from mercer.families._counts.nodes import count_nodes
 from mercer.families._gamma_functions import binet
-from mercer.families.base import Family
-from mercer.families.poisson import check_counts
+from mercer.families.coordinatewise import IndependentCoordinates
 
 CHUNK = 2048
 """Counts whose probabilities are in memory at a time."""
@@ -20,17 +19,17 @@ LARGEST = 1e300
 """Counts that a sum may reach: their products with probabilities are still floats."""
 
 
-class NegativeBinomials(Family):
+class NegativeBinomials(IndependentCoordinates):
     r"""A batch of products of d independent negative binomial distributions on 0, 1, 2, ...
 
-    They are the predictive laws of ``Poisson(estimate="predictive")``: what is known of a rate is a gamma law, and the
-    law of the next count averages over it. So their variance is larger than their mean.
+    They are the predictive distributions of ``Poisson(estimate="predictive")``: the posterior of a rate is a gamma
+    distribution, and the distribution of the next count averages over it. So their variance is larger than their mean.
 
     Parameters
     ----------
     count : array of shape (..., d)
         Number r of successes at which counting stops, any real number of 0 or more; 0 is always a count of zero. Of
-        predictive laws it is the shape of the gamma law.
+        predictive distributions it is the shape of the gamma distribution.
     probability : array of shape (..., d)
         Probability p of a success, above 0 and up to 1; 1 is always a count of zero.
 
@@ -53,7 +52,7 @@ class NegativeBinomials(Family):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"count": 1, "probability": 1}
-    tile_hint = 192
+    domain = "counts"
     is_predictive = True
 
     count: Array
@@ -62,19 +61,7 @@ class NegativeBinomials(Family):
     def __init__(self, count: Any, probability: Any) -> None:
         r = checked_parameter(count, "count", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
-        if tuple(r.shape) != tuple(p.shape):
-            raise ValueError(f"count has shape {tuple(r.shape)} and probability {tuple(p.shape)}: give the same shape")
-        self._freeze(count=r, probability=p)
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.count.shape[-1])
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free parameters of one distribution."""
-        return 2 * self.dimension
+        self._freeze_alike(count=r, probability=p)
 
     @property
     def mean(self) -> Array:
@@ -86,30 +73,18 @@ class NegativeBinomials(Family):
         """Variances of the counts, r (1 - p) / p^2, ``(*B, d)``."""
         return self.mean / self.probability
 
-    def log_prob(self, x: Any) -> Array:
-        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            k, r, p = x[..., None, :, i], single.count[..., :, None, i], single.probability[..., :, None, i]
-            xp = namespace(k, r)
-            seen = ~xp.isnan(k)
-            term = log_pmf(xp.where(seen, k, xp.zeros_like(k)), r, p)
-            value = value + xp.where(seen, term, xp.zeros_like(term))
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
+    def term_log_prob(self, k: Array, r: Array, p: Array) -> Array:
+        """Log of C(k + r - 1, k) p^r (1 - p)^k."""
+        return log_pmf(k, r, p)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-2a)."""
         check_rho(rho)
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = (Side(batch.count[..., i], batch.probability[..., i], float(rho)) for batch in (self, other))
-            value = value + _log_product(a, b)
-        return value
+
+        def term(r: Array, p: Array, r2: Array, p2: Array) -> Array:
+            return _log_product(Side(r, p, float(rho)), Side(r2, p2, float(rho)))
+
+        return self._coordinates(other, term, crossed=False)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
@@ -122,7 +97,7 @@ class NegativeBinomials(Family):
         if len(huge):
             where = tuple(map(int, huge[0]))
             raise ValueError(
-                f"the law{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g} and probability "
+                f"the member{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g}, probability "
                 f"= {p[where]:.3g} in coordinate {where[-1]}, and draws counts beyond the largest number: give a "
                 "larger probability"
             )
@@ -160,7 +135,7 @@ def _deviance(x: Array, gap: Array, log_ratio: Array) -> Array:
 
 
 def _log_product(a: Side, b: Side) -> Array:
-    """Log of the sum over counts of the products of powers of two laws, for laws ``(*B, I)`` and ``(*B, J)``."""
+    """Log of the sum over counts of products of two distributions to the power rho, ``(*B, I)`` and ``(*B, J)``."""
     xp = namespace(a.r, b.r)
     if 0 in a.r.shape or 0 in b.r.shape:
         return a.top[..., :, None] + b.top[..., None, :]
@@ -179,7 +154,7 @@ def _log_product(a: Side, b: Side) -> Array:
 
 
 def _summed_logs(a: Side, b: Side, nodes: Floats, weights: Floats) -> Array:
-    """Sum in logarithms, one count at a time: for laws so far apart that no number holds their product."""
+    """Sum in logarithms, one count at a time: for distributions so far apart that no number holds their product."""
     total: Any = None
     for first in range(0, len(nodes), CHUNK):
         some = slice(first, first + CHUNK)
@@ -208,7 +183,7 @@ class Side:
 
     @property
     def reach(self) -> float:
-        """A count from which on every law, to the power rho, is below exp(-50) of its largest value."""
+        """A count from which on every distribution, to the power rho, is below exp(-50) of its largest value."""
         r, p = (to_numpy(side).astype(float).ravel() for side in (self.r, self.p))
         width = np.full(len(r), 16.0)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -7,23 +7,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, frozen, identity, namespace, safe_log, to_numpy, xlogx
-from mercer._checks import check_gamma, check_rho, checked_parameter
+from mercer._array import Array, Floats, namespace, safe_log, to_numpy, xlogx
+from mercer._checks import check_gamma, checked_parameter
+from mercer._parameters import Rules
 from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
 from mercer.families._characteristic import averages
-from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
-from mercer.families.base import ExponentialFamily, observed_scores
-from mercer.families.estimator import Context, FamilyEstimator, moments
+from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
+from mercer.families.estimator import Context, moments
 
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
 
 
-class Poissons(ExponentialFamily):
+class Poissons(Coordinatewise):
     r"""A batch of products of d independent Poisson distributions.
 
     Parameters
@@ -47,7 +46,8 @@ class Poissons(ExponentialFamily):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"rate": 1}
-    tile_hint = 192
+    domain = "counts"
+    score_labels = ("log_rate",)
 
     rate: Array
 
@@ -55,48 +55,65 @@ class Poissons(ExponentialFamily):
         r = checked_parameter(rate, "rate", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         self._freeze(rate=r)
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.rate.shape[-1])
-
     def estimator(self) -> Poisson:
         """Return the estimator of this family."""
         return Poisson()
 
-    # -- the exponential family ------------------------------------------------------------------------
+    # -- formulas of one coordinate ---------------------------------------------------------------------
 
-    def statistics(self, x: Array) -> Array:
-        """Return x."""
-        return as_float(x)
+    def term_log_base(self, x: Array) -> Array:
+        """Return -log x!."""
+        return -gammaln(x + 1)
 
-    def log_base(self, x: Array) -> Array:
-        """Return -log x!, summed."""
-        x = as_float(x)
-        return -namespace(x).sum(gammaln(x + 1), axis=-1)
+    def term_natural(self, rate: Array) -> Array:
+        """Return the log rate; -inf where the rate is zero."""
+        return safe_log(rate)
 
-    @property
-    def natural_parameters(self) -> Array:
-        """Log rates; -inf where the rate is zero."""
-        return safe_log(self.rate)
+    def term_partition(self, theta: Array) -> Array:
+        """Return exp(theta)."""
+        return namespace(theta).exp(theta)
 
-    def log_partition(self, theta: Array) -> Array:
-        """Return the sum of exp(theta)."""
-        xp = namespace(theta)
-        return xp.sum(xp.exp(theta), axis=-1)
+    def term_mean(self, rate: Array) -> Array:
+        """Return the rate."""
+        return rate
 
-    @property
-    def mean_parameters(self) -> Array:
-        """Return the rates."""
-        return self.rate
+    def term_from_mean(self, mu: Array) -> Array:
+        """Return the mean, which is the rate."""
+        return mu
 
-    def with_mean_parameters(self, mu: Array) -> Self:
-        """Return the distributions with these rates."""
-        return self._make(rate=frozen(mu))
-
-    def dual(self, mu: Array) -> Array:
+    def term_dual(self, mu: Array) -> Array:
         """Return mu log mu - mu, finite at zero (DJS-4)."""
-        return namespace(mu).sum(xlogx(mu) - mu, axis=-1)
+        return xlogx(mu) - mu
+
+    def term_variance(self, rate: Array) -> Array:
+        """Return the rate."""
+        return rate
+
+    def term_log_prob(self, count: Array, rate: Array) -> Array:
+        """Return x log(rate) - rate - log x!, with 0 log 0 = 0."""
+        return _times_log(count, rate) - rate - gammaln(count + 1)
+
+    def term_product(self, a: Array, b: Array, rho: float) -> Array:
+        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.6)."""
+        xp = namespace(a, b)
+        gap = (xp.sqrt(a) - xp.sqrt(b)) ** 2
+        if rho == 0.5:
+            return -gap / 2
+        mean = xp.sqrt(a * b)
+        if rho == 1:
+            return xp.log(i0e(2 * mean)) - gap
+        return _series(mean, rho) - rho * gap
+
+    def term_divergence(self, a: Array, b: Array) -> Array:
+        """Dual Jensen-Shannon divergence (DJS-4)."""
+        return jensen_gap(a, b)
+
+    def term_kl(self, a: Array, b: Array) -> Array:
+        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
+        xp = namespace(a, b)
+        safe = xp.where(b > 0, b, xp.ones_like(b))
+        term = xlogx(a) - a * xp.log(safe) - a + b
+        return xp.where((a > 0) & (b <= 0), xp.inf, term)
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Say that the dual divergence of Poissons is conditionally negative definite."""
@@ -104,35 +121,10 @@ class Poissons(ExponentialFamily):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def log_prob(self, x: Any) -> Array:
-        """Log probability of every vector of counts, ``(*B, n) x (*B, T, d) -> (*B, n, T)``; NaN is marginalised."""
-        single, x = self._crossable(self._checked_points(as_float(x)))
-        value: Any = 0.0
-        for i in range(self.dimension):
-            count, rate = x[..., None, :, i], single.rate[..., :, None, i]
-            value = value + _log_pmf(count, rate)
-        return value if self.shape else value[..., 0, :]
-
-    def _check_values(self, x: Array) -> None:
-        check_counts(x, type(self).__name__)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.6)."""
-        check_rho(rho)
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            value = value + _log_product(self.rate[..., :, None, i], other.rate[..., None, :, i], rho)
-        return value
-
     def log_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2) over the counts x of p and y of q (GMMK-10d)."""
         check_gamma(gamma)
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            value = value + _log_mean_map(self.rate[..., i], other.rate[..., i], float(gamma))
-        return value
+        return self._coordinates(other, lambda a, b: _log_mean_map(a, b, float(gamma)), crossed=False)
 
     def log_count_mean_map(self, other: Self, gamma: float) -> Array:
         """Log of E exp(-gamma |x - y|^2), what `log_mean_map` is: points are counts already (GMMK-10d)."""
@@ -143,47 +135,14 @@ class Poissons(ExponentialFamily):
         gap, sine = averages(self.rate, frequencies)
         return -gap, sine
 
-    def dual_divergence(self, other: Self) -> Array:
-        """Dual Jensen-Shannon divergence: a sum over coordinates (DJS-4)."""
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = self.rate[..., :, None, i], other.rate[..., None, :, i]
-            value = value + jensen_gap(a, b)
-        return value
-
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence; +inf where q excludes what p allows."""
-        self._check_pair(other)
-        value: Any = 0.0
-        for i in range(self.dimension):
-            a, b = self.rate[..., :, None, i], other.rate[..., None, :, i]
-            xp = namespace(a, b)
-            safe = xp.where(b > 0, b, xp.ones_like(b))
-            term = xlogx(a) - a * xp.log(safe) - a + b
-            value = value + xp.where((a > 0) & (b <= 0), xp.inf, term)
-        return value
-
-    def fisher_scores(self, x: Any) -> Array:
-        """Scores of the log rates: counts minus rates, ``(*B, n, T, d)`` (FK-3); zero where NaN."""
-        return observed_scores(super().fisher_scores(self._checked_points(as_float(x))))
-
-    def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
-        return [f"log_rate[{i}]" for i in range(self.dimension)]
-
-    def fisher_information(self) -> Array:
-        """Information of the log rates: diagonal, the rates (FK-3)."""
-        return self.rate[..., :, None] * identity(self.rate, self.dimension)
-
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
         rates = np.broadcast_to(to_numpy(self.rate)[..., None, :], (*self.shape, size, self.dimension))
         return random_generator(random_state).poisson(rates).astype(float)
 
 
-class Poisson(FamilyEstimator):
-    """Fit products of Poisson distributions, one to every datum (a row of counts or a set of rows) or one to all.
+class Poisson(CoordinatewiseEstimator):
+    """Fit products of Poisson distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Parameters
     ----------
@@ -192,8 +151,8 @@ class Poisson(FamilyEstimator):
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
     estimate : {"point", "predictive"}, default="point"
-        What a datum becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
-        the prior leave open (PPK-2a). The second takes a prior: a gamma law of shape s times the rate and rate s, s the
+        What a sample becomes: `Poissons` of its rates, or `NegativeBinomials`, which average over what its counts and
+        the prior leave open (PPK-2a). The second needs a prior: a gamma of shape s times the rate and rate s, s the
         ``prior_strength``.
 
     Attributes
@@ -214,36 +173,22 @@ class Poisson(FamilyEstimator):
            [1.5, 1.5]])
     """
 
+    family = Poissons
+    largest = np.inf
+    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
+
     def __init__(self, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point") -> None:
         super().__init__(prior, prior_strength)
         self.estimate = estimate
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_estimate(self)
-
-    def _missing_allowed(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
-    def template(self, context: Context) -> Poissons:
-        """Return unit rates."""
-        return Poissons._make(rate=np.ones(context.dimension))
+        check_predictive(self)
 
     def _even(self, x: Any, context: Context) -> Poissons:
         seen = ~np.isnan(x)
         rate = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
         return Poissons._make(rate=rate[None])
-
-    def accept(self, X: Any, **options: Any) -> Any:
-        """Turn ``X`` into a matrix or `Sequences` of nonnegative counts."""
-        X = super().accept(X, **options)
-        check_counts(segments(X)[0], type(self).__name__, X)
-        return X
 
     def _with_pooled(self, x: Any, context: Context) -> Context:
         return pointwise(self)._with_pooled(x, context) if is_predictive(self) else super()._with_pooled(x, context)
@@ -267,21 +212,6 @@ class Poisson(FamilyEstimator):
         return NegativeBinomials._make(count=count, probability=np.broadcast_to(p, count.shape).copy())
 
 
-def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
-    """Raise where a count is negative or infinite; ``X`` are the data of the points ``x``, ``first`` the first row."""
-    if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
-        return
-    counts = to_numpy(x)
-    *_, row, column = where = tuple(int(i) for i in np.argwhere((counts < 0) | (counts == np.inf))[0])
-    # scikit-learn's own sentence comes first: its checks look for it.
-    problem = "Negative" if counts[where] < 0 else "Infinite"
-    name = point_name(X, row) if isinstance(X, Sequences) else f"document {row + first}"
-    raise ValueError(
-        f"{problem} values in data passed to {who}: {name} has the count {counts[where]} "
-        f"in column {column}, and counts must be nonnegative and finite"
-    )
-
-
 def jensen_gap(a: Array, b: Array) -> Array:
     """Compute (a log a + b log b)/2 - m log m, m = (a + b)/2, for nonnegative a and b, without cancellation.
 
@@ -298,26 +228,6 @@ def jensen_gap(a: Array, b: Array) -> Array:
     for n in range(6, 0, -1):  # the next term is below rounding: 0.01^7 / 120
         series = 1 / (n * (2 * n - 1)) + square * series
     return xp.where(near, middle / 2 * square * series, (xlogx(a) + xlogx(b)) / 2 - xlogx(middle))
-
-
-def _log_pmf(count: Array, rate: Array) -> Array:
-    xp = namespace(count, rate)
-    seen = ~xp.isnan(count)
-    x = xp.where(seen, count, xp.zeros_like(count))
-    term = _times_log(x, rate)
-    return xp.where(seen, term - rate - gammaln(x + 1), xp.zeros_like(term))
-
-
-def _log_product(a: Array, b: Array, rho: float) -> Array:
-    """Log of the sum over counts of the product of two Poisson laws to the power rho."""
-    xp = namespace(a, b)
-    gap = (xp.sqrt(a) - xp.sqrt(b)) ** 2
-    if rho == 0.5:
-        return -gap / 2
-    mean = xp.sqrt(a * b)
-    if rho == 1:
-        return xp.log(i0e(2 * mean)) - gap
-    return _series(mean, rho) - rho * gap
 
 
 def _series(mean: Array, rho: float) -> Array:
@@ -348,7 +258,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     """Log of the sum over counts m, n of p(m) q(n) exp(-gamma (m - n)^2), for rates ``(*B, I)`` and ``(*B, J)``.
 
     Of all terms only the probabilities fall off, so that counts which no rate reaches may be left out, and all below
-    stay: where rates differ and gamma is large, small counts are what two laws share. First p is smoothed, then every
+    stay: where rates differ and gamma is large, small counts are what both share. First p is smoothed, then every
     pair is summed. Counts come one by one: further ones, which a tile with larger rates has, change no bit.
     """
     xp = namespace(a, b)

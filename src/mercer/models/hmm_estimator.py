@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
+from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
 from mercer.data import Sequences
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
@@ -37,7 +38,7 @@ from mercer.models._fitting.checks import (
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
-from mercer.models._fitting.iterative import IterativeEstimator, check_whole
+from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
@@ -139,6 +140,14 @@ class HMM(IterativeEstimator):
 
     of_sequences = True
 
+    _parameters: ClassVar[Rules] = {
+        "n_states": whole(1) | function() | one_of("jebara"),
+        "emission": instance_of(
+            Estimator, what="an estimator", cure="Give a family or a mixture, such as mc.Gaussian('full')."
+        )
+        | NONE,
+    }
+
     def __init__(
         self,
         n_states: int | str | Callable[[int], int] = 3,
@@ -225,18 +234,8 @@ class HMM(IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.emission is not None:
-            if not isinstance(self.emission, Estimator) or self.emission.of_sequences:
-                raise TypeError(
-                    f"emission = {self.emission!r}: give an estimator of a family or a mixture, such as "
-                    "mc.Gaussian('full')"
-                )
-            self.emission._check_parameters()
-        if isinstance(self.n_states, str):
-            if self.n_states != "jebara":
-                raise ValueError(f"n_states = {self.n_states!r}: give a whole number, a callable, or 'jebara'")
-        elif not callable(self.n_states):
-            check_whole("n_states", self.n_states)
+        if self.emission is not None and self.emission.of_sequences:
+            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Give mc.Gaussian('full').")
         check_topology(self.topology)
         for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
             if given is not None:
@@ -299,7 +298,7 @@ class HMM(IterativeEstimator):
         if not callable(self.n_states):
             return int(self.n_states)
         size = self.n_states(length)
-        check_whole(f"n_states({length})", size)
+        whole(1)(f"n_states({length})", size)
         return int(size)
 
     def _shared_size(self, X: Sequences) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._checks import is_number
+from mercer._parameters import Rules, nonnegative, one_of, positive
 from mercer.data import Sequences
 from mercer.data.segments import datum_name, segments
 from mercer.families.estimator import Context, Estimator
@@ -67,6 +67,11 @@ class KDE(Estimator):
     array([0.11, 0.06])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "bandwidth": one_of(*RULES) | positive("A number is a variance."),
+        "floor": nonnegative("Give a fraction of the pooled variance."),
+    }
+
     def __init__(
         self,
         bandwidth: str | float = "silverman",
@@ -82,13 +87,8 @@ class KDE(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.prior, Batch) and not isinstance(self.prior, KDEs):
-            raise TypeError(f"the prior is a {type(self.prior).__name__}: give None, 'pooled' or KDEs of shape (1,)")
-        named = isinstance(self.bandwidth, str)
-        known = self.bandwidth in RULES if named else is_number(self.bandwidth) and float(self.bandwidth) > 0
-        if not known:
-            raise ValueError(f"bandwidth = {self.bandwidth!r}: give 'silverman', 'lscv' or a positive variance")
-        if not is_number(self.floor) or self.floor < 0:
-            raise ValueError(f"floor = {self.floor!r}: give a fraction of the pooled variance, 0 or more")
+            kind = type(self.prior).__name__
+            raise TypeError(f"prior must be KDEs; got {kind}. Give None, 'pooled' or KDEs of shape (1,).")
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix (one row, a single point, a datum) or `Sequences`, all coordinates observed."""

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
-from mercer._checks import is_number
+from mercer._parameters import Rules, boolean, nonnegative, one_of
 from mercer._probability import normalised
 from mercer.data import Sequences
 from mercer.data.windows import windows_of
@@ -78,6 +78,13 @@ class MarkovChain(Estimator):
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
 
+    _parameters: ClassVar[Rules] = {
+        "order": lambda name, value: check_order(value),
+        "initial": one_of("first", "anywhere"),
+        "end": boolean("True is for sequences that end by themselves."),
+        "smoothing": nonnegative("It is added to every count."),
+    }
+
     def __init__(
         self,
         order: int = 1,
@@ -100,15 +107,8 @@ class MarkovChain(Estimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_order(self.order)
-        if self.initial not in ("first", "anywhere"):
-            raise ValueError(f"initial = {self.initial!r}: give 'first' or 'anywhere'")
-        if not isinstance(self.end, bool | np.bool_):
-            raise ValueError(f"end = {self.end!r}: give True where sequences end by themselves, else False")
         if self.initial == "anywhere" and self.end:
-            raise ValueError("initial='anywhere' has no meaning for sequences that end: give initial='first'")
-        if not is_number(self.smoothing) or self.smoothing < 0:
-            raise ValueError(f"smoothing = {self.smoothing!r}: give what is added to every count, 0 or more")
+            raise ValueError("initial must be 'first' with end=True; got 'anywhere'. Give initial='first'.")
 
     # -- what data share ---------------------------------------------------------------------------------
 

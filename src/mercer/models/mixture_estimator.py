@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalised
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum, segments
@@ -19,7 +20,7 @@ from mercer.models._fitting.checks import check_something, check_spread, impossi
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep, evenly
-from mercer.models._fitting.iterative import IterativeEstimator, check_whole
+from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_goal import MixtureGoal
 from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares, side_by_side, spread
 from mercer.models.mixture import Mixtures
@@ -78,6 +79,12 @@ class Mixture(IterativeEstimator):
     Mixtures(shape=(4,), components=Gaussians)
     """
 
+    _parameters: ClassVar[Rules] = {
+        "component": instance_of(Estimator, what="an estimator", cure="Give a family, such as mc.Gaussian('full').")
+        | NONE,
+        "n_components": whole(1),
+    }
+
     def __init__(
         self,
         component: Any = None,
@@ -113,17 +120,13 @@ class Mixture(IterativeEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self._component(), Estimator) or self._component().of_sequences:
-            raise TypeError(
-                f"component = {self.component!r}: give an estimator of a family, such as mc.Gaussian('full')"
-            )
+        if self._component().of_sequences:
+            raise TypeError(f"component must be a family; got {self.component!r}. Give mc.Gaussian('full'), say.")
         if isinstance(self._component(), Mixture):
             raise TypeError(
                 "component is a Mixture, and a mixture of mixtures is a mixture: give the family of the inner one and "
                 "more components"
             )
-        self._component()._check_parameters()
-        check_whole("n_components", self.n_components)
         self._check_given("init", self.init, "None for k-means++ starts")
         if not isinstance(self.prior, str):
             self._check_given("prior", self.prior, "None, 'pooled'")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._parameters import NONE, Rules, between, positive
 from mercer.data import Alphabet, Sequences
-from mercer.families.estimator import Context
+from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.drawn import drawn_pairs
@@ -110,6 +111,12 @@ class AffinePairHMM(PairEstimator):
     array([-6.46, -1.65])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "continuation": between(0, 1, "left", "It is the probability of one more match.") | NONE,
+        "scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.") | NONE,
+        "prior_strength": strength("outcomes"),
+    }
+
     def __init__(
         self,
         substitution: Any = None,
@@ -174,21 +181,14 @@ class AffinePairHMM(PairEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.substitution is not None and self.joint is not None:
-            raise ValueError("substitution and joint say the same thing twice: give scores, or probabilities as joint")
+            raise ValueError("substitution and joint exclude each other. Give scores, or probabilities as joint.")
         if self.background is not None and self.joint is not None:
-            raise ValueError("background and joint say the same thing twice: the law of a letter is that of joint")
+            raise ValueError(
+                "background and joint exclude each other: joint already has the distribution of the letters. Leave "
+                "background out."
+            )
         for kind in ("open", "extend"):
             self._check_gap(f"gap_{kind}", f"{kind}_probability")
-        c = self.continuation
-        if c is not None and (not is_number(c) or not 0 <= c < 1):
-            raise ValueError(f"continuation = {c!r}: give the probability of one more match, 0 or more and below 1")
-        if self.scale is not None and (not is_number(self.scale) or not self.scale > 0):
-            raise ValueError(
-                f"scale = {self.scale!r}: give natural logarithms in a unit of the scores, above 0, such as log(2) / 2 "
-                "for half bits, or None"
-            )
-        if not is_number(self.prior_strength) or self.prior_strength < 0:
-            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of outcomes, 0 or more")
         self._learned()
 
     def _learned(self) -> tuple[str, ...]:

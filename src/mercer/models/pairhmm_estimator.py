@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from mercer._checks import is_number
+from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, whole
 from mercer._renamed import Removed
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
-from mercer.models._fitting.iterative import check_whole
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import Fitted, PairEstimator
 from mercer.models._pairs.general_em import GeneralGoal, Strings, random_start
@@ -87,6 +86,14 @@ class PairHMM(PairEstimator):
     (6, 6)
     """
 
+    _parameters: ClassVar[Rules] = {
+        "n_states": whole(1),
+        "n_init": whole(1),
+        "fit_to": one_of(*GOALS),
+        "smoothing": nonnegative("It is added to every expected count."),
+        "init": instance_of(PairHMMs, cure="Give PairHMMs of shape (1,).") | NONE,
+    }
+
     def __init__(
         self,
         n_states: int = 2,
@@ -119,23 +126,13 @@ class PairHMM(PairEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("n_states", "n_init"):
-            check_whole(name, getattr(self, name))
-        if self.fit_to not in GOALS:
-            raise ValueError(f"fit_to = {self.fit_to!r}: give 'pairs', or 'sequences' for single strings")
-        if not is_number(self.smoothing) or self.smoothing < 0:
-            raise ValueError(f"smoothing = {self.smoothing!r}: give what is added to every expected number, 0 or more")
         if self.init is None:
             return
-        if not isinstance(self.init, PairHMMs):
-            raise TypeError(f"init = {self.init!r}: give None, or PairHMMs of shape (1,)")
         if self.init.shape != (1,):
-            raise ValueError(f"init has shape {self.init.shape}: give PairHMMs of shape (1,), such as p[3:4]")
+            raise ValueError(f"init must have shape (1,); got {self.init.shape}. Give PairHMMs such as p[3:4].")
         if self.init.n_states != self.n_states:
             n = self.init.n_states
-            raise ValueError(
-                f"init has {n} states, and n_states = {self.n_states}: make them equal, as in n_states={n}"
-            )
+            raise ValueError(f"init must have n_states = {self.n_states} states; got {n}. Give n_states={n}.")
 
     # -- data --------------------------------------------------------------------------------------------
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
-from mercer._checks import is_number, is_whole
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator
-from mercer.models._fitting.iterative import check_whole
 from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
@@ -115,6 +114,16 @@ class HiddenTree(Estimator):
     array([-2.062, -2.061, -1.368])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "prior": None,
+        "n_states": whole(1),
+        "n_iter": whole(0, cure="With 0 the model is used as given."),
+        "tol": nonnegative("With 0, EM always makes n_iter iterations."),
+        "pruning": between(0, 1, cure="It is a probability."),
+        "unknown": one_of("raise", "missing"),
+        "tied": boolean() | NONE,
+    }
+
     def __init__(
         self,
         tree: Any,
@@ -154,19 +163,7 @@ class HiddenTree(Estimator):
     # -- parameters ----------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        check_whole("n_states", self.n_states)
-        if not is_whole(self.n_iter, 0):
-            raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; 0 uses the model as given")
-        if not is_number(self.tol) or self.tol < 0:
-            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
-        if not is_number(self.prior_strength) or self.prior_strength < 0:
-            raise ValueError(f"prior_strength = {self.prior_strength!r}: give a number of observations, 0 or more")
-        if not is_number(self.pruning) or not 0 <= self.pruning <= 1:
-            raise ValueError(f"pruning = {self.pruning!r}: give a probability, from 0 to 1")
-        if self.unknown not in ("raise", "missing"):
-            raise ValueError(f"unknown = {self.unknown!r}: give 'raise' or 'missing'")
-        if not (self.tied is None or isinstance(self.tied, bool | np.bool_)):
-            raise ValueError(f"tied = {self.tied!r}: give True, False or None")
+        super()._check_parameters()
         unknown = [what for what in self._learned() if what not in LEARNABLE]
         if unknown:
             raise ValueError(f"learn holds {unknown[0]!r}: give some of {', '.join(map(repr, LEARNABLE))}")

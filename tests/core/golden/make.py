@@ -110,6 +110,7 @@ def batches() -> dict[str, Any]:
         "countvectors-sparse": mc.CountVectors(sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]),
         "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
         "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),
+        "rayleighs": mc.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
     }
 
 

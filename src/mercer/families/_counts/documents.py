@@ -11,8 +11,8 @@ from mercer._array import Floats
 from mercer.data.csr import CSRRows
 from mercer.data.segments import segments
 from mercer.families._counts.rows import dense_counts
+from mercer.families.domains import check_counts
 from mercer.families.estimator import Estimator
-from mercer.families.poisson import check_counts
 
 
 class DocumentEstimator(Estimator):

@@ -11,7 +11,7 @@ from mercer._array import Array, as_float, namespace
 from mercer._checks import is_whole
 from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
-from mercer.families.poisson import check_counts
+from mercer.families.domains import check_counts
 
 
 def check_trials(trials: Any) -> None:

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from mercer._checks import is_number, is_whole
-from mercer._random import check_seed, seed_of
+from mercer._parameters import Rules, nonnegative, seed, whole
+from mercer._random import seed_of
 from mercer.data.segments import datum_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
 
-__all__ = ["IterativeEstimator", "check_whole"]
-
-
-def check_whole(name: str, value: Any) -> None:
-    """Raise unless ``value`` is a whole number, 1 or more."""
-    if not is_whole(value):
-        raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
+__all__ = ["IterativeEstimator"]
 
 
 class IterativeEstimator(Estimator):
     """An estimator that climbs from one or several starts. A subclass writes `_climb_each`."""
 
+    _parameters: ClassVar[Rules] = {
+        "n_iter": whole(1),
+        "n_init": whole(1),
+        "tol": nonnegative("With 0, EM always makes n_iter iterations."),
+        "random_state": seed(),
+    }
     n_iter: int
     tol: float
     n_init: int
     random_state: Any
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_iter", "n_init"):
-            check_whole(name, getattr(self, name))
-        if not is_number(self.tol) or self.tol < 0:
-            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
-        check_seed(self.random_state)
 
     def _seed(self) -> int:
         """Return the seed, or draw one from a generator."""

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
-from mercer._checks import is_number, is_whole
-from mercer._random import check_seed, seed_of
+from mercer._parameters import Rules, nonnegative, seed, whole
+from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
 
@@ -35,22 +35,18 @@ class PairEstimator(Estimator):
     of_sequences: ClassVar[bool] = True
     uses_classes: ClassVar[bool] = True
 
+    _parameters: ClassVar[Rules] = {
+        "n_pairs": whole(1, cure="It is the largest number of pairs that EM uses."),
+        "n_iter": whole(0, cure="With 0 there is no EM."),
+        "tol": nonnegative("With 0, EM always makes n_iter iterations."),
+        "random_state": seed(),
+    }
     prior: Any = None
     prior_strength: float = 0.0
     n_pairs: int
     n_iter: int
     tol: float
     random_state: Any
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_whole(self.n_pairs):
-            raise ValueError(f"n_pairs = {self.n_pairs!r}: give the largest number of pairs that EM uses, 1 or more")
-        if not is_whole(self.n_iter, 0):
-            raise ValueError(f"n_iter = {self.n_iter!r}: give a whole number, 0 or more; with 0 there is no EM")
-        if not is_number(self.tol) or self.tol < 0:
-            raise ValueError(f"tol = {self.tol!r}: give a number, 0 or more; with 0 there are always n_iter iterations")
-        check_seed(self.random_state)
 
     def _seed(self) -> int:
         """Return the seed, or draw one from a generator."""
