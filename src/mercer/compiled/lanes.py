@@ -19,6 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from mercer._array import Floats
+from mercer.compiled.machine import MACHINE
 
 __all__ = ["LANES", "Emitter", "Value", "aligned", "operation", "vector_function"]
 
@@ -167,18 +168,19 @@ class Emitter:
     def exp2(self, values: list[Value]) -> list[Value]:
         """Compute 2^t for -1020 <= t <= 1000: a power of two, times Taylor's polynomial where |t| <= 1/2.
 
-        Several vectors go through Horner's scheme in step, so that they hide each other's latency and a coefficient
-        occupies a register only while all of them use it.
+        Where registers hold all coefficients, one vector follows another; otherwise all go through Horner's scheme in
+        step, so that a coefficient occupies a register only while they use it.
         """
-        b = self.builder
-        moved = [b.fadd(t, self.number(MAGIC)) for t in values]
-        rests = [b.fsub(t, b.fsub(m, self.number(MAGIC))) for t, m in zip(values, moved, strict=True)]
-        degree = 12  # the next term is below 2e-16
-        sums = [self.number(math.log(2) ** degree / math.factorial(degree))] * len(values)
-        for k in reversed(range(degree)):
-            coefficient = self.number(math.log(2) ** k / math.factorial(k))
-            sums = [self.add(self.multiply(total, x), coefficient) for total, x in zip(sums, rests, strict=True)]
-        return [self.scaled(total, m) for total, m in zip(sums, moved, strict=True)]
+        b, degree, found = self.builder, 12, []  # the next term is below 2e-16
+        for some in [[t] for t in values] if MACHINE.registers >= 32 else [values]:
+            moved = [b.fadd(t, self.number(MAGIC)) for t in some]
+            rests = [b.fsub(t, b.fsub(m, self.number(MAGIC))) for t, m in zip(some, moved, strict=True)]
+            sums = [self.number(math.log(2) ** degree / math.factorial(degree))] * len(some)
+            for k in reversed(range(degree)):
+                coefficient = self.number(math.log(2) ** k / math.factorial(k))
+                sums = [self.add(self.multiply(total, x), coefficient) for total, x in zip(sums, rests, strict=True)]
+            found += [self.scaled(total, m) for total, m in zip(sums, moved, strict=True)]
+        return found
 
     def exponential(self, x: Value) -> Value:
         """Compute exp for -700 < x < 700: a power of two, times Taylor's polynomial where |x| <= log(2) / 2."""
