@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,17 +68,18 @@ def _add_up(tables: Tables, X: Sequences, first: Floats, second: Floats, which: 
 
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     *arrays, _ = tables.arrays
-    n, nothing = len(tables.silent), np.empty((0, 0))
+    n, codes, nothing = len(tables.silent), side(X), np.empty((0, 0))
     tall, wide = X.lengths[first[which]], X.lengths[second[which]]
     alone = np.sqrt(tall + 1.0) * (wide + 2.0) * (n + 1) * 2 * LANES > GROUP_NUMBERS
     for lanes, some in ((LANES, ~alone), (1, alone)):
+        sweep = expected_sweep(n, lanes)
 
-        def work(slots: Floats, lanes: int = lanes) -> None:
-            expected_sweep(n, lanes)(slots, first, second, *side(X), *arrays, *found, nothing)
+        def work(slots: Floats, sweep: Any = sweep) -> None:
+            sweep(slots, first, second, *codes, *arrays, *found, nothing)
 
         slots = groups(first[which[some]], tall[some], wide[some], lanes)
-        seconds = n * n * 8e-9 / lanes
-        share(work, list(np.append(which[some], -1)[slots]), float((tall * wide)[some].sum()) * seconds)
+        seconds = float((tall * wide)[some].sum()) * n * n * 8e-9 / lanes
+        share(work, list(np.append(which[some], -1)[slots]), seconds)
 
 
 def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:

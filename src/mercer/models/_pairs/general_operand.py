@@ -106,7 +106,7 @@ class GeneralOperand:
 def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats) -> Floats:
     """Log kernel of X[first[p]] and Z[second[p]] for every p; -inf where no trajectory writes both.
 
-    Every number depends on its two strings alone, whatever stands beside them.
+    Every number depends on its two strings only, whatever other pairs are computed with them.
     """
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     everyone = np.arange(len(first))
