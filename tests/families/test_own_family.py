@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from family_contract import EstimatorContract, FamilyContract
+from mercer.testing.families import EstimatorContract, FamilyContract
 from numpy.testing import assert_allclose
 
 import mercer as mc

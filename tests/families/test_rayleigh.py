@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from family_contract import EstimatorContract, FamilyContract
+from mercer.testing.families import EstimatorContract, FamilyContract
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
