@@ -7,5 +7,9 @@ them: importing mercer compiles nothing and imports no Numba.
 `mercer.compiled.code`  the decorator `compiled`: one set of options, a cache on disk that is never stale
 `~.machine`             SIMD width and number of vector registers of this machine
 `~.lanes`               explicit SIMD instructions for the innermost loops
+`~.chain_steps`         one step of coupled chains (PPK-4.2), blocked to fit the registers
+`~.chains`              coupled chains of given lengths; `~.chains_discounted`: of all lengths;
+                        `~.chains_ranged`: in numbers of unlimited range
+`~.gaussians`           log determinants and quadratic forms of pairs of Gaussians
 ======================  ==============================================================================
 """
