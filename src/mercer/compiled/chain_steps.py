@@ -51,12 +51,13 @@ def plan_of(n: int, machine: Machine = MACHINE) -> Plan:
         blocks = itertools.product(_parts(n, rows), _parts(n, columns))
         return sum(max(r * c, r + c, 8) + 0.01 * (r + c) for r, c in blocks)
 
-    # Every number of rows up to that of a block is compiled: more than three would cost seconds.
+    # Sixteen sums keep both units busy; larger blocks gain nothing and leave larger rests. Every number of rows up to
+    # that of a block is compiled, so that few rows save seconds.
     sizes = [
         (rows, columns)
-        for rows in (1, 2, 3)
+        for rows in (1, 2, 3, 4)
         for columns in range(1, n + 1)
-        if rows * columns + rows + 1 <= machine.registers
+        if rows * columns <= 16 and rows * columns + rows + 1 <= machine.registers
     ]
     return Plan(machine.width, *min(sizes, key=lambda size: cost(*size)))
 

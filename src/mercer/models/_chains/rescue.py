@@ -31,7 +31,12 @@ def rescue(values: Array, left: Side, right: Side, psi: Array | Callable[[], Arr
             xp.take(pairs, which, axis=0),
         )
 
-    floor = smallest_weight(left)[:, None] * smallest_weight(right)[None, :]
+    weights = smallest_weight(left), smallest_weight(right)
+    # The usual case first, in two passes: all is well.
+    least = 1.0 if 0 in values.shape else float(xp.min(weights[0])) * float(xp.min(weights[1]))
+    if least >= _plain(values) and not bool(xp.any(xp.isnan(values))):
+        return values
+    floor = weights[0][:, None] * weights[1][None, :]
     values = doubt(values, floor, lambda: upper_bound(left, right, psi() if callable(psi) else psi, lengths[-1]))
     redone = replace_unsound(xp.reshape(values, (len(lengths), i * j)), take, lengths)
     return xp.reshape(redone, values.shape)
@@ -63,6 +68,11 @@ def upper_bound(left: Side, right: Side, psi: Array, length: int) -> float:
     return math.log(first) + (length - 1) * math.log(growth)
 
 
+def _plain(values: Array) -> float:
+    """Return the product of two weights above which no step loses a path."""
+    return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
+
+
 def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
     """Set to NaN what may lack a path that was lost on the way.
 
@@ -73,7 +83,7 @@ def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
-    plain = floor >= math.exp(log_tiny / 3)
+    plain = floor >= _plain(values)
     if bool(xp.all(plain)):
         return values
     near = without_gradient(values[-1, ...]) >= bound() + 0.2 * log_tiny
@@ -114,7 +124,7 @@ def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: 
         return sum(math.log(x) if x > 0 else -math.inf for x in sums)
 
     first, growth = log_sums(0), log_sums(1)
-    near = floor >= math.exp(log_tiny / 3)
+    near = floor >= _plain(values)
     constant, close = without_gradient(values), True
     for h, length in enumerate(lengths):
         close = close & (constant[h, ...] >= first + (length - 1) * growth + 0.4 * log_tiny)
