@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from mercer.testing.families import EstimatorContract, FamilyContract
 from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer._array import as_float, namespace, to_numpy
 from mercer.families import Coordinatewise, CoordinatewiseEstimator, ExponentialFamily
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class Waits(ExponentialFamily):

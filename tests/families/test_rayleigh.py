@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from mercer.testing.families import EstimatorContract, FamilyContract
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mercer as mc
 from mercer.families.rayleigh import Rayleigh, Rayleighs
+from mercer.testing.families import EstimatorContract, FamilyContract
 
 
 class TestRayleighs(FamilyContract):

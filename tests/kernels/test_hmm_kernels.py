@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
+from mercer.compiled import chains_ranged
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
@@ -308,24 +309,23 @@ def test_variances_of_1e_12(structure):
     np.testing.assert_allclose(np.diag(kernel.log(q, q)), np.diag(kernel.log(q)), rtol=1e-12)
 
 
-def test_only_pairs_that_are_cut_off_are_redone(monkeypatch):
-    """Sharp states lose most leaf kernels; the log domain is for pairs whose paths need one of these."""
-    redone = []
-    restore = _chain_operand.restore_lost
-
-    def spy(values, lost, take, lengths):
-        found = restore(values, lost, take, lengths)
-        redone.append((int(np.sum(lost)), int(np.sum(np.any(found != values, axis=0)))))
-        return found
-
-    monkeypatch.setattr(_chain_operand, "restore_lost", spy)
+@pytest.mark.parametrize(("zeros", "redone"), [(False, False), (True, True)])
+def test_only_pairs_whose_paths_need_lost_leaves_are_redone(monkeypatch, zeros, redone):
+    """Sharp states lose most leaf kernels; numbers of unlimited range are for pairs whose paths may need these."""
+    tiles, pairs = [], []
+    wide, ranged = _chain_operand.wide_chains, chains_ranged.ranged_pairs
+    monkeypatch.setattr(_chain_operand, "wide_chains", lambda *args: tiles.append(1) or wide(*args))
+    monkeypatch.setattr(chains_ranged, "ranged_pairs", lambda *args: pairs.extend(args[2] != args[3]) or ranged(*args))
     rng = np.random.default_rng(0)
     emission = mc.Gaussians(np.tile(np.arange(3.0)[None, :, None], (5, 1, 1)), np.full((5, 3), 1e-9))
-    p = mc.HMMs(*chains(rng, 5, 3), emission)
+    initial, transition = chains(rng, 5, 3)
+    if zeros:  # one model goes round while the others do not
+        initial[0], transition[0] = np.eye(3)[0], np.roll(np.eye(3), 1, axis=1)
+    p = mc.HMMs(initial, transition, emission)
     K = mc.ProbabilityProduct(rho=0.5, length=1000, normalize=False).log(p)
     assert np.isfinite(K).all()
-    assert redone
-    assert all(lost > 0 and changed == 0 for lost, changed in redone)
+    assert tiles
+    assert any(pairs) == redone  # the diagonal is left to them anyway
 
 
 @pytest.mark.parametrize("structure", ["full", "diagonal"])

@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import adjoint as _adjoint
+from mercer.models._chains import coupled as _coupled
 from mercer.models._chains import resolvent as _resolvent
 from mercer.models._chains.adjoint import coupled_gradients, differentiable_chains
 from mercer.models._chains.coupled import coupled_chains, coupled_pairs
@@ -79,10 +80,11 @@ def raw(coupling, length):
 COUPLINGS = [PowerProduct(0.5), PowerProduct(1.0), PowerProduct(2.0), Smoothed(0.4)]
 
 
-@pytest.fixture(params=["system", "series", "logarithms"])
+@pytest.fixture(params=["lanes", "system", "series", "logarithms"])
 def way(request, monkeypatch):
-    """Sum all lengths by a linear system, by the series, and by logarithms."""
-    if request.param != "system":
+    """Sum all lengths in SIMD lanes, by a linear system, by the series, and by logarithms."""
+    monkeypatch.setattr(_coupled, "_LANE_WORK", 0 if request.param == "lanes" else np.inf)
+    if request.param not in ("lanes", "system"):
         monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
         monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 0)
     if request.param == "logarithms":
@@ -155,6 +157,25 @@ def test_discount_near_one_takes_few_steps(monkeypatch):
     K = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-9), normalize=False)(models)
     np.testing.assert_allclose(K, 1.0, rtol=1e-6)
     assert 0 < max(steps) <= 64
+
+
+@pytest.mark.parametrize("states", [2, 5])
+def test_slow_series_in_lanes_become_systems(states, monkeypatch):
+    """Sums of nearly 1 / (1 - d) terms, next to others that end at once: only the slow pairs are solved."""
+    models = mc.HMMs.concat([symbols(0, 9, states), symbols(1, 9, states)])
+    kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(1 - 1e-7), normalize=False)
+    same = mc.MeanMap(gamma=0.0, length=Discounted(1 - 1e-7), normalize=False)
+    expected = kernel(models)
+    monkeypatch.setattr(_coupled, "_LANE_WORK", 0)
+    np.testing.assert_allclose(kernel(models), expected, rtol=1e-12)
+    np.testing.assert_allclose(same(models), 1.0, rtol=1e-6)
+
+
+def test_neighbors_do_not_change_a_bit_of_a_discounted_kernel(monkeypatch):
+    monkeypatch.setattr(_coupled, "_LANE_WORK", 0)
+    models = mc.HMMs.concat([symbols(0, 9, 3), symbols(1, 4, 2)])
+    kernel = mc.MeanMap(gamma=0.3, length=Discounted(0.99), normalize=False)
+    np.testing.assert_array_equal(kernel(models[:3], models)[:, 4:5], kernel(models[:3], models[4:5]))
 
 
 def test_slow_series_of_many_states_is_given_up(monkeypatch):

@@ -11,8 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mercer as mc
+from mercer.compiled import chains as _chain_small
+from mercer.compiled.chain_steps import Plan, plan_of
+from mercer.compiled.chains import small_categorical_chains, small_chains
+from mercer.compiled.machine import Machine
 from mercer.models._chains import coupled as _chain
-from mercer.models._chains import lanes as _chain_small
 from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
 from mercer.models._chains.coupled import (
@@ -22,7 +26,7 @@ from mercer.models._chains.coupled import (
     coupled_chains_log,
     coupled_pairs,
 )
-from mercer.models._chains.lanes import small_categorical_chains, small_chains
+from mercer.models._chains.layout import Tile
 
 
 def models(rng, count, n, k=3, zeros=0.0):
@@ -255,6 +259,25 @@ def test_small_leaves(scheme):
     np.testing.assert_allclose(result[1], np.full((3, 3), 20 * math.log(1e-40)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_leaves_far_apart(rng, scheme, n, zeros):
+    """Variances of 1e-3 and a known first state: leaf kernels of one pair of models span thousands of nats."""
+    count, lengths = 20, (1, 2, 10, 60)
+    initial = np.eye(n)[rng.integers(n, size=count)]
+    transition = rng.gamma(0.5, size=(count, n, n)) * (rng.random((count, n, n)) >= zeros) + 1e-9 * np.eye(n)
+    transition /= transition.sum(axis=-1, keepdims=True)
+    mean = rng.normal(size=(count, n, 1)) + np.arange(n)[:, None]
+    emission = mc.Gaussians(mean, 1e-3 * rng.gamma(2.0, size=(count, n, 1)))
+    leaf = emission.couple(mc.families.Product(1.0)).reshape(count * n)
+    with np.errstate(divide="ignore"):
+        side = np.log(initial), np.log(transition)
+    truth = coupled_chains_log(*side, *side, leaf.pair(leaf), lengths)
+    kernel = mc.ProbabilityProduct(rho=1.0, normalize=False)
+    found = kernel.path(mc.HMMs(initial, transition, emission), lengths=lengths, log=True)
+    np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-11)
+
+
 @pytest.fixture
 def no_rescue(monkeypatch):
     """Fail where a pair is redone that should not need it."""
@@ -390,7 +413,8 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     truth = logs(*args, lengths)
     left, right = args[:2], args[2:4]
     block = _sweep.steps_between_scalings(left, right, args[4])
-    products = _chain._tile_sweep(args[:2], args[2:4], args[4], lengths, block)
+    pairs = args[4].reshape(sizes[0], n, sizes[1], m)
+    products, _ = _sweep.sweep(Tile, left, right, pairs, lengths, block)
     powers = [x**rho for x in a], [x**rho for x in b]
     lanes = small_chains(*args[:5], lengths)
     categorical = small_categorical_chains(*powers[0], *powers[1], lengths)
@@ -404,6 +428,34 @@ def test_lanes_reach_their_largest_size(rng):
     a, b = models(rng, 2, n), models(rng, 9, n)
     args = arguments(a, b)
     np.testing.assert_allclose(small_chains(*args[:5], (1, 12)), logs(*args, (1, 12)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("machine", [Machine(8, 32), Machine(4, 16), Machine(2, 16), Machine(2, 32)])
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 13, 16, 30, 40])
+def test_blocks_fit_the_registers(n, machine):
+    lanes, rows, columns = plan_of(n, machine)
+    vectors = lanes // machine.width
+    assert (rows * columns + rows + 1) * vectors <= machine.registers + (n <= 4) * vectors
+    assert columns <= n
+
+
+@pytest.mark.parametrize("plan", [Plan(2, 3, 2), Plan(4, 2, 6), Plan(8, 3, 5), Plan(16, 1, 4)])
+def test_any_plan_gives_the_same(rng, plan, monkeypatch):
+    """What other processors choose, on this one: blocks with rests in both directions, idle lanes."""
+    monkeypatch.setattr(_chain_small, "plan_of", lambda n: plan)
+    a, b = models(rng, 3, 7), models(rng, 9, 5)
+    args = arguments(a, b, 0.5)
+    np.testing.assert_allclose(small_chains(*args[:5], (1, 12)), logs(*args, (1, 12)), rtol=1e-12)
+    powers = [x**0.5 for x in a], [x**0.5 for x in b]
+    np.testing.assert_allclose(small_categorical_chains(*powers[0], *powers[1], (12,)), logs(*args, (12,)), rtol=1e-12)
+
+
+def test_neighbors_do_not_change_a_bit(rng):
+    a, b = models(rng, 3, 6), models(rng, 11, 6)
+    args = arguments(a, b)
+    whole = small_chains(*args[:5], (1, 40))
+    alone = small_chains(*args[:2], b[0][4:5], b[1][4:5], args[4][:, 24:30], (1, 40))
+    np.testing.assert_array_equal(whole[:, :, 4:5], alone)
 
 
 def test_threads_do_not_disturb_each_other(rng, scheme):
@@ -434,7 +486,7 @@ def test_read_only_inputs_need_no_second_compilation(rng):
     for x in (*a, *b):
         x.setflags(write=False)
     small_categorical_chains(*a, *b, (1, 3))
-    assert len(_chain_small._kernel(2, True).signatures) == 1
+    assert len(_chain_small._kernel(2, True, plan_of(2)).signatures) == 1
 
 
 def test_empty_sides(rng):

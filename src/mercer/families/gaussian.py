@@ -491,11 +491,11 @@ class Gaussians(ExponentialFamily):
     ) -> Array:
         """Return -log|M| / 2 - weight v' M^{-1} v of every pair, M as in `_pair_solve`, plus numbers of either side."""
         if self._fused() and other._fused() and len(self) * len(other) * self.dimension >= _LANE_WORK:
-            from mercer.families import _lanes
+            from mercer.compiled import gaussians
 
             own, theirs = sides if sides else (np.zeros(len(self)), np.zeros(len(other)))
             own = own + constant
-            value = _lanes.log_kernels(self._packed(), other._packed(), scale, identity, weight, own, theirs)
+            value = gaussians.log_kernels(self._packed(), other._packed(), scale, identity, weight, own, theirs)
             if math.isfinite(value.sum()):  # else a product of pivots left the range of floats: planes do not form it
                 return value
         log_det, quadratic = self._pair_solve(other, scale, identity)
@@ -505,9 +505,9 @@ class Gaussians(ExponentialFamily):
     def _pair_solve(self, other: Self, scale: float = 1.0, identity: float = 0.0) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v of every pair, for M = scale (S + S') + identity and v = m - m'."""
         if self._in_lanes() and other._in_lanes():
-            from mercer.families import _lanes
+            from mercer.compiled import gaussians
 
-            log_det, quadratic = _lanes.solve(self._packed(), other._packed(), scale, identity)
+            log_det, quadratic = gaussians.solve(self._packed(), other._packed(), scale, identity)
             if np.isfinite(log_det).all():  # else a product of pivots left the range of floats: planes do not form it
                 return log_det, quadratic
         planes, difference = self._pair_planes(other)
@@ -528,9 +528,9 @@ class Gaussians(ExponentialFamily):
         return is_numpy_array(self.mean) and self.mean.dtype == self.covariance.dtype == np.float64
 
     def _packed(self) -> tuple[Floats, Floats]:
-        from mercer.families import _lanes
+        from mercer.compiled import gaussians
 
-        return _lanes.packed(self.mean, self.covariance)
+        return gaussians.packed(self.mean, self.covariance)
 
     def _solve_planes(self, planes: list[list[Array]], difference: list[Array]) -> tuple[Array, Array]:
         """Return log|M| and v' M^{-1} v for planes of a matrix with this batch's structure."""

@@ -13,15 +13,13 @@ table is kept, r about the square root of the length; those between are computed
 from __future__ import annotations
 
 import functools
-import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import is_torch_array
 
-from mercer._array import Array, namespace, safe_log
+from mercer._array import Array, namespace
 from mercer.models._chains.layout import Layout, Tile
-from mercer.models._chains.sweep import Side, floating_range, steps_between_scalings
+from mercer.models._chains.sweep import Side, Tape, steps_between_scalings, sweep
 
 
 class Gradients(NamedTuple):
@@ -76,22 +74,9 @@ def coupled_gradients(
     """
     left, right = (initial_a, transition_a), (initial_b, transition_b)
     block = steps_between_scalings(left, right, psi)
-    values, tape = record(Tile, left, right, psi, lengths, block)
+    values, tape = sweep(Tile, left, right, psi, lengths, block, keep=True)
     weights = namespace(values).ones_like(values) if weights is None else weights
     return values, play_back(Tile, left, right, psi, tape, weights)
-
-
-@dataclass(frozen=True)
-class Tape:
-    """What the forward sweep leaves for the backward one."""
-
-    lengths: tuple[int, ...]
-    block: int
-    times: tuple[int, ...]
-    tables: tuple[Array, ...]
-    """Phi, scaled, after the steps of ``times``."""
-    first_factor: Array | None
-    sound: Array
 
 
 class _Step(NamedTuple):
@@ -102,42 +87,6 @@ class _Step(NamedTuple):
     pre: Array
     total: Array | None
     factor: Array | None
-
-
-def record(
-    layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...], block: int
-) -> tuple[Array, Tape]:
-    """Run the recursion forward; NaN where sums left the floating range."""
-    xp = namespace(psi)
-    smallest, largest = floating_range(psi)
-    last = lengths[-1]
-    spacing = block * max(1, round(math.sqrt(last) / block))
-    wanted, rows, times, tables = set(lengths), [], [], []
-    phi = layout.outer(left[0], right[0]) * psi
-    log_factor: Array = 0.0
-    first_factor, sound = None, None
-    transposed = xp.matrix_transpose(left[1])
-    for time in range(1, last + 1):
-        if time > 1:
-            phi = layout.left(transposed, layout.right(phi, right[1])) * psi
-        rest = time % block == 0 and time < last
-        if rest or time in wanted:
-            total = layout.sums(phi)
-            fine = (total >= smallest) & (total <= largest)
-            sound = fine if sound is None else sound & fine
-            if time in wanted:
-                row = xp.astype(safe_log(total), xp.float64) + log_factor
-                rows.append(xp.where(sound, row, xp.nan))
-            if rest:
-                top = xp.where(sound, total, xp.ones_like(total))
-                phi = phi * layout.wide(1 / top)
-                log_factor = xp.astype(xp.log(top), xp.float64) + log_factor
-                first_factor = 1 / top if time == 1 else first_factor
-        if (time == 1 or time % spacing == 0) and time < last:
-            times.append(time)
-            tables.append(phi)
-    values = xp.astype(xp.stack(rows), psi.dtype)
-    return values, Tape(lengths, block, tuple(times), tuple(tables), first_factor, sound)
 
 
 def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, weights: Array) -> Gradients:
@@ -190,7 +139,7 @@ def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, w
 
 
 def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, times: range, tape: Tape) -> list[_Step]:
-    """Compute the steps between two kept tables once more, as `record` did."""
+    """Compute the steps between two kept tables once more, as `sweep` did."""
     xp = namespace(psi)
     transposed = xp.matrix_transpose(left[1])
     wanted, steps = set(tape.lengths), []
@@ -237,7 +186,7 @@ def _function() -> Any:
 
         @staticmethod
         def forward(ctx: Any, layout: Layout, lengths: tuple[int, ...], block: int, *arrays: Array) -> Array:
-            values, tape = record(layout, arrays[:2], arrays[2:4], arrays[4], lengths, block)
+            values, tape = sweep(layout, arrays[:2], arrays[2:4], arrays[4], lengths, block, keep=True)
             ctx.save_for_backward(*arrays)
             ctx.layout, ctx.tape = layout, tape
             return values
@@ -249,7 +198,7 @@ def _function() -> Any:
             if not torch.is_grad_enabled():
                 return None, None, None, *play_back(layout, *sides, tape, weights)
             # The gradient itself is to be differentiated: let torch remember every step of the forward sweep.
-            values, _ = record(layout, *sides, tape.lengths, tape.block)
+            values, _ = sweep(layout, *sides, tape.lengths, tape.block)
             wanted = [x for x in arrays if x.requires_grad]
             found = iter(torch.autograd.grad(values, wanted, weights, create_graph=True, allow_unused=True))
             return None, None, None, *(next(found) if x.requires_grad else None for x in arrays)

@@ -4,40 +4,42 @@ For two models with initial weights pi, pi', transition weights A, A' and leaf k
 
     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L,
 
-where o multiplies entry by entry. Weights are nonnegative and need not sum to one. Three forms stand here:
-a scaled one for a tile of pairs (matrix products), a scaled one for aligned pairs, and a slow one in the log
-domain, which is the reference and takes over where the others underflow. A fourth form, for NumPy and few
-states, stands in `mercer.models._chains.lanes`; gradients are swept backward in `mercer.models._chains.adjoint`.
+where o multiplies entry by entry. Weights are nonnegative and need not sum to one. The recursion is written twice:
+compiled, for float64 in NumPy (`mercer.compiled.chains`), and in array code, for many states and other libraries
+(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the range of floats
+are done again in numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-import threading
-from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, namespace
+from mercer._array import Array, Floats, namespace
+from mercer._rescue import rescued
 from mercer.models._chains.adjoint import differentiable_chains, needs_gradient
 from mercer.models._chains.layout import Aligned, Tile
-from mercer.models._chains.rescue import doubt, replace_unsound, rescue, smallest_weight, take_pairs, upper_bound
-from mercer.models._chains.sweep import Side, aligned_pairs, log_sweep, steps_between_scalings, sweep
+from mercer.models._chains.rescue import (
+    doubt,
+    nothing_lost,
+    replace_unsound,
+    rescue,
+    robust_weight,
+    smallest_weight,
+    take_pairs,
+    upper_bound,
+)
+from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
 
 __all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
 
-# Where the lanes of `lanes` win over matrix products, measured: a table of pairs must fit into the
-# first-level cache, a column of it into registers.
-_LANE_STATES = 20
+# Compiled lanes win over matrix products for more states too; every number of states is compiled for itself.
+_LANE_STATES = 40
 _LANE_SYMBOLS = 64
 # Below this many operations a call takes a millisecond anyway and is not worth loading compiled code.
 _LANE_WORK = 1e6
-
-_LARGEST_BUFFER = 2**26
-
-_buffers = threading.local()
 
 
 def chain_tile(n_states: int) -> int:
@@ -53,7 +55,7 @@ def chain_tile(n_states: int) -> int:
     int
         A multiple of eight: a tile takes one to ten milliseconds and its tables stay in the cache.
     """
-    for states, tile in ((4, 256), (8, 128), (_LANE_STATES, 64), (24, 24), (40, 16)):
+    for states, tile in ((4, 256), (8, 128), (24, 64), (_LANE_STATES, 32)):
         if n_states <= states:
             return tile
     return 8
@@ -130,8 +132,8 @@ def coupled_chains_inner(
     def psi() -> Array:
         return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
 
-    if k <= _LANE_SYMBOLS and _fits_lanes(initial_a, initial_b, lengths):
-        from mercer.models._chains.lanes import small_categorical_chains
+    if k <= _LANE_SYMBOLS and fits_lanes(initial_a, initial_b, lengths):
+        from mercer.compiled.chains import small_categorical_chains
 
         values = small_categorical_chains(*left, features_a, *right, features_b, lengths)
         return rescue(values, left, right, psi, lengths)
@@ -182,7 +184,7 @@ def coupled_pairs(
     if needs_gradient(*left, *right, psi):
         values = differentiable_chains(Aligned, left, right, psi, lengths, block)
     else:
-        values = aligned_pairs(left, right, psi, lengths, block)
+        values, _ = sweep(Aligned, left, right, psi, lengths, block)
     values = doubt(
         values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
     )
@@ -241,8 +243,8 @@ def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
 # ------------------------------------------------------------------ all pairs of a tile, scaled
 
 
-def _fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
-    """Tell whether the vector lanes of `lanes` serve this call, and serve it faster."""
+def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
+    """Tell whether compiled SIMD lanes serve this call, and serve it faster."""
     if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
         return False
     (i, n), (j, m) = initial_a.shape, initial_b.shape
@@ -250,63 +252,65 @@ def _fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) ->
     return bool(n <= _LANE_STATES and n * m <= _LANE_STATES**2 and work >= _LANE_WORK)
 
 
-def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
+def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
     """Compute the log kernels of a tile without scales; NaN where a pair's sums leave the floating range."""
-    if _fits_lanes(left[0], right[0], lengths):
-        from mercer.models._chains.lanes import small_chains
+    if fits_lanes(left[0], right[0], lengths):
+        from mercer.compiled.chains import small_chains
 
-        return small_chains(*left, *right, psi, lengths)
+        return small_chains(*left, *right, psi, lengths, first)
+    xp = namespace(psi)
     block = steps_between_scalings(left, right, psi)
+    shape = (*left[0].shape, *right[0].shape)
+    table = xp.reshape(psi, shape)
     if needs_gradient(*left, *right, psi):
-        table = namespace(psi).reshape(psi, (*left[0].shape, *right[0].shape))
         return differentiable_chains(Tile, left, right, table, lengths, block)
-    return _tile_sweep(left, right, psi, lengths, block)
+    start = None if first is None else xp.reshape(first, shape)
+    return sweep(Tile, left, right, table, lengths, block, first=start)[0]
 
 
-def _tile_sweep(a: Side, b: Side, psi: Array, lengths: tuple[int, ...], block: int) -> Array:
-    """Sweep a tile held alternately as [i, a, j, b] and [j, b, i, a].
+def wide_chains(
+    left: Side, right: Side, psi: Floats, log_scale: Floats, log_psi: Floats, lengths: tuple[int, ...]
+) -> Floats:
+    """Compute the log kernels of all pairs in NumPy where leaf kernels of a pair of chains span more than floats do.
 
-    Both products read a permuted view that BLAS takes as it is and write contiguously: nothing is copied.
+    The leaf of the first observation gets a scale of its own: the first states may be far off while later ones agree.
+    Where later leaves that round to zero next to the largest of their pair may matter, numbers of unlimited range do
+    the pair again.
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
+    psi : ndarray of shape (I * n, J * m)
+        Leaf kernels, each pair of models scaled to a maximum of about one.
+    log_scale : ndarray of shape (I, J)
+        Logarithm of what was taken out of ``psi``.
+    log_psi : ndarray of shape (I * n, J * m)
+        Logarithms of the leaf kernels.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (H, I, J)
+        Logarithms of the kernels.
     """
-    xp = namespace(a[0], psi)
-    (i, n), (j, m) = a[0].shape, b[0].shape
-    left, right = xp.matrix_transpose(a[1]), xp.matrix_transpose(b[1])
-    ones = xp.ones((m,), dtype=psi.dtype, device=psi.device)
+    from mercer.compiled.chains_ranged import ranged_pairs
 
-    def sums(phi: Array) -> Array:
-        # First over the long way, row by row, then by a matrix-vector product: short sums are slow.
-        columns = xp.sum(xp.reshape(phi, (i, n, j * m)), axis=1)
-        return xp.reshape(xp.reshape(columns, (i * j, m)) @ ones, (i, j))
+    lengths = _checked_lengths(lengths)
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    starts = [np.where(side[0] > 0, 0.0, -np.inf) for side in (left, right)]
+    begin = log_psi.reshape(i, n, j, m) + starts[0][:, :, None, None] + starts[1]
+    first_scale = begin.max(axis=(1, 3))
+    first_scale[~np.isfinite(first_scale)] = 0.0
+    first = np.exp(begin - first_scale[:, None, :, None]).reshape(psi.shape)
+    values = _all_pairs(left, right, psi, lengths, first)
+    sound = nothing_lost(values, left, right, robust_weight(left)[:, None] * robust_weight(right), lengths)
+    values += (_length_column(values, lengths) - 1) * log_scale + first_scale
 
-    def scale(phi: Array, factor: Array) -> Array:
-        wide = xp.reshape(factor[:, :, None] * ones, (i, 1, j * m))
-        return xp.reshape(_multiply(xp.reshape(phi, (i, n, j * m)), wide), (i * n, j * m))
+    def careful(rows: Floats, columns: Floats) -> Floats:
+        leaf = log_psi.reshape(i, n, j, m)[rows, :, columns, :]
+        return ranged_pairs(left, right, rows, columns, leaf, lengths).T
 
-    def step(phi: Array) -> Array:
-        other = _matmul(right, xp.permute_dims(xp.reshape(phi, (i * n, j, m)), (1, 2, 0)), 0)
-        phi = _matmul(left, xp.permute_dims(xp.reshape(other, (j * m, i, n)), (1, 2, 0)), 1)
-        return _multiply(xp.reshape(phi, (i * n, j * m)), psi)
-
-    start = xp.reshape(a[0], (i * n, 1)) * xp.reshape(b[0], (1, j * m))
-    return sweep(_multiply(start, psi), step, sums, scale, lengths, block)
-
-
-def _matmul(a: Array, b: Array, slot: int) -> Array:
-    """Multiply matrices; in NumPy into one of this thread's two buffers, for allocation costs as much."""
-    if not (is_numpy_array(a) and is_numpy_array(b)):
-        return a @ b
-    shape = (a.shape[0], a.shape[1], b.shape[2])
-    dtype = np.result_type(a, b)
-    size = math.prod(shape)
-    if size * dtype.itemsize > _LARGEST_BUFFER:
-        return np.matmul(a, b)
-    kept: dict[Any, np.ndarray[Any, Any]] = _buffers.__dict__
-    buffer = kept.get(f"{dtype}{slot}")
-    if buffer is None or buffer.size < size:
-        buffer = kept[f"{dtype}{slot}"] = np.empty(size, dtype)
-    return np.matmul(a, b, out=buffer[:size].reshape(shape))
-
-
-def _multiply(fresh: Array, by: Array) -> Array:
-    """Multiply entries; NumPy overwrites the first argument, which must be our own."""
-    return np.multiply(fresh, by, out=fresh) if is_numpy_array(fresh) else fresh * by
+    by_pair = np.moveaxis(values, 0, -1)
+    return np.moveaxis(rescued(by_pair, sound & ~np.isnan(by_pair).any(axis=-1), careful), -1, 0)

@@ -1,7 +1,7 @@
 """How a table of pairs of chains is held, and what a sweep does with it: aligned pairs, or all pairs of a tile.
 
-A table has an entry for every pair of models and of hidden states. The sweeps of `adjoint` and `resolvent` are
-written once, in terms of these few operations.
+A table has an entry for every pair of models and of hidden states. All sweeps are written once, in terms of
+these few operations.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ class Aligned:
     def right(table: Array, matrix: Array) -> Array:
         """Multiply every table from the right by the matrix of its right chain."""
         return table @ matrix
+
+    @staticmethod
+    def step(a: Array, table: Array, b: Array) -> Array:
+        """Multiply every table from both sides by transition weights, a^T table b."""
+        return namespace(table).matrix_transpose(a) @ (table @ b)
 
     @staticmethod
     def rows(x: Array, y: Array) -> Array:
@@ -91,6 +96,15 @@ class Tile:
         turned = xp.permute_dims(xp.reshape(table, (i * n, j, m)), (1, 2, 0))
         product = xp.reshape(xp.matrix_transpose(matrix) @ turned, (j, matrix.shape[2], i, n))
         return xp.permute_dims(product, (2, 3, 0, 1))
+
+    @staticmethod
+    def step(a: Array, table: Array, b: Array) -> Array:
+        """Multiply every table from both sides by transition weights, a^T table b."""
+        i, n, j, m = table.shape
+        xp = namespace(table)
+        turned = xp.permute_dims(xp.reshape(table, (i * n, j, m)), (1, 2, 0))
+        half = xp.reshape(xp.matrix_transpose(b) @ turned, (j * m, i, n))
+        return xp.reshape(xp.matrix_transpose(a) @ xp.permute_dims(half, (1, 2, 0)), (i, n, j, m))
 
     @staticmethod
     def rows(x: Array, y: Array) -> Array:

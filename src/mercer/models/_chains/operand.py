@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,12 +16,14 @@ from mercer.models._chains.coupled import (
     coupled_chains_inner,
     coupled_chains_log,
     coupled_pairs,
+    wide_chains,
 )
+from mercer.models._chains.leaves import lost_leaves, scaled_leaves
 from mercer.models._chains.rescue import restore_lost, take_pairs
 from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
 from mercer.models._discount import Discounted, Lengths
 
-_CHUNK = 1 << 15  # numbers that stay in the second cache
+_FAR = 1e-100  # leaf kernels below this, relative to the largest, may decide alone
 
 
 def chain_operand(
@@ -108,9 +109,11 @@ class ChainOperand:
         log_psi = a.reshape(i * n).pair(b.reshape(j * m))
         if isinstance(lengths, Discounted):
             return discounted_chains(left, right, log_psi, lengths.d)[None, ...]
-        psi, log_scale = _scaled(log_psi, (i, n, j, m), (1, 3))
+        psi, log_scale = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
+        if _far_apart(psi):
+            return wide_chains(left, right, psi, log_scale, log_psi, lengths)
         values = coupled_chains(*left, *right, psi, log_scale, lengths)
-        lost = _lost_leaves(psi, log_psi)
+        lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
         xp = namespace(log_psi)
@@ -138,9 +141,13 @@ class ChainOperand:
         side, lengths = (self.initial, self.transition), self.lengths
         if isinstance(lengths, Discounted):
             return discounted_pairs(side, log_psi, lengths.d)[None, ...]
-        psi, log_scale = _scaled(log_psi, tuple(log_psi.shape), (1, 2))
+        psi, log_scale = scaled_leaves(log_psi, tuple(log_psi.shape), (1, 2))
+        if _far_apart(psi):
+            from mercer.compiled.chains_ranged import ranged_pairs
+
+            return ranged_pairs(side, side, np.arange(len(self)), np.arange(len(self)), log_psi, lengths)
         values = coupled_pairs(*side, psi, log_scale, lengths)
-        lost = _lost_leaves(psi, log_psi)
+        lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
         marked = namespace(lost).any(lost, axis=(1, 2))
@@ -183,42 +190,6 @@ def _lost(before: Array, after: Array) -> bool:
     return bool(xp.any((before > 0) & (after == 0)))
 
 
-def _lost_leaves(psi: Array, log_psi: Array) -> Array | None:
-    """Mark leaf kernels that rounded to zero beside a larger one; None if there is none."""
-    xp = namespace(psi)
-    if 0 in psi.shape or bool(xp.min(psi) > 0):
-        return None
-    lost = (psi == 0) & (log_psi > -xp.inf)
-    return lost if bool(xp.any(lost)) else None
-
-
-def _scaled(log_psi: Array, shape: tuple[int, ...], state_axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Turn log leaf kernels into values with one scale per pair of models."""
-    if is_numpy_array(log_psi) and len(shape) == 4 and 0 not in shape:
-        return _scaled_tile(log_psi, shape)
-    xp = namespace(log_psi)
-    blocks = xp.reshape(log_psi, shape)
-    top = xp.max(blocks, axis=state_axes, keepdims=True)
-    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    psi = xp.reshape(xp.exp(blocks - top), log_psi.shape)
-    kept = tuple(n for axis, n in enumerate(shape) if axis not in state_axes)
-    return psi, xp.reshape(top, kept)
-
-
-def _scaled_tile(log_psi: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, so that all stays in the cache."""
-    i, n, j, m = shape
-    blocks = log_psi.reshape(i, n, j * m)
-    psi, top = np.empty_like(blocks), np.empty((i, j), log_psi.dtype)
-    step = max(1, _CHUNK // (n * j * m))
-    for first in range(0, i, step):
-        some = blocks[first : first + step]
-        # First over the long way, row by row: a maximum of few neighbours is slow.
-        columns = some.max(axis=1).reshape(-1, j, m)
-        highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
-        highest = np.where(np.isfinite(highest), highest, 0.0)
-        top[first : first + step] = highest
-        out = psi[first : first + step]
-        np.subtract(some, np.repeat(highest, m, axis=1)[:, None, :], out=out)
-        np.exp(out, out=out)
-    return psi.reshape(log_psi.shape), top
+def _far_apart(psi: Array) -> bool:
+    """Whether compiled code is to take care of leaf kernels that are tiny next to others of their pair of chains."""
+    return bool(is_numpy_array(psi) and psi.dtype == np.float64 and psi.size and psi.min() < _FAR)

@@ -6,8 +6,11 @@ import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
+from array_api_compat import is_numpy_array
+
 from mercer._array import Array, namespace, safe_log
-from mercer.models._chains.sweep import Side, aligned_pairs, log_sweep, without_gradient
+from mercer.models._chains.sweep import Side, log_sweep, without_gradient
 
 # Entries of the largest array of a sweep in the log domain: 32 MB.
 LOG_ENTRIES = 2**22
@@ -28,7 +31,12 @@ def rescue(values: Array, left: Side, right: Side, psi: Array | Callable[[], Arr
             xp.take(pairs, which, axis=0),
         )
 
-    floor = smallest_weight(left)[:, None] * smallest_weight(right)[None, :]
+    weights = smallest_weight(left), smallest_weight(right)
+    # The usual case first, in two passes: all is well.
+    least = 1.0 if 0 in values.shape else float(xp.min(weights[0])) * float(xp.min(weights[1]))
+    if least >= _plain(values) and not bool(xp.any(xp.isnan(values))):
+        return values
+    floor = weights[0][:, None] * weights[1][None, :]
     values = doubt(values, floor, lambda: upper_bound(left, right, psi() if callable(psi) else psi, lengths[-1]))
     redone = replace_unsound(xp.reshape(values, (len(lengths), i * j)), take, lengths)
     return xp.reshape(redone, values.shape)
@@ -60,6 +68,11 @@ def upper_bound(left: Side, right: Side, psi: Array, length: int) -> float:
     return math.log(first) + (length - 1) * math.log(growth)
 
 
+def _plain(values: Array) -> float:
+    """Return the product of two weights above which no step loses a path."""
+    return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
+
+
 def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
     """Set to NaN what may lack a path that was lost on the way.
 
@@ -70,11 +83,64 @@ def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
-    plain = floor >= math.exp(log_tiny / 3)
+    plain = floor >= _plain(values)
     if bool(xp.all(plain)):
         return values
     near = without_gradient(values[-1, ...]) >= bound() + 0.2 * log_tiny
     return xp.where(plain | near, values, xp.nan)
+
+
+def robust_weight(side: Side) -> Array:
+    """Find the smallest positive weight of every chain; zero where some transition has no weight."""
+    xp = namespace(*side)
+    positive = xp.all(without_gradient(side[1]) > 0, axis=(-2, -1))
+    smallest = smallest_weight(side)
+    return xp.where(positive, smallest, xp.zeros_like(smallest))
+
+
+def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: tuple[int, ...]) -> Array:
+    """Tell for which pairs no path matters that underflows while the sum does not; leaf kernels are at most 1.
+
+    Parameters
+    ----------
+    values : array of shape (H, ...)
+        Log kernels, without the scale of leaf kernels.
+    left, right : pair of arrays
+        Initial and transition weights.
+    floor : array
+        The products of both sides' `robust_weight`. Where it is positive and not tiny, every path that underflows
+        has a neighbor that goes through the best pair of states instead: it loses the weights of two steps and gains
+        more than what rounds to zero.
+    lengths : tuple of int
+        Numbers of time steps. What underflows is below the square root of the smallest number, relative to the sum
+        then, and can grow no faster than the largest sums of rows allow: it does not matter to a kernel that
+        stays near that bound.
+    """
+    xp = namespace(values)
+    log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
+
+    def log_sums(k: int) -> float:
+        sums = [float(without_gradient(xp.max(xp.sum(side[k], axis=-1)))) for side in (left, right)]
+        return sum(math.log(x) if x > 0 else -math.inf for x in sums)
+
+    first, growth = log_sums(0), log_sums(1)
+    near = floor >= _plain(values)
+    constant, close = without_gradient(values), True
+    for h, length in enumerate(lengths):
+        close = close & (constant[h, ...] >= first + (length - 1) * growth + 0.4 * log_tiny)
+    return near | close
+
+
+def _lost_nothing(left: Side, right: Side, log_psi: Array, values: Array, lengths: tuple[int, ...]) -> Array:
+    """Tell the same of aligned pairs whose leaf kernels have one scale, that of the first observation included."""
+    xp = namespace(log_psi)
+    leaf = without_gradient(log_psi)
+    top = xp.max(leaf, axis=(1, 2))
+    start = (left[0][:, :, None] > 0) & (right[0][:, None, :] > 0)
+    begin = xp.max(xp.where(start, leaf, -xp.inf), axis=(1, 2)) - top
+    scaled = without_gradient(values) - xp.stack([length * top for length in lengths])
+    sound = nothing_lost(scaled, left, right, robust_weight(left) * robust_weight(right), lengths)
+    return sound & (begin >= 0.5 * math.log(float(xp.finfo(values.dtype).smallest_normal)))
 
 
 def replace_unsound(
@@ -98,7 +164,7 @@ def replace_unsound(
 def restore_lost(
     values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
 ) -> Array:
-    """Redo the pairs for which leaf kernels that rounded to zero decide where a path can go.
+    """Redo the pairs for which leaf kernels that rounded to zero may matter.
 
     Parameters
     ----------
@@ -121,7 +187,7 @@ def restore_lost(
             some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
             sides = take_pairs(left, right, log_psi, some)
             mine = xp.take(old, some, axis=1)
-            where = _cut_off(*sides) | xp.any(mine == -xp.inf, axis=0)
+            where = ~_lost_nothing(*sides, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
             parts.append(patch(mine, where, functools.partial(again, *sides)))
         return xp.concat(parts, axis=1)
 
@@ -131,26 +197,6 @@ def restore_lost(
         return log_sweep(logs[0], logs[1], log_psi, lengths)
 
     return patch(values, lost, compute)
-
-
-def _cut_off(left: Side, right: Side, log_psi: Array) -> Array:
-    """Tell which pairs reach some states only over leaf kernels that round to zero beside the largest."""
-    xp = namespace(log_psi)
-    top = xp.max(log_psi, axis=(1, 2), keepdims=True)
-    kept = _support(xp.exp(log_psi - xp.where(xp.isfinite(top), top, xp.zeros_like(top))))
-    transposed, other = xp.matrix_transpose(_support(left[1])), _support(right[1])
-    start = _support(left[0])[:, :, None] * _support(right[0])[:, None, :]
-
-    def reached(allowed: Array) -> Array:
-        marks = start * allowed
-        for _ in range(log_psi.shape[1] * log_psi.shape[2]):
-            more = _support(marks + transposed @ marks @ other * allowed)
-            if bool(xp.all(more == marks)):
-                break
-            marks = more
-        return marks
-
-    return xp.any(reached(xp.astype(log_psi > -xp.inf, kept.dtype)) * kept != reached(kept), axis=(1, 2))
 
 
 def patch(values: Array, where: Array, compute: Callable[[Array], Array]) -> Array:
@@ -165,21 +211,21 @@ def patch(values: Array, where: Array, compute: Callable[[Array], Array]) -> Arr
 
 
 def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute aligned pairs: -inf without a path, else scaled at every step, else in the log domain."""
+    """Compute aligned pairs in numbers of unlimited range: compiled in NumPy, else as logarithms."""
     xp = namespace(psi)
+    if is_numpy_array(psi) and psi.dtype == np.float64:
+        from mercer.compiled.chains_ranged import ranged_pairs
 
-    def scaled(which: Array) -> Array:
-        some = take_pairs(left, right, psi, which)
-        values = _watched_pairs(*some, lengths)
-        return patch(values, xp.any(xp.isnan(values), axis=0), lambda rest: logarithmic(*some, rest))
+        everyone = np.arange(len(psi))
+        return ranged_pairs(left, right, everyone, everyone, safe_log(psi), lengths)
 
-    def logarithmic(left: Side, right: Side, psi: Array, which: Array) -> Array:
-        left, right, psi = take_pairs(left, right, psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-        return log_sweep(logs[0], logs[1], safe_log(psi), lengths)
+    def logarithmic(which: Array) -> Array:
+        a, b, leaf = take_pairs(left, right, psi, which)
+        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (a, b)]
+        return log_sweep(logs[0], logs[1], safe_log(leaf), lengths)
 
     dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
-    return patch(dead, _alive(left, right, psi, lengths[0]), scaled)
+    return patch(dead, _alive(left, right, psi, lengths[0]), logarithmic)
 
 
 def _support(x: Array) -> Array:
@@ -197,22 +243,3 @@ def _alive(left: Side, right: Side, psi: Array, length: int) -> Array:
     for _ in range(1, min(length, psi.shape[1] * psi.shape[2] + 1)):
         phi = _support(transposed @ phi @ other * leaf)
     return namespace(psi).any(phi > 0, axis=(1, 2))
-
-
-def _watched_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Compute aligned pairs scaled at every step, with NaN where any entry underflowed on the way."""
-    xp = namespace(psi)
-    tiny = float(xp.finfo(psi.dtype).smallest_normal)
-    transposed, other, leaf = xp.matrix_transpose(_support(left[1])), _support(right[1]), _support(psi)
-    marks = _support(left[0])[:, :, None] * _support(right[0])[:, None, :] * leaf
-    start = left[0][:, :, None] * right[0][:, None, :] * psi
-    lost = xp.any((marks > 0) & (start < tiny), axis=(1, 2))
-
-    def watch(phi: Array) -> Array:
-        nonlocal marks, lost
-        marks = _support(transposed @ marks @ other * leaf)
-        lost = lost | xp.any((marks > 0) & (phi < tiny), axis=(1, 2))
-        return phi
-
-    values = aligned_pairs(left, right, psi, lengths, 1, watch)
-    return xp.where(lost, xp.nan, values)

@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mercer._array import Array, identity, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, identity, logsumexp, namespace, safe_log, to_numpy
+from mercer._rescue import rescued
+from mercer.models._chains.coupled import fits_lanes
 from mercer.models._chains.layout import Aligned, Layout, Tile
+from mercer.models._chains.leaves import scaled_leaves
 from mercer.models._chains.rescue import LOG_ENTRIES, patch
 from mercer.models._chains.sweep import Side, without_gradient
 from mercer.models._discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
@@ -28,6 +31,7 @@ _LARGEST_SYSTEM = 1024
 # Logarithm beyond which a leaf kernel overflows.
 _LARGEST_LOG = 700.0
 _LARGEST_SOLUTION = 1e12
+_FEW_STEPS = 10
 
 
 def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Array:
@@ -50,7 +54,12 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     xp = namespace(log_psi)
     (i, n), (j, m) = left[0].shape, right[0].shape
     table = xp.reshape(log_psi, (i, n, j, m))
-    values = xp.reshape(_discounted(Tile, left, right, table, d), (1, i * j))
+    # A few steps at least: below this much work compiled code is not worth loading.
+    if fits_lanes(left[0], right[0], (_FEW_STEPS,)):
+        found = _in_lanes(left, right, log_psi, d)
+    else:
+        found = _discounted(Tile, left, right, table, d)
+    values = xp.reshape(found, (1, i * j))
 
     def redo(which: Array) -> Array:
         pairs = xp.reshape(xp.permute_dims(table, (0, 2, 1, 3)), (i * j, n, m))
@@ -143,6 +152,31 @@ def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: floa
     tiny = math.sqrt(float(xp.finfo(total.dtype).smallest_normal))
     values = safe_log(total) + top + math.log1p(-d)
     return xp.where(without_gradient(total) >= tiny, values, xp.nan)
+
+
+def _in_lanes(left: Side, right: Side, log_psi: Floats, d: float) -> Floats:
+    """Sum all lengths in NumPy: the series in SIMD lanes, systems for the pairs for which it is slow."""
+    from mercer.compiled.chains_discounted import discounted_lanes
+
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    psi, top = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
+    factors = d * np.exp(np.minimum(top, _LARGEST_LOG))
+    a, b = (weights * _reached(first > 0, weights > 0, weights)[..., :, None] for first, weights in (left, right))
+    size = n * m
+    patience = max(256, round(size**1.5)) if size <= _LARGEST_SYSTEM else MOST_STEPS
+    total = discounted_lanes((left[0], a), (right[0], b), psi, factors, TAIL, patience)
+
+    def careful(rows: Floats, columns: Floats) -> Floats:
+        if size > _LARGEST_SYSTEM:
+            raise too_slow(d, MOST_STEPS)
+        leaf = psi.reshape(i, n, j, m)[rows, :, columns, :]
+        start = Aligned.outer(left[0][rows], right[0][columns]) * leaf
+        leaf = leaf * factors[rows, columns][:, None, None]
+        return _systems(Aligned, start, a[rows], b[columns], leaf, lambda: too_slow(d, MOST_STEPS))
+
+    rescued(total, ~np.isnan(total), careful)
+    tiny = math.sqrt(float(np.finfo(np.float64).tiny))
+    return np.where(total >= tiny, safe_log(total) + top + math.log1p(-d), np.nan)
 
 
 def _series(layout: Layout, start: Array, a: Array, b: Array, psi: Array, patience: int) -> Array | None:

@@ -1,55 +1,97 @@
-"""The recursion of coupled chains itself: scaled every few steps, for aligned pairs, and in the log domain."""
+"""The recursion of coupled chains in array code: scaled every few steps, and in the log domain."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from array_api_compat import is_torch_array
 
 from mercer._array import Array, logsumexp, namespace, safe_log
+from mercer.models._chains.layout import Layout
 
 Side: TypeAlias = tuple[Array, Array]
 """Initial and transition weights."""
 
 
+class Tape(NamedTuple):
+    """What a sweep leaves for the backward one of `mercer.models._chains.adjoint`."""
+
+    lengths: tuple[int, ...]
+    block: int
+    times: tuple[int, ...]
+    tables: tuple[Array, ...]
+    """Phi, scaled, after the steps of ``times``."""
+    first_factor: Array | None
+    sound: Array
+
+
 def sweep(
-    phi: Array,
-    step: Callable[[Array], Array],
-    sums: Callable[[Array], Array],
-    scale: Callable[[Array, Array], Array],
+    layout: Layout,
+    left: Side,
+    right: Side,
+    psi: Array,
     lengths: tuple[int, ...],
     block: int,
-) -> Array:
-    """Run the recursion, rescaling every ``block`` steps; NaN where sums left the floating range.
+    *,
+    first: Array | None = None,
+    keep: bool = False,
+) -> tuple[Array, Tape]:
+    """Run the recursion, rescaling every ``block`` steps.
 
-    The factors are constants to a gradient: the value does not depend on them.
+    Parameters
+    ----------
+    layout : Aligned or Tile
+        How tables are held.
+    left, right : pair of arrays
+        Initial and transition weights.
+    psi : array
+        Leaf kernels, a table.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+    block : int
+        Number of steps between two scalings. The factors are constants to a gradient: no value depends on them.
+    first : array, default=None
+        Leaf kernels of the first observation; ``psi`` if not given.
+    keep : bool
+        Keep every r-th table for a backward sweep, r about the square root of the length.
+
+    Returns
+    -------
+    values : array
+        Log kernels, one row per length; NaN where sums left the floating range.
+    tape : Tape
     """
-    xp = namespace(phi)
-    smallest, largest = floating_range(phi)
-    wanted, rows = set(lengths), []
-    log_factor: Array | None = None
-    sound: Array = True
-    for time in range(1, lengths[-1] + 1):
+    xp = namespace(psi)
+    smallest, largest = floating_range(psi)
+    last = lengths[-1]
+    spacing = block * max(1, round(math.sqrt(last) / block))
+    wanted, rows, times, tables = set(lengths), [], [], []
+    phi = layout.outer(left[0], right[0]) * (psi if first is None else first)
+    log_factor, first_factor, sound = None, None, True
+    for time in range(1, last + 1):
         if time > 1:
-            phi = step(phi)
-        rest = time % block == 0 and time < lengths[-1]
-        if not rest and time not in wanted:
-            continue
-        total = sums(phi)
-        constant = without_gradient(total)
-        sound = sound & (constant >= smallest) & (constant <= largest)
-        if time in wanted:
-            row = xp.astype(safe_log(total), xp.float64)
-            row = row if log_factor is None else row + log_factor
-            rows.append(xp.where(sound, row, xp.nan))
-        if rest:
-            top = xp.where(sound, constant, xp.ones_like(constant))
-            phi = scale(phi, 1 / top)
-            more = xp.astype(xp.log(top), xp.float64)
-            log_factor = more if log_factor is None else log_factor + more
-    return xp.astype(xp.stack(rows), phi.dtype)
+            phi = layout.step(left[1], phi, right[1]) * psi
+        rest = time % block == 0 and time < last
+        if rest or time in wanted:
+            total = layout.sums(phi)
+            constant = without_gradient(total)
+            sound = sound & (constant >= smallest) & (constant <= largest)
+            if time in wanted:
+                row = xp.astype(safe_log(total), xp.float64)
+                row = row if log_factor is None else row + log_factor
+                rows.append(xp.where(sound, row, xp.nan))
+            if rest:
+                top = xp.where(sound, constant, xp.ones_like(constant))
+                phi = phi * layout.wide(1 / top)
+                more = xp.astype(xp.log(top), xp.float64)
+                log_factor = more if log_factor is None else log_factor + more
+                first_factor = 1 / top if time == 1 else first_factor
+        if keep and (time == 1 or time % spacing == 0) and time < last:
+            times.append(time)
+            tables.append(phi)
+    values = xp.astype(xp.stack(rows), psi.dtype)
+    return values, Tape(lengths, block, tuple(times), tuple(tables), first_factor, sound)
 
 
 def without_gradient(x: Array) -> Array:
@@ -77,27 +119,6 @@ def steps_between_scalings(left: Side, right: Side, psi: Array) -> int:
         return most
     room = 0.5 * math.log(float(info.max))
     return max(1, min(most, int(room / math.log(growth)))) if math.isfinite(growth) else 1
-
-
-def aligned_pairs(
-    left: Side,
-    right: Side,
-    psi: Array,
-    lengths: tuple[int, ...],
-    block: int,
-    watch: Callable[[Array], Array] = lambda phi: phi,
-) -> Array:
-    """Compute log kernels of aligned pairs (N), NaN where unsound; ``watch`` sees every step."""
-    xp = namespace(psi)
-    transposed = xp.matrix_transpose(left[1])
-    return sweep(
-        left[0][:, :, None] * right[0][:, None, :] * psi,
-        lambda phi: watch(transposed @ (phi @ right[1]) * psi),
-        lambda phi: xp.sum(phi, axis=(1, 2)),
-        lambda phi, factor: phi * factor[:, None, None],
-        lengths,
-        block,
-    )
 
 
 def log_sweep(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:

@@ -1,0 +1,105 @@
+"""Coupled chains (PPK-4.2) in numbers of unlimited range, pair by pair: slow, and right for all weights.
+
+They serve the pairs that `mercer.compiled.chains` could not finish: those whose sums leave the range of floats, and
+those for which leaf kernels may matter that round to zero next to the largest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled.code import compiled
+from mercer.compiled.ranged import LOG_RADIX, NEVER, plus, split, times
+
+__all__ = ["ranged_pairs"]
+
+
+def _split_logs(logs: Floats) -> tuple[Floats, Any]:
+    """Write exp(logs) as numbers and exponents."""
+    finite = np.isfinite(logs)
+    exponents = np.rint(np.where(finite, logs, 0.0) / LOG_RADIX).astype(np.int64)
+    values = np.exp(logs - exponents * LOG_RADIX)
+    exponents[~finite] = NEVER
+    return values, exponents
+
+
+def ranged_pairs(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    rows: Any,
+    columns: Any,
+    log_psi: Floats,
+    lengths: tuple[int, ...],
+) -> Floats:
+    """Compute the log kernels of some pairs of chains.
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
+    rows, columns : ndarray of int of shape (N,)
+        Which chains of each side make the pairs.
+    log_psi : ndarray of shape (N, n, m)
+        Logarithms of the leaf kernels of every pair.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (H, N)
+        Logarithms; -inf where no path has positive weight.
+    """
+    value, exponent = np.zeros((len(lengths), len(rows))), np.full((len(lengths), len(rows)), NEVER, np.int64)
+    weights = [part for side in (left, right) for x in side for part in split(np.ascontiguousarray(x, np.float64))]
+    _sweep(*weights, rows, columns, *_split_logs(log_psi), np.asarray(lengths), value, exponent)
+    with np.errstate(divide="ignore"):
+        return np.log(value) + exponent * LOG_RADIX
+
+
+@compiled
+def _sweep(
+    initial_a: Floats, initial_ka: Any, transition_a: Floats, transition_ka: Any,
+    initial_b: Floats, initial_kb: Any, transition_b: Floats, transition_kb: Any,
+    rows: Any, columns: Any, psi: Floats, psi_k: Any, lengths: Any, value: Floats, exponent: Any,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    # Zeros are left out everywhere: the exponent of zero is small, and those of exp(-1e12) are smaller.
+    n, m = psi.shape[1], psi.shape[2]
+    phi, phi_k = np.empty((n, m)), np.empty((n, m), np.int64)
+    half, half_k = np.empty((n, m)), np.empty((n, m), np.int64)
+    for p in range(rows.size):
+        i, j = rows[p], columns[p]
+        time = 1
+        for a in range(n):
+            for b in range(m):
+                v, k = times(initial_a[i, a], initial_ka[i, a], initial_b[j, b], initial_kb[j, b])
+                phi[a, b], phi_k[a, b] = times(v, k, psi[p, a, b], psi_k[p, a, b])
+        for h in range(lengths.size):
+            while time < lengths[h]:
+                for a in range(n):
+                    for d in range(m):
+                        v, k = 0.0, NEVER
+                        for c in range(m):
+                            if phi[a, c] > 0.0 and transition_b[j, c, d] > 0.0:
+                                w, e = times(phi[a, c], phi_k[a, c], transition_b[j, c, d], transition_kb[j, c, d])
+                                v, k = (w, e) if v == 0.0 else plus(v, k, w, e)
+                        half[a, d], half_k[a, d] = v, k
+                for a in range(n):
+                    for d in range(m):
+                        v, k = 0.0, NEVER
+                        for c in range(n):
+                            if half[c, d] > 0.0 and transition_a[i, c, a] > 0.0:
+                                w, e = times(half[c, d], half_k[c, d], transition_a[i, c, a], transition_ka[i, c, a])
+                                v, k = (w, e) if v == 0.0 else plus(v, k, w, e)
+                        phi[a, d], phi_k[a, d] = times(v, k, psi[p, a, d], psi_k[p, a, d])
+                time += 1
+            v, k = 0.0, NEVER
+            for a in range(n):
+                for b in range(m):
+                    if phi[a, b] > 0.0:
+                        v, k = (phi[a, b], phi_k[a, b]) if v == 0.0 else plus(v, k, phi[a, b], phi_k[a, b])
+            if v == 0.0:  # no path is longer either
+                break
+            value[h, p], exponent[h, p] = v, k
