@@ -98,12 +98,14 @@ class Emitter:
                 values[a] = term if c == 0 else self.add(values[a], term)
         return values
 
-    def loop_sums(self, count: int, trips: Value, terms: Callable[[Value], list[Value]]) -> list[Value]:
-        """Add up ``count`` vectors over a loop whose body gives one term for each."""
-        zero = ir.Constant(self.vector, [0.0] * self.lanes)
+    def loop_sums(
+        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], start: list[Value] | None = None
+    ) -> list[Value]:
+        """Add up ``count`` vectors over a loop whose body gives one term for each, from zero or ``start`` on."""
+        start = [self.number(0.0)] * count if start is None else start
         cells = [cgutils.alloca_once(self.builder, self.vector) for _ in range(count)]
-        for cell in cells:
-            self.builder.store(zero, cell)
+        for cell, value in zip(cells, start, strict=True):
+            self.builder.store(value, cell)
         with cgutils.for_range(self.builder, trips) as loop:
             for cell, term in zip(cells, terms(loop.index), strict=True):
                 self.builder.store(self.add(self.builder.load(cell), term), cell)
@@ -173,10 +175,10 @@ class Emitter:
         """Return the distances of a butterfly over the lanes: 4, 2, 1 for eight."""
         return [1 << k for k in reversed(range(self.lanes.bit_length() - 1))]
 
-    def beside(self, values: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-        """Combine vectors lane by lane, in the order in which `across` combines the numbers of one vector."""
+    def beside(self, values: list[Value], combine: Callable[[Value, Value], Value], width: int | None = None) -> Value:
+        """Combine vectors lane by lane, in the order in which `across` combines the numbers of vectors of ``width``."""
         values = list(values)
-        width = self.lanes
+        width = self.lanes if width is None else width
         while len(values) > 1:
             if len(values) <= width // 2:
                 width //= 2
