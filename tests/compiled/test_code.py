@@ -61,6 +61,20 @@ def test_an_edited_helper_is_seen_by_its_users(package: Path):
     assert run(package, code) == "20"
 
 
+def test_an_edited_function_in_a_closure_is_seen(package: Path):
+    """A template need not import the file of the function that it is instantiated with."""
+    template = "def make(inner):\n    @compiled\n    def outer(x):\n        return 10 * inner(x)\n    return outer\n"
+    template = "from mercer.compiled.code import compiled\n\n\n" + template
+    (package / "mercer" / "compiled" / "template.py").write_text(template, encoding="utf-8")
+    code = (
+        "from mercer.compiled.template import make\nfrom mercer.compiled.helper import helper\nprint(make(helper)(1))"
+    )
+    for number, expected in [(1, "20"), (2, "30")]:
+        helper = HELPER.format(number=number)
+        (package / "mercer" / "compiled" / "helper.py").write_text(helper, encoding="utf-8")
+        assert run(package, code) == expected
+
+
 def test_the_second_process_compiles_nothing(package: Path):
     (package / "mercer" / "compiled" / "helper.py").write_text(HELPER.format(number=1), encoding="utf-8")
     code = "from mercer.compiled.user import user; user(1); print(sum(user.stats.cache_hits.values()))"

@@ -16,10 +16,10 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.kernels._operands import CenteredCounts
-from mercer.models._posterior import Posterior
 from mercer.models._scores.scores import hmm_scores
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
+from mercer.models.posterior import Posterior
 from mercer.testing.kernels import KernelContract, normalised, string_weights, strings
 
 
@@ -764,7 +764,7 @@ def test_chains_of_high_order_stay_sparse(information):
 
 
 def test_dense_metrics_of_very_many_parameters_say_so(monkeypatch):
-    from mercer.kernels import _score_rows
+    from mercer.models import scores as _score_rows
 
     monkeypatch.setattr(_score_rows, "DENSE", 10)
     X = two_classes()[0]

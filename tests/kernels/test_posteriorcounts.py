@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import mercer as mc
-from mercer.kernels import _step_counts
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.posteriorcounts import PosteriorCounts
+from mercer.models import _step_counts
 from mercer.models._forward import scaled
 from mercer.testing.kernels import KernelContract
 
@@ -87,7 +87,7 @@ class TestCompressed(TestSecondOrder):
     @pytest.fixture(autouse=True)
     def _compressed(self, monkeypatch):
         monkeypatch.setattr(_step_counts, "DENSE_COLUMNS", 1)
-        assert sparse.issparse(_step_counts.step_counts(model(), mc.Sequences(["ab"], alphabet="abc")))
+        assert sparse.issparse(model().hidden_chain().step_counts(mc.Sequences(["ab"], alphabet="abc")))
 
     def test_features(self):
         X = self.data(9, 6)
@@ -196,9 +196,9 @@ def test_where_the_range_of_floats_ends():
 
 def test_the_way_out_of_the_range_gives_the_same(monkeypatch):
     strings = mc.Sequences([*random_strings(3, 6), "a", "ab"], alphabet="abc")
-    expected = _step_counts.step_counts(model(), strings)
+    expected = model().hidden_chain().step_counts(strings)
     monkeypatch.setattr(scaled, "_sound", lambda found: np.zeros(len(found), dtype=bool))
-    np.testing.assert_allclose(_step_counts.step_counts(model(), strings), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(model().hidden_chain().step_counts(strings), expected, rtol=1e-12, atol=1e-15)
 
 
 @settings(max_examples=40, deadline=None)
@@ -209,10 +209,10 @@ def test_both_forms_agree_and_are_a_kernel(strings, states, seed):
     first, steps = rng.dirichlet(np.ones(states), size=1), rng.dirichlet(np.ones(states), size=(1, states))
     hmm = mc.HMMs(first, steps, mc.Categoricals(p, alphabet="abc"))
     X = mc.Sequences(strings, alphabet="abc")
-    dense = _step_counts.step_counts(hmm, X)
+    dense = hmm.hidden_chain().step_counts(X)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_step_counts, "DENSE_COLUMNS", 0)
-        np.testing.assert_allclose(_step_counts.step_counts(hmm, X).toarray(), dense, rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(hmm.hidden_chain().step_counts(X).toarray(), dense, rtol=1e-13, atol=1e-16)
     np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=1e-12)
     for order in (1, 2):
         assert mc.gram.psd.check(PosteriorCounts(hmm, order=order)(X), 1e-10)
@@ -230,9 +230,9 @@ def test_any_number_of_threads():
     found = []
     for jobs in (1, 2):
         with mc.config(n_jobs=jobs):
-            found.append(_step_counts.step_counts(model(), strings))
+            found.append(model().hidden_chain().step_counts(strings))
     assert np.array_equal(*found)
-    assert np.array_equal(_step_counts.step_counts(model(), strings[700:702]), found[0][700:702])
+    assert np.array_equal(model().hidden_chain().step_counts(strings[700:702]), found[0][700:702])
 
 
 def test_names():

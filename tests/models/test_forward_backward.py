@@ -239,6 +239,20 @@ def test_bits_of_a_run_do_not_depend_on_its_neighbours(n, codes):
             np.testing.assert_array_equal(a, b[which])
 
 
+def test_bits_do_not_depend_on_rare_codes_of_neighbours():
+    """Few codes are looked up and counted in the lanes, many one by one: a group with one rare code takes that way."""
+    initial, transition, evidence, runs = problem(4, 3, [30] * 32, codes=90)
+    codes = evidence.codes % 3
+    codes[-1] = 89
+    evidence = evidence._replace(codes=codes)
+    whole = expectations(initial, transition, evidence, runs, states=True)
+    check(initial, transition, evidence, runs)
+    codes[-1] = 2
+    part = expectations(initial, transition, evidence, runs, states=True)
+    for a, b in zip(flat(part), flat(whole), strict=True):
+        np.testing.assert_array_equal(a[: 31 * (30 if len(a) > 32 else 1)], b[: 31 * (30 if len(b) > 32 else 1)])
+
+
 @pytest.mark.parametrize("codes", [0, 4])
 def test_bits_do_not_depend_on_threads(codes, monkeypatch):
     monkeypatch.setattr(_shared_work, "CHUNK_SECONDS", 0.0)  # threads for everything

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer.models._posterior import Posterior
+from mercer.models.posterior import Posterior
 
 
 def random_hmms(count, n, k=3, seed=0, sparse=False):

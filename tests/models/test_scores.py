@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, poisson
 
 import mercer as mc
-from mercer.models._scores.names import score_names
 from mercer.models._scores.scores import family_scores, hmm_scores, mixture_scores
+from mercer.models.scores import score_names
 
 STEP = 1e-5
 

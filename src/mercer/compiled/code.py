@@ -173,10 +173,11 @@ class _Implementation(caching.CompileResultCacheImpl):
 
 
 def function_key(function: Any) -> str:
-    """Describe a function's code and closure by what it does, so that closures may hold compiled functions."""
+    """Describe a function by its source and closure, so that closures may hold compiled functions of other files."""
     code = function.__code__
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return repr((function.__module__, function.__qualname__, code.co_firstlineno, [_cell_key(cell) for cell in cells]))
+    cells = [_cell_key(cell.cell_contents) for cell in function.__closure__ or ()]
+    source = _digest_of_file(Path(code.co_filename))
+    return repr((function.__module__, function.__qualname__, code.co_firstlineno, source, cells))
 
 
 def _cell_key(value: Any) -> str:

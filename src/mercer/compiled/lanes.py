@@ -104,16 +104,19 @@ class Emitter:
                 values[a] = term if c == 0 else self.add(values[a], term)
         return values
 
-    def loop_sums(self, count: int, trips: Value, terms: Callable[[Value], list[Value]]) -> list[Value]:
-        """Add up ``count`` vectors over a loop whose body gives one term for each."""
-        return self.loop(count, trips, terms, self.add, 0.0)
+    def loop_sums(
+        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], start: list[Value] | None = None
+    ) -> list[Value]:
+        """Add up ``count`` vectors over a loop whose body gives one term for each, from zero or ``start`` on."""
+        return self.loop([self.number(0.0)] * count if start is None else start, trips, terms, self.add)
 
     def loop(
-        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value],
-        start: float,
-    ) -> list[Value]:  # fmt: skip
-        """Combine ``count`` vectors, which begin as ``start``, with one term for each in every turn of a loop."""
-        cells = [cgutils.alloca_once_value(self.builder, self.number(start)) for _ in range(count)]
+        self, start: list[Value], trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value]
+    ) -> list[Value]:
+        """Combine vectors, which begin as ``start``, with one term for each in every turn of a loop."""
+        cells = [cgutils.alloca_once(self.builder, self.vector) for _ in start]
+        for cell, value in zip(cells, start, strict=True):
+            self.builder.store(value, cell)
         with cgutils.for_range(self.builder, trips) as loop:
             for cell, term in zip(cells, terms(loop.index), strict=True):
                 self.builder.store(combine(self.builder.load(cell), term), cell)
@@ -219,10 +222,10 @@ class Emitter:
         """Return the distances of a butterfly over the lanes: 4, 2, 1 for eight."""
         return [1 << k for k in reversed(range(self.lanes.bit_length() - 1))]
 
-    def beside(self, values: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-        """Combine vectors lane by lane, in the order in which `across` combines the numbers of one vector."""
+    def beside(self, values: list[Value], combine: Callable[[Value, Value], Value], width: int | None = None) -> Value:
+        """Combine vectors lane by lane, in the order in which `across` combines the numbers of vectors of ``width``."""
         values = list(values)
-        width = self.lanes
+        width = self.lanes if width is None else width
         while len(values) > 1:
             if len(values) <= width // 2:
                 width //= 2

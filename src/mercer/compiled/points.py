@@ -254,7 +254,7 @@ def reduced(
 ) -> list[Value]:  # fmt: skip
     """Combine, over all groups, what is asked of the squared distances of several rows: a vector of each, or two."""
     if term == NEAREST:
-        return e.loop(len(shifts), groups, distances, e.smaller, math.inf)
+        return e.loop([e.number(math.inf)] * len(shifts), groups, distances, e.smaller)
 
     def powers(group: Value) -> list[Value]:
         exponents = [e.add(e.multiply(q, scale), shift) for q, shift in zip(distances(group), shifts, strict=True)]

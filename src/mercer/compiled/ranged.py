@@ -13,7 +13,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "plus", "split", "tidy", "times"]
+__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "plain", "plus", "split", "tidy", "times"]
 
 
 RADIX, INVERSE = 2.0**512, 2.0**-512
@@ -56,6 +56,16 @@ def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741
     if k > l:
         return (v + w * INVERSE, k) if k == l + 1 else (v, k)
     return (w + v * INVERSE, l) if l == k + 1 else (w, l)
+
+
+@compiled
+def plain(v: float, k: int) -> float:  # pragma: no cover - compiled
+    """Return the number as a float: zero or infinity where it is none."""
+    if k == 0:
+        return v
+    if k < 0:
+        return 0.0 if k < -2 else (v * INVERSE if k == -1 else v * INVERSE * INVERSE)
+    return np.inf if k > 2 else (v * RADIX if k == 1 else v * RADIX * RADIX)
 
 
 @compiled

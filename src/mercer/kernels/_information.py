@@ -11,7 +11,7 @@ from scipy import sparse
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
 from mercer.families._simplex import Simplex
-from mercer.models._scores.scores import alphabet_of
+from mercer.models.scores import alphabet_of
 
 CHUNK = 2_000_000
 """Observations of drawn sequences that are alive at once."""

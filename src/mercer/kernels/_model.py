@@ -19,8 +19,8 @@ from mercer.families.estimator import Estimator
 from mercer.kernels._base import Kernel
 from mercer.kernels._data import hashable
 from mercer.models._discount import Discounted, check_lengths
-from mercer.models._inference import read, read_before
 from mercer.models.hmm import HMMs
+from mercer.models.inference import read, read_before
 
 LONGEST = 10_000_000
 """Observations of the longest sequences that are compared."""

@@ -21,7 +21,11 @@ from mercer.kernels._base import Kernel
 from mercer.kernels._classes import classes_of, learn_models
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.kernels._score_rows import (
+from mercer.models.hmm import HMMs
+from mercer.models.posterior import Posterior
+from mercer.models.scores import (
+    check_parametrization,
+    check_posterior,
     dense,
     ends_by_itself,
     has_complete,
@@ -29,13 +33,9 @@ from mercer.kernels._score_rows import (
     is_posterior,
     is_sequential,
     lengths_of,
+    score_names,
     score_rows,
 )
-from mercer.models._posterior import Posterior
-from mercer.models._scores.names import score_names
-from mercer.models._scores.scores import check_posterior
-from mercer.models._scores.weighted import check_parametrization
-from mercer.models.hmm import HMMs
 
 INFORMATION = ("identity", "diagonal", "empirical", "sampled", "complete", "exact")
 

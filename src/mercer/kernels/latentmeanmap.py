@@ -14,11 +14,10 @@ from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
-from mercer.kernels._hidden import expected, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.models.hmm import HMMs
+from mercer.models.hidden import hidden_chain
 
 CHUNK = 1 << 22
 """Numbers of random features of single observations that are alive at once."""
@@ -107,7 +106,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.model, Batch):
-            require_hidden(self.model, type(self).__name__)
+            hidden_chain(self.model, type(self).__name__)
         check_gamma(self.gamma)
         if self.gamma_states is not None:
             check_gamma(self.gamma_states, "gamma_states")
@@ -151,7 +150,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
-        require_hidden(self.model_, type(self).__name__)
+        hidden_chain(self.model_, type(self).__name__)
         self._frequencies = None
         if self.n_components is not None and not _is_symbols(X):
             rng = np.random.default_rng(seed_of(self.random_state))
@@ -167,11 +166,12 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         gamma_states = gamma if self.gamma_states is None else float(self.gamma_states)
         points, offsets = segments(source)
         lengths = np.maximum(np.diff(offsets), 1)
+        chain = hidden_chain(self.model_, type(self).__name__)
         if _is_symbols(source):
-            counts, found = symbol_counts(self.model_, source)
+            counts, found = chain.symbol_counts(source)
             seen = _smoothed_table(np.swapaxes(counts / lengths[:, None, None], 1, 2), gamma, gamma_states)
             return Rows(np.concatenate([seen, self._steps(found.transitions, lengths, gamma_states)], axis=1))
-        found = expected(self.model_, source, states=True)
+        found = chain.expected(source, states=True)
         assert found.states is not None
         states = smoothed_features(found.states, gamma_states)
         steps = self._steps(found.transitions, lengths, gamma_states)
@@ -185,7 +185,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _steps(self, transitions: Floats, lengths: Floats, gamma_states: float) -> Floats:
         """Features of the mean posteriors of steps, ``(N, (n + 1)^2)``; none of mixtures."""
-        if not self.transitions or not isinstance(self.model_, HMMs):
+        if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
 

@@ -14,8 +14,8 @@ from mercer.data.segments import segment_sum, segments
 from mercer.kernels._base import Kernel
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import LogFeatures
-from mercer.kernels._score_rows import is_sequential
 from mercer.models.pairhmm_affine import PRECISIONS, AffinePairHMMs
+from mercer.models.scores import is_sequential
 
 
 class Marginalization(SharedModelKernel):

@@ -14,10 +14,9 @@ from mercer._checks import is_whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.kernels._hidden import Chain, SymbolShares, require_hidden, symbol_counts
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
-from mercer.kernels._step_counts import step_counts
+from mercer.models.hidden import SymbolShares, hidden_chain
 
 
 class PosteriorCounts(InnerProducts, SharedModelKernel):
@@ -84,18 +83,18 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     @staticmethod
     def _check_model(model: Any) -> None:
-        require_hidden(model, "PosteriorCounts")
-        SymbolShares(Chain.of(model).emission)
+        SymbolShares(hidden_chain(model, "PosteriorCounts").emission)
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
         self._check_model(self.model_)
 
     def _prepare(self, source: Sequences) -> Rows:
+        chain = hidden_chain(self.model_, "PosteriorCounts")
         if self.order == 2:
-            counts = step_counts(self.model_, source)
+            counts = chain.step_counts(source)
             return Rows(counts if isinstance(counts, np.ndarray) else CSRRows.of(counts))
-        counts, _ = symbol_counts(self.model_, source)
+        counts, _ = chain.symbol_counts(source)
         means = counts / np.maximum(source.lengths, 1)[:, None, None]
         return Rows(np.swapaxes(means, 1, 2).reshape(len(means), -1))
 
@@ -112,7 +111,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     def get_count_names(self) -> Floats:
         """Name the columns of ``features``: "count[a, 0]" is symbol a in state 0, "count[a, b, 0, 1]" a step."""
         check_is_fitted(self, "model_")
-        chain = Chain.of(self.model_)
+        chain = hidden_chain(self.model_, "PosteriorCounts")
         symbols = SymbolShares(chain.emission).alphabet.symbols
         order, states = int(self.order), range(chain.n_states)
         places = product(*[symbols] * order, *[states] * order)

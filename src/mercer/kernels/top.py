@@ -20,10 +20,8 @@ from mercer.kernels._base import Kernel
 from mercer.kernels._classes import class_priors, classes_of, learn_models
 from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.kernels._score_rows import has_scores, is_sequential, lengths_of, score_rows
 from mercer.kernels._tangents import Tangents, log_odds
-from mercer.models._scores.names import score_names
-from mercer.models._scores.weighted import check_parametrization
+from mercer.models.scores import check_parametrization, has_scores, is_sequential, lengths_of, score_names, score_rows
 
 
 class TOP(InnerProducts, SharedModelKernel):

@@ -3,7 +3,6 @@
 from mercer.models._discount import Discounted
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
-from mercer.models._posterior import Posterior
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.kde import KDEs
@@ -16,6 +15,7 @@ from mercer.models.pairhmm import PairHMMs
 from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
+from mercer.models.posterior import Posterior
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree
 

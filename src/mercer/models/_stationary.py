@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from mercer._array import Floats
+from mercer._array import Floats, to_numpy
 
-__all__ = ["long_run"]
+__all__ = ["long_run", "long_run_of_contexts"]
+
+LARGEST = 2048
+"""Contexts of a chain whose equations are solved."""
 
 
 def long_run(initial: Floats, transition: Floats) -> Floats:
@@ -30,6 +35,26 @@ def long_run(initial: Floats, transition: Floats) -> Floats:
     for i in np.flatnonzero(~regular):
         found[i] = _reducible(initial[i], transition[i])
     return found
+
+
+def long_run_of_contexts(chains: Any) -> Floats:
+    """Return the Cesaro limit of the law of contexts, from the initial law on, ``(N, C)``."""
+    contexts, k = chains.n_contexts, len(chains.alphabet)
+    if contexts > LARGEST:
+        raise ValueError(
+            f"chains of order {chains.order} over {k} symbols have {contexts} contexts, and the long run is solved for "
+            f"{LARGEST} at most: lower the order"
+        )
+    out = np.empty((len(chains), contexts))
+    after = (np.arange(contexts)[:, None] * k + np.arange(k)) % contexts
+    for i in range(len(chains)):
+        one = chains[i : i + 1].dense()
+        initial, rows = to_numpy(one.initial)[0].astype(float), to_numpy(one.transition)[0].astype(float)
+        step = np.zeros((contexts, contexts))
+        for s in range(k):
+            step[np.arange(contexts), after[:, s]] += rows[:, s]
+        out[i] = long_run(initial[None], step[None])[0]
+    return out
 
 
 def _eliminated(transition: Floats) -> Floats:

@@ -16,12 +16,13 @@ from mercer._random import random_generator
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
 from mercer.models._discount import check_lengths
-from mercer.models._inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
-from mercer.models._posterior import Posterior
 from mercer.models._powers import copies_of
 from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
+from mercer.models.hidden import HiddenChain
+from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
+from mercer.models.posterior import Posterior
 
 if TYPE_CHECKING:
     from mercer.models.hmm_estimator import HMM
@@ -349,6 +350,10 @@ class HMMs(Batch):
         where = np.arange(size * length)
         chosen = emitted[models, states.reshape(len(self), size * length), where]
         return chosen.reshape(len(self), size, length, *emitted.shape[3:])
+
+    def hidden_chain(self) -> HiddenChain:
+        """Return the chain of hidden states of one model, for kernels that compare what states are expected to be."""
+        return HiddenChain.of(self.initial, self.transition, self.emission)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""

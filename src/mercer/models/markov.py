@@ -23,7 +23,7 @@ from mercer.models._markov.grams import gram_operand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
-from mercer.models._markov.stationary import long_run
+from mercer.models._stationary import long_run_of_contexts
 
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain
@@ -270,7 +270,7 @@ class MarkovChains(Batch):
 
     def _sum_over_readings(self, X: Sequences, out: Floats, columns: Floats) -> None:
         """Fill the columns of sequences that have several readings, or are shorter than the order."""
-        from mercer.models._markov.loops import forward
+        from mercer.compiled.contexts import forward
 
         codes, offsets, members = X.values, X.offsets, self.alphabet.membership > 0
         k, value = len(self.alphabet), np.empty(len(X))
@@ -293,7 +293,7 @@ class MarkovChains(Batch):
         self._require_axis()
         if self.end:
             raise ValueError("chains with an end have no long run: fit them with end=False")
-        return long_run(self)
+        return long_run_of_contexts(self)
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` sequences of ``length`` symbols from every chain, as codes ``(N, size, length)``.

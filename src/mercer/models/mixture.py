@@ -16,6 +16,7 @@ from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator
 from mercer.families._characteristic import log_average
 from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
+from mercer.models.hidden import HiddenChain
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
@@ -131,6 +132,12 @@ class Mixtures(Batch):
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))
         return table + safe_log(self.weights)[..., None]
+
+    def hidden_chain(self) -> HiddenChain | None:
+        """Return the components of one model as states that do not depend on one another; None of whole sequences."""
+        if hasattr(self.components, "sequence_scores"):
+            return None
+        return HiddenChain.of(self.weights, None, self.components)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""

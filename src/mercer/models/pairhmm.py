@@ -13,13 +13,13 @@ from mercer._probability import check_sums
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
-from mercer.models._inference import read
 from mercer.models._pairs.elimination import check_trajectories
 from mercer.models._pairs.general_expectations import pair_matches, tables_of
 from mercer.models._pairs.general_operand import GeneralOperand
 from mercer.models._pairs.general_single import Parameters, sequence_log_prob, sequence_scores
 from mercer.models._pairs.pair_emissions import split_pair_emissions
 from mercer.models._scores.weighted import check_parametrization
+from mercer.models.inference import read
 
 if TYPE_CHECKING:
     from mercer.models._pairs.matches import Matches

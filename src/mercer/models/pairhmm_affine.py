@@ -10,8 +10,8 @@ from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._probability import checked_probability
 from mercer.data import Alphabet, Sequences
-from mercer.models._inference import read
 from mercer.models._pairs.joint import checked_joint
+from mercer.models.inference import read
 
 if TYPE_CHECKING:
     from mercer.models._pairs.affine_operand import AffineOperand

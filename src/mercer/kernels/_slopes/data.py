@@ -17,13 +17,13 @@ from mercer._array import Floats, logsumexp, safe_log
 from mercer._coupling import smoothed_features
 from mercer.data.segments import segments
 from mercer.gram._engine import fill
-from mercer.kernels._hidden import expected
 from mercer.kernels._operands import Rows
 from mercer.kernels._slopes.counts import symbol_mean_map
 from mercer.kernels._slopes.points import mean_squares
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.models._kde.points import Points
+from mercer.models.hidden import hidden_chain
 
 FAR = 1000.0
 """A gamma at which mismatches are worth nothing: exp(-2 FAR) is zero."""
@@ -158,7 +158,7 @@ def _of_states(kernel: Any, name: str, source: Any) -> tuple[Floats, Floats]:
 def _of_observations(kernel: Any, source: Any) -> Floats:
     """Derive the sum of base kernels of vectors, or of random features, times inner products of states."""
     gamma = float(kernel.gamma)
-    found = expected(kernel.model_, source, states=True)
+    found = hidden_chain(kernel.model_, type(kernel).__name__).expected(source, states=True)
     states = smoothed_features(found.states, gamma if kernel.gamma_states is None else float(kernel.gamma_states))
     points, offsets = segments(source)
     points = np.asarray(points, dtype=np.float64)

@@ -18,8 +18,8 @@ from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed
-from mercer.models._inference import ONE_SERIES
 from mercer.models.hmm import HMMs
+from mercer.models.inference import ONE_SERIES
 
 __all__ = [
     "check_given",

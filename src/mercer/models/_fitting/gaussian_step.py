@@ -44,13 +44,13 @@ def fit_gaussians(
     -------
     Gaussians of shape (N, k)
     """
-    from mercer.models._fitting.moment_loops import first_moments, full_second_moments, second_moments
+    from mercer.compiled.moments import full_moments, moments
 
     x, weights = (np.ascontiguousarray(a, dtype=np.float64) for a in (x, weights))
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
     old = np.array(to_numpy(start.mean), dtype=np.float64)
-    mass, total = np.zeros_like(old), np.zeros_like(old)
-    first_moments(x, weights, offsets, old, mass, total)
+    mass, total, nothing = np.empty_like(old), np.empty_like(old), np.empty((0, 0, 0))
+    moments(x, weights, offsets, old, mass, total, nothing)
     noise = floor * mass  # every point varies by itself
     if prior is not None:
         single = prior.reshape(1, 1) if prior.ndim == 1 else prior
@@ -59,8 +59,11 @@ def fit_gaussians(
     nobody = mass <= 0
     mean = old + total / np.where(nobody, 1.0, mass)
     full = start.structure == "full"
-    second = np.zeros((*mean.shape, mean.shape[-1]) if full else mean.shape)
-    (full_second_moments if full else second_moments)(x, weights, offsets, mean, second)
+    second = np.empty((*mean.shape, mean.shape[-1]) if full else mean.shape)
+    if full:
+        full_moments(x, weights, offsets, mean, second)
+    else:
+        moments(x, weights, offsets, mean, nothing, nothing, second)
     covariance = to_numpy(start.covariance)
     if full:
         second += noise[..., None] * np.eye(mean.shape[-1])

@@ -87,7 +87,7 @@ def _blocks(x: Any, n: int) -> Iterator[Any]:
 
 
 def _gaussian(emission: Gaussians, x: Any, owner: Floats) -> Floats:
-    from mercer.families._row_density import GaussianRows
+    from mercer.compiled.gaussian_rows import GaussianRows
 
     x = np.asarray(emission._checked_points(as_float(to_numpy(x))), dtype=np.float64)
     emission._require_regular("a density")

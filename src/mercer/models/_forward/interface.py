@@ -5,12 +5,13 @@ A *run* is a stretch of observations read under one model. What a state thinks o
 Every number of a run depends on that run and its model alone, whatever stands beside it and on how many threads.
 
 Scaled recursions in vector lanes do the work (`mercer.models._forward.scaled`). They know when they may be wrong:
-such runs are done again with numbers of a wider range (`mercer.models._forward.wide_range`).
+such runs are done again with numbers of a wider range (`mercer.compiled.forward_ranged`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,18 +19,41 @@ import numpy as np
 from mercer._array import Floats, safe_log
 from mercer.models._forward.work import share
 
-__all__ = ["Densities", "Evidence", "Expectations", "Runs", "Symbols", "expectations", "log_likelihoods", "paths"]
+__all__ = [
+    "Densities",
+    "Evidence",
+    "Expectations",
+    "Runs",
+    "Symbols",
+    "expectations",
+    "log_likelihoods",
+    "paths",
+    "steps",
+]
 
 
-class Runs(NamedTuple):
-    """Stretches of observations, each under one model."""
-
+class _Stretches(NamedTuple):
     start: Floats
     """First observation of every run, ``(S,)`` int."""
     length: Floats
     """Number of its observations, ``(S,)`` int; 0 is allowed."""
     model: Floats
     """Position of its model, ``(S,)`` int."""
+
+
+class Runs(_Stretches):
+    """Stretches of observations, each under one model."""
+
+    @cached_property
+    def plans(self) -> dict[Any, Any]:
+        """How they were cut into groups, for the next iteration of EM."""
+        return {}
+
+    @cached_property
+    def plain(self) -> Runs:
+        """The same with numbers of one type, contiguous and writable, for which loops are compiled once."""
+        start, length, model = (np.require(x, np.int64, ["C", "W"]) for x in self)
+        return Runs(start, length, model)
 
     @classmethod
     def own(cls, offsets: Floats) -> Runs:
@@ -98,18 +122,18 @@ def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, run
     runs : Runs
         Stretches of observations and their models.
     """
+    from mercer.compiled.forward_ranged import ranged_likelihood
     from mercer.models._forward import scaled
-    from mercer.models._forward.wide_range import wide_likelihood
 
-    wide = _wide(runs)
-    log_prob, sound = scaled.scaled_log_likelihoods(_problem(initial, transition, evidence), wide)
+    runs = runs.plain
+    log_prob, sound = scaled.scaled_log_likelihoods(_problem(initial, transition, evidence), runs)
 
     def again(s: int) -> None:
-        log_prob[s] = wide_likelihood(*wide_tables(s))
+        log_prob[s] = ranged_likelihood(*tables(s))
 
     if not sound.all():
-        wide_tables = _wide_range(initial, transition, evidence, wide)
-        _redo(again, sound, wide, initial.shape[1])
+        tables = _ranged(initial, transition, evidence, runs)
+        _redo(again, sound, runs, initial.shape[1])
     return log_prob
 
 
@@ -120,8 +144,8 @@ def expectations(
 
     Parameters are those of `log_likelihoods`.
     """
+    from mercer.compiled.forward_ranged import ranged_expectations
     from mercer.models._forward import scaled
-    from mercer.models._forward.wide_range import wide_expectations
 
     size, n = len(runs.start), initial.shape[1]
     symbols = evidence.probability.shape[-1] if isinstance(evidence, Symbols) else 0
@@ -133,8 +157,8 @@ def expectations(
         states=np.zeros(total * n if states else 0),
         symbols=np.zeros(size * n * symbols),
     )
-    wide = _wide(runs)
-    log_prob, sound = scaled.scaled_expectations(_problem(initial, transition, evidence), wide, targets)
+    runs = runs.plain
+    log_prob, sound = scaled.scaled_expectations(_problem(initial, transition, evidence), runs, targets)
     found = Expectations(
         log_prob,
         targets.first.reshape(size, n),
@@ -145,9 +169,10 @@ def expectations(
     )
 
     def again(s: int) -> None:
-        rows = slice(int(wide.start[s]), int(wide.start[s] + wide.length[s]))
-        posterior = np.empty((int(wide.length[s]), n))
-        log_prob[s] = wide_expectations(*wide_tables(s), posterior, found.transitions[s])
+        rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
+        posterior = np.empty((int(runs.length[s]), n))
+        cells = np.zeros(len(posterior), np.int64)  # all steps in one
+        log_prob[s] = ranged_expectations(*tables(s), cells, found.transitions[s : s + 1], posterior)
         found.first[s], found.visits[s] = posterior[0], posterior.sum(axis=0)
         if found.states is not None:
             found.states[rows] = posterior
@@ -156,31 +181,52 @@ def expectations(
             np.add.at(found.symbols[s].T, evidence.codes[rows], posterior)
 
     if not sound.all():
-        wide_tables = _wide_range(initial, transition, evidence, wide)
-        _redo(again, sound, wide, n)
+        tables = _ranged(initial, transition, evidence, runs)
+        _redo(again, sound, runs, n)
     return found
+
+
+def steps(
+    initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, cell: Floats, ends: Floats
+) -> tuple[Floats, Floats]:
+    """Mean posteriors of the steps of every cell, ``(cells, n, n)``, and the log probability of every run, ``(S,)``.
+
+    The posterior of a step is that of the state before and the state after it. Run s has the cells
+    ``ends[s]:ends[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them. The other parameters
+    are those of `log_likelihoods`.
+    """
+    from mercer.compiled.forward_ranged import ranged_expectations
+    from mercer.models._forward import scaled
+
+    runs, n = runs.plain, initial.shape[1]
+    out = np.zeros((int(ends[-1]), n, n))
+    log_prob, sound = scaled.scaled_steps(_problem(initial, transition, evidence), runs, cell, ends, out)
+
+    def again(s: int) -> None:
+        rows, mine = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s])), out[ends[s] : ends[s + 1]]
+        log_prob[s] = ranged_expectations(*tables(s), cell[rows], mine, np.empty((0, n)))
+        mine /= max(runs.length[s] - 1, 1)
+
+    if not sound.all():
+        tables = _ranged(initial, transition, evidence, runs)
+        _redo(again, sound, runs, n)
+    return out, log_prob
 
 
 def paths(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> tuple[Floats, Floats]:
     """Find the most probable states (Viterbi), ``(T,)`` with -1 outside of all runs, and their log probabilities."""
-    from mercer.models._forward.best_path import log_path
+    from mercer.compiled.best_path import log_path
 
-    wide = _wide(runs)
+    runs = runs.plain
     total = len(evidence.codes if isinstance(evidence, Symbols) else evidence.log_density)
-    states, value = np.full(total, -1, dtype=np.int32), np.zeros(len(wide.start))
-    tables = _logs(initial, transition, evidence, wide)
+    states, value = np.full(total, -1, dtype=np.int32), np.zeros(len(runs.start))
+    tables = _logs(initial, transition, evidence, runs)
 
     def find(s: int) -> None:
-        value[s] = log_path(*tables(s), states[wide.start[s] : wide.start[s] + wide.length[s]])
+        value[s] = log_path(*tables(s), states[runs.start[s] : runs.start[s] + runs.length[s]])
 
-    _redo(find, wide.length == 0, wide, initial.shape[1])
+    _redo(find, runs.length == 0, runs, initial.shape[1])
     return states, value
-
-
-def _wide(runs: Runs) -> Runs:
-    """Give all numbers of runs one type, contiguous and writable, for which loops are compiled once."""
-    start, length, model = (np.require(x, np.int64, ["C", "W"]) for x in runs)
-    return Runs(start, length, model)
 
 
 def _problem(initial: Floats, transition: Floats, evidence: Evidence) -> Any:
@@ -191,21 +237,21 @@ def _problem(initial: Floats, transition: Floats, evidence: Evidence) -> Any:
     return Problem.of(initial, transition, evidence.log_density, None, None)
 
 
-def _wide_range(
+def _ranged(
     initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
 ) -> Callable[[int], tuple[Floats, Floats, Floats, Floats]]:
-    """Return what gives the numbers of one run: its model, mantissas and exponents of the evidence ``(length, n)``."""
-    from mercer.models._forward.wide_range import from_logs
+    """Return what gives the numbers of one run: its model, numbers and exponents of the evidence ``(length, n)``."""
+    from mercer.compiled.forward_ranged import from_logs, split
 
     first, step = (np.array(x, dtype=np.float64) for x in (initial, transition))
     if isinstance(evidence, Symbols):
-        mantissa, exponent = np.frexp(np.asarray(evidence.probability, np.float64).swapaxes(1, 2))
+        by_code, powers = split(np.array(np.swapaxes(evidence.probability, 1, 2), dtype=np.float64, order="C"))
 
     def tables(s: int) -> tuple[Floats, Floats, Floats, Floats]:
         model, rows = runs.model[s], slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
         if isinstance(evidence, Symbols):
             codes = evidence.codes[rows]
-            return first[model], step[model], mantissa[model][codes], exponent[model][codes].astype(np.float64)
+            return first[model], step[model], by_code[model][codes], powers[model][codes]
         return first[model], step[model], *from_logs(_log_densities(evidence, rows, s))
 
     return tables

@@ -1,59 +1,68 @@
 """Scaled forward and backward recursions of many runs: the lane and the thread of every run, and whether it is sound.
 
-The compiled loops stand in `mercer.models._forward.loops`; `mercer.models._forward.interface` asks this file first and
-hands what is not sound to `mercer.models._forward.wide_range`.
+The compiled loops stand in `mercer.compiled.forward`; `mercer.models._forward.interface` asks this file first and hands
+what is not sound to `mercer.compiled.forward_ranged`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.lanes import LANES, aligned
-from mercer.models._forward.loops import FOUND, TRUSTED, both_passes, forward_pass, history_size, work_size
-from mercer.models._forward.steps import FLOOR
+from mercer.compiled.forward import FLOOR, FOUND, TRUSTED, Form, Sink, history_size, passes, work_size
+from mercer.compiled.forward_sinks import EXPECTATIONS, STEPS, expectations_room, steps_room
+from mercer.compiled.lanes import aligned
+from mercer.models._forward.interface import Runs
 from mercer.models._forward.work import CHUNK_SECONDS, share
 
-__all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods"]
+__all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods", "scaled_steps"]
 
 LANE_STATES = 20
 """Models of more states have their own lanes full: their runs go one by one."""
 GROUP_NUMBERS = 8_000_000
-"""Runs so long that eight of them would keep more weights than this go one by one."""
+"""Runs so long that a group of them would keep more weights than this go one by one."""
 
 
 class Problem(NamedTuple):
     """Models and evidence as the compiled loops want them: flat, contiguous, writable, what is possible raised."""
 
-    values: Floats
-    codes: Floats
-    n_codes: int
+    loop: tuple[Any, ...]
+    """Values and codes of the evidence, number of codes, initial, transition, exact transition, number of states."""
     initial: Floats
+    """``(N, n)``."""
     transition: Floats
-    exact: Floats
-    n: int
-    mixing: Floats
-    """Bound on the ratio of two backward weights in every model, ``(N,)``: inf where a transition is impossible."""
-    raised: Floats
-    """Whether a probability of the model had to be raised, ``(N,)``."""
+    """``(N, n, n)``."""
 
     @classmethod
     def of(cls, initial: Floats, transition: Floats, log_density: Floats | None, codes: Any, table: Any) -> Problem:
         """Take log densities ``(T, n)``, or codes ``(T,)`` and their table ``(N, n, n_codes)``."""
-        n = initial.shape[1]
-        first, step = _raised(initial), _raised(transition)
-        raised = np.any(first != initial, axis=1) | np.any(step != transition, axis=(1, 2))
-        smallest = transition.min(axis=(1, 2), initial=1.0)
-        with np.errstate(divide="ignore", over="ignore"):
-            mixing = 1.0 / smallest.astype(np.float64)
         if log_density is not None:
             values, symbols, n_codes = _owned(log_density, np.float64), np.empty(0, np.int64), 0
         else:
             values, symbols, n_codes = _raised(table.swapaxes(1, 2)), _owned(codes, np.int64), table.shape[2]
-        exact = np.array(transition, dtype=np.float64).reshape(-1)
-        return cls(values.reshape(-1), symbols, n_codes, first.reshape(-1), step.reshape(-1), exact, n, mixing, raised)
+        exact = np.array(transition, dtype=np.float64)
+        arrays = (x.reshape(-1) for x in (_raised(initial), _raised(transition), exact))
+        return cls((values.reshape(-1), symbols, n_codes, *arrays, initial.shape[1]), initial, transition)
+
+    @property
+    def n(self) -> int:
+        """Number of states."""
+        return int(self.initial.shape[1])
+
+    @property
+    def raised(self) -> Floats:
+        """Whether a probability of the model had to be raised, ``(N,)``."""
+        first, step = ((x > 0) & (x < FLOOR) for x in (self.initial, self.transition))
+        return np.any(first, axis=1) | np.any(step, axis=(1, 2))
+
+    @property
+    def mixing(self) -> Floats:
+        """Bound on the ratio of two backward weights in every model, ``(N,)``: inf where a transition is impossible."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return 1.0 / self.transition.min(axis=(1, 2), initial=1.0).astype(np.float64)
 
 
 class Targets(NamedTuple):
@@ -69,18 +78,18 @@ class Targets(NamedTuple):
 class _Group(NamedTuple):
     """Consecutive groups of one form, for one thread."""
 
-    form: int
+    form: Form
     slots: Floats
     first: int
     last: int
     longest: int
 
 
-def scaled_log_likelihoods(problem: Problem, runs: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats]:
+def scaled_log_likelihoods(problem: Problem, runs: Runs) -> tuple[Floats, Floats]:
     """Return the log probability of every run, and whether it is sound."""
-    found = _pass(problem, runs, None)
+    found = _sweep(problem, runs)
     log_prob, least, low = found[:, 0], found[:, 1], found[:, 2]
-    model, length = runs[2], runs[1]
+    model, length = runs.model, runs.length
     sound = least >= 1 / TRUSTED
     # Nothing was raised; or every state leads to every other, and their backward weights are within a known ratio.
     # Twice the floor, because sums and quotients were rounded.
@@ -91,19 +100,41 @@ def scaled_log_likelihoods(problem: Problem, runs: tuple[Floats, Floats, Floats]
     room = max(1, GROUP_NUMBERS // problem.n**2)
     for begin in range(0, len(doubtful), room):
         some = doubtful[begin : begin + room]
-        part = tuple(x[some] for x in runs)
+        part = Runs(*(x[some] for x in runs))
         nothing = np.empty(0)
         size = len(some) * problem.n
         targets = Targets(np.empty(size), np.empty(size * problem.n), np.empty(size), nothing, nothing)
-        sound[some] = _sound(_pass(problem, part, targets))  # type: ignore[arg-type]
+        _, sound[some] = scaled_expectations(problem, part, targets)
     return log_prob.copy(), sound
 
 
-def scaled_expectations(
-    problem: Problem, runs: tuple[Floats, Floats, Floats], targets: Targets
-) -> tuple[Floats, Floats]:
+def scaled_expectations(problem: Problem, runs: Runs, targets: Targets) -> tuple[Floats, Floats]:
     """Write expectations; return the log probability of every run, and whether all of it is sound."""
-    found = _pass(problem, runs, targets)
+    given = (*targets, *problem.loop[1:3])  # codes and their number
+    found = _sweep(problem, runs, EXPECTATIONS, given, lambda group: expectations_room(group.form, problem.n))
+    return found[:, 0].copy(), _sound(found)
+
+
+def scaled_steps(problem: Problem, runs: Runs, cell: Floats, ends: Floats, out: Floats) -> tuple[Floats, Floats]:
+    """Write mean posteriors of the steps of every cell; return log probabilities, and whether all of it is sound.
+
+    Parameters
+    ----------
+    cell : ndarray of int of shape (T,)
+        Which cell of its run the step into every observation belongs to.
+    ends : ndarray of int of shape (S + 1,)
+        Run s has the cells ``ends[s]:ends[s + 1]``.
+    out : ndarray of shape (number of cells, n, n)
+        Where to write.
+    """
+    counts = np.append(np.diff(ends), 0)  # the last one is for lanes without a run
+
+    def room(group: _Group) -> int:
+        width = group.form.runs
+        taken = group.slots[group.first * width : group.last * width].reshape(-1, width)
+        return steps_room(group.form, problem.n, int(counts[taken].sum(axis=1).max()))
+
+    found = _sweep(problem, runs, STEPS, (cell, ends, out), room)
     return found[:, 0].copy(), _sound(found)
 
 
@@ -112,26 +143,30 @@ def _sound(found: Floats) -> Floats:
     return (found[:, 1] >= 1 / TRUSTED) & (found[:, 3] <= TRUSTED)
 
 
-def _pass(problem: Problem, runs: tuple[Floats, Floats, Floats], targets: Targets | None) -> Floats:
-    """Run one pass, or both where there are targets; return what was found, ``(S, FOUND)``."""
-    n, length = problem.n, runs[1]
-    found = np.zeros((len(length), FOUND))
+def _sweep(
+    problem: Problem,
+    runs: Runs,
+    sink: Sink | None = None,
+    given: tuple[Any, ...] = (),
+    room: Callable[[_Group], int] | None = None,
+) -> Floats:
+    """Run one pass, or both where there is a sink; return what was found, ``(S, FOUND)``."""
+    n, history = problem.n, sink is not None
+    found = np.zeros((len(runs.length), FOUND))
     found[:, 1] = 1.0  # an empty run is sound
     found[:, 2] = 1.0
     flat = found.reshape(-1)
-    items, seconds = _groups(n, length, history=targets is not None)
+    if (n, history) not in runs.plans:
+        runs.plans[n, history] = _groups(n, runs.length, history)
+    items, seconds = runs.plans[n, history]
 
     def work(item: _Group) -> None:
         scratch = aligned((work_size(item.form, n),))
-        given = (
-            problem.values, problem.codes, problem.n_codes, problem.initial, problem.transition, *runs, item.slots,
-            item.first, item.last, n, scratch, flat,
-        )  # fmt: skip
-        if targets is None:
-            forward_pass(item.form)(*given)
-        else:
-            history = aligned((history_size(item.form, item.longest),))
-            both_passes(item.form)(*given, history, problem.exact, *targets)
+        kept = aligned((history_size(item.form, item.longest, history),))
+        own = aligned((0 if room is None else room(item),))
+        passes(item.form, sink, n if sink is STEPS else 0)(
+            *problem.loop, *runs, item.slots, item.first, item.last, scratch, kept, own, flat, given
+        )
 
     share(work, items, seconds)
     return found
@@ -140,30 +175,32 @@ def _pass(problem: Problem, runs: tuple[Floats, Floats, Floats], targets: Target
 def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]:
     """Cut runs into groups and groups into pieces of work; the forms have the same bits, so any choice is right.
 
-    Eight runs of a group take as long as the longest. Runs of one's own take about a third of that each, if n is small.
+    A group takes as long as its longest run, wherefore few or very different runs go one by one.
     """
     order = np.argsort(-length, kind="stable")
     order = order[: np.count_nonzero(length)]
-    blocks = -(-n // LANES)
+    single = Form.alone(n)
     alone = order
     items: list[_Group] = []
     total = 0.0
     if n <= LANE_STATES:
-        slots = np.full((-(-len(order) // LANES), LANES), -1)
+        form = Form.together(n)
+        slots = np.full((-(-len(order) // form.lanes), form.lanes), -1)
         slots.flat[: len(order)] = order
         lengths = np.where(slots < 0, 0, length[slots])
-        together = lengths.sum(axis=1) >= (2.5 + n / 6) * lengths[:, 0]
+        together = lengths.sum(axis=1) >= form.lanes * (0.3 + n / 48) * lengths[:, 0]
         if history:
-            together &= lengths[:, 0] * n * LANES * 2 <= GROUP_NUMBERS
+            together &= lengths[:, 0] * form.size * 2 <= GROUP_NUMBERS
         alone = slots[~together].reshape(-1)
         alone = alone[alone >= 0]
         lanes = np.ascontiguousarray(slots[together]).reshape(-1)
-        total += _cut(items, n, lanes, lengths[together, 0], (60 + 2.5 * n * n) * 1e-9)
-    total += _cut(items, -blocks, np.ascontiguousarray(alone), length[alone], (60 + 5 * n * blocks) * 1e-9)
+        total += _cut(items, form, lanes, lengths[together, 0], (60 + 2.5 * n * n) * 1e-9)
+    step = (60 + 5 * n * single.vectors) * 1e-9
+    total += _cut(items, single, np.ascontiguousarray(alone), length[alone], step)
     return items, total
 
 
-def _cut(items: list[_Group], form: int, slots: Floats, longest: Floats, step: float) -> float:
+def _cut(items: list[_Group], form: Form, slots: Floats, longest: Floats, step: float) -> float:
     """Add pieces of about `CHUNK_SECONDS`; return the seconds of all. It depends on the runs alone."""
     if not len(longest):
         return 0.0

@@ -13,7 +13,7 @@ from mercer.data import Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._history.operand import MixedOperand, history_operand
-from mercer.models._inference import read
+from mercer.models.inference import read
 
 __all__ = ["independent_history", "one_of_several", "shared_chain"]
 

@@ -120,20 +120,12 @@ class ProductOperand:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
         if not is_numpy_array(self.probabilities.first) or self.underflows or other.underflows:
             return self._pair_in_logs(other)
-        from mercer.models._markov.loops import LANES, couple_pairs
-
         a, b = self.powers, other.powers
         wanted = self._steps
-        padded = -(-len(other) // LANES) * LANES
-        long = np.empty((len(wanted), len(self), padded))
-        if len(wanted):
-            left = a.first, a.step, a.stop, _smallest(a.step)
-            right = (_chains_last(x, padded) for x in (b.first, b.step, b.stop, _smallest(b.step)))
-            couple_pairs(*left, *right, wanted, long)
-            long = long[..., : len(other)]
-            lost = np.argwhere(np.isnan(long).any(axis=0))
-            if len(lost):
-                long[:, lost[:, 0], lost[:, 1]] = self._aligned_logs(other, lost[:, 0], lost[:, 1], wanted)
+        long = _products((a.first, a.step, a.stop), (b.first, b.step, b.stop), wanted)
+        lost = np.argwhere(np.isnan(long).any(axis=0))
+        if len(lost):
+            long[:, lost[:, 0], lost[:, 1]] = self._aligned_logs(other, lost[:, 0], lost[:, 1], wanted)
         short = [safe_log(p @ q.T) for p, q in zip(a.short, b.short, strict=True)]
         return self._by_length(long, short, wanted, np.stack)
 
@@ -144,11 +136,10 @@ class ProductOperand:
             short = [logsumexp(2 * p, axis=-1) for p in self.logs.short]
             long = self._aligned_logs(self, everyone, everyone, wanted)
             return self._by_length(long, short, wanted, namespace(self.logs.first).stack)
-        from mercer.models._markov.loops import couple_aligned
-
         p = self.powers
-        long = np.empty((len(wanted), len(self)))
-        couple_aligned(p.first**2, p.step**2, p.stop**2, wanted, long)
+        tables = (p.first, p.step, p.stop)
+        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a chain that leaves the products as they are
+        long = _products(nobody, tuple(x * x for x in tables), wanted)[:, 0]
         lost = np.flatnonzero(np.isnan(long).any(axis=0))
         if len(lost):
             long[:, lost] = self._aligned_logs(self, lost, lost, wanted)
@@ -185,6 +176,19 @@ class ProductOperand:
             )
             found.append(_log_products(first, step, stop, wanted))
         return xp.concat(found, axis=-1) if found else beside(a.first, np.empty((len(wanted), 0)))
+
+
+def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], wanted: Floats) -> Floats:
+    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN where digits were lost."""
+    from mercer.compiled.contexts import LANES, couple_pairs
+
+    size = len(right[0])
+    padded = -(-size // LANES) * LANES
+    long = np.empty((len(wanted), len(left[0]), padded))
+    if len(wanted):
+        others = (_chains_last(x, padded) for x in (*right, _smallest(right[1])))
+        couple_pairs(*left, _smallest(left[1]), *others, wanted, long)
+    return long[..., :size]
 
 
 def _smallest(step: Floats) -> Floats:

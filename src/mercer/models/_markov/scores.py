@@ -43,7 +43,7 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
 
 def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: int) -> Any:
     """Compute expected numbers of windows in the uncertain sequences, CSR ``(M, P)``."""
-    from mercer.models._markov.loops import expected_windows
+    from mercer.compiled.contexts import expected_windows
 
     some = X[which]
     members = chains.alphabet.membership > 0

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
-from mercer.models._inference import read_before
+from mercer.models.inference import read_before
 
 __all__ = ["Matches", "affine_matches", "read_pair"]
 

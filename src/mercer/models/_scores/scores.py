@@ -14,7 +14,6 @@ from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Runs, Symbols, expectations
-from mercer.models._inference import read
 from mercer.models._scores.weighted import (
     TINY,
     check_parametrization,
@@ -23,6 +22,7 @@ from mercer.models._scores.weighted import (
     difference,
     weighted_scores,
 )
+from mercer.models.inference import read
 
 __all__ = [
     "Ratios",
@@ -199,7 +199,7 @@ def ratios(
 
     Datum i has the observations ``offsets[i]:offsets[i + 1]`` of the evidence, and is known by ``name(i)``.
     """
-    from mercer.models._scores.loops import posterior_ratios
+    from mercer.compiled.forward_ranged import ranged_ratios
 
     if isinstance(evidence, Symbols):
         table = evidence.probability[0].T[evidence.codes]
@@ -211,7 +211,7 @@ def ratios(
     n, size = len(initial), len(offsets) - 1
     first, steps, visits = np.zeros((size, n)), np.zeros((size, n, n)), np.zeros(likelihood.shape)
     offsets = np.asarray(offsets, dtype=np.int64)
-    posterior_ratios(initial, transition, np.ascontiguousarray(likelihood), offsets, first, steps, visits)
+    ranged_ratios(initial, transition, np.ascontiguousarray(likelihood), offsets, first, steps, visits)
     bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
     if len(bad):
         raise ArithmeticError(

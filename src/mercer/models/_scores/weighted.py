@@ -133,17 +133,14 @@ TINY = 1e-100
 
 def _diagonal_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -> Floats:
     """Mean and log sd (FK-4); a coordinate that was not observed adds nothing."""
-    from mercer.models._scores.loops import diagonal_sums
+    from mercer.compiled.moments import moments
 
     members._require_regular("the Fisher score")
     mean = to_numpy(members.mean).astype(np.float64)
     precision = 1 / to_numpy(members._variances).astype(np.float64)
-    location, spread = np.empty((2, len(offsets) - 1, *mean.shape))
-    x, offsets = np.asarray(x), np.asarray(offsets, dtype=np.int64)
-    weights = np.ascontiguousarray(weights, dtype=np.float64)
-    diagonal_sums(
-        x, offsets, weights, np.ascontiguousarray(mean.T), np.ascontiguousarray(precision.T), location, spread
-    )
+    mass, first, second = np.empty((3, len(offsets) - 1, *mean.shape))
+    moments(*_owned(x, weights, offsets), mean[None], mass, first, second)
+    location, spread = first * precision, second * precision - mass
     if members.structure == "isotropic":
         spread = spread.sum(axis=-1, keepdims=True)
     return np.concatenate([location, spread], axis=-1)
@@ -172,20 +169,26 @@ def _full_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -
 
 def _full_gradients(members: Gaussians, x: Floats, offsets: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Gradients in the mean, ``(S, n, d)``, and the covariance, ``(S, n, d, d)``, of points without gaps."""
-    from mercer.models._scores.loops import full_sums
+    from mercer.compiled.moments import full_moments, moments
 
-    mean = np.ascontiguousarray(to_numpy(members.mean).T, dtype=np.float64)
-    d, n = mean.shape
-    first, packed = np.zeros((len(offsets) - 1, d, n)), np.zeros((len(offsets) - 1, d * (d + 1) // 2, n))
-    weights, offsets = np.ascontiguousarray(weights, dtype=np.float64), np.asarray(offsets, dtype=np.int64)
-    full_sums(np.ascontiguousarray(x), offsets, weights, mean, first, packed)
-    second = np.empty((len(first), n, d, d))
-    for place, (k, j) in enumerate(zip(*np.tril_indices(d), strict=True)):
-        second[..., k, j] = second[..., j, k] = packed[:, place]
+    mean = to_numpy(members.mean).astype(np.float64)
+    data = _owned(x, weights, offsets)
+    mass, first = np.empty((2, len(offsets) - 1, *mean.shape))
+    second = np.empty((*first.shape, mean.shape[1]))
+    moments(*data, mean[None], mass, first, np.empty((0, 0, 0)))
+    full_moments(*data, mean[None], second)
     precision = np.linalg.inv(to_numpy(members.covariance).astype(np.float64))
-    mass = segment_sum(weights, offsets)[..., None, None]
-    location = (precision @ np.swapaxes(first, 1, 2)[..., None])[..., 0]
-    return location, (precision @ second @ precision - mass * precision) / 2
+    location = (precision @ first[..., None])[..., 0]
+    return location, (precision @ second @ precision - mass[..., :1, None] * precision) / 2
+
+
+def _owned(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
+    """Bring points, weights and offsets into the one type that loops are compiled for."""
+    return (
+        np.require(x, np.float64, ["C", "W"]),
+        np.require(weights, np.float64, ["C", "W"]),
+        np.require(offsets, np.int64, ["C", "W"]),
+    )
 
 
 # -- mixtures -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From data to rows of scores under a batch of models: dense, or compressed where the model says so."""
+"""From data to rows of Fisher scores under a batch of models, and which models have scores at all."""
 
 from __future__ import annotations
 
@@ -10,10 +10,27 @@ from scipy import sparse
 from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.data.segments import segments
-from mercer.families._simplex import Simplex
-from mercer.models._posterior import Posterior
-from mercer.models._scores.scores import family_scores, posterior_scores
+from mercer.models._scores.scores import alphabet_of, check_posterior, family_scores, posterior_scores
+from mercer.models._scores.weighted import check_parametrization, difference
 from mercer.models.hmm import HMMs
+from mercer.models.posterior import Posterior
+
+__all__ = [
+    "DENSE",
+    "alphabet_of",
+    "check_parametrization",
+    "check_posterior",
+    "dense",
+    "difference",
+    "ends_by_itself",
+    "has_complete",
+    "has_scores",
+    "is_posterior",
+    "is_sequential",
+    "lengths_of",
+    "score_names",
+    "score_rows",
+]
 
 DENSE = 1 << 27
 """Numbers of a matrix of scores that may be made dense: 1 GiB."""
@@ -49,12 +66,27 @@ def has_complete(models: Any) -> bool:
         return has_complete(models.emission)
     if hasattr(models, "components"):
         return has_complete(models.components)
-    return isinstance(models, Simplex) or hasattr(models, "fisher_information")
+    return hasattr(models, "fisher_information")
 
 
 def lengths_of(X: Any) -> Floats:
     """Numbers of observations of every datum; a row of a matrix is one."""
     return np.asarray(X.lengths) if isinstance(X, Sequences | Posterior) else np.ones(X.shape[0], dtype=int)
+
+
+def score_names(models: Any) -> list[str]:
+    """Name the columns of the scores under every member of a batch of shape ``(C,)``, one member after the other.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.models.scores import score_names
+    >>> score_names(mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])))
+    ['weights[0]', 'weights[1]', 'components[0].mean[0]', 'components[0].log_sd', 'components[1].mean[0]', \
+'components[1].log_sd']
+    """
+    names: list[str] = models.score_names()
+    return names if len(models) == 1 else [f"model[{c}].{name}" for c in range(len(models)) for name in names]
 
 
 def score_rows(models: Any, X: Any, parametrization: str, per: str) -> Any:

@@ -1,4 +1,4 @@
-"""Numba: log densities of points under the Gaussians of their own model, the states of a model side by side in lanes.
+"""Log densities of points under the Gaussians of their own model, the states of a model side by side in lanes.
 
 Every point is worked alone, so its bits do not depend on the points beside it.
 """
@@ -12,10 +12,13 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import LANES, Emitter, Value, aligned, operation
+from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.machine import MACHINE
 
 __all__ = ["GaussianRows"]
 
+LANES = MACHINE.width
+"""States that are worked on side by side."""
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -76,7 +79,7 @@ def _side_by_side(x: Floats, width: int) -> Floats:
 def _add_squares(
     typing: Any, one: Any, total: Any, at: Any, x: Any, point: Any, mean: Any, factor: Any, row: Any, d: Any, width: Any
 ) -> Any:
-    """Add factor (x - mean)^2 over d coordinates, for eight states."""
+    """Add factor (x - mean)^2 over d coordinates, for a vector of states."""
 
     def emit(
         e: Emitter, one: int, total: Value, at: Value, x: Value, point: Value, mean: Value, factor: Value, row: Value,
@@ -91,17 +94,17 @@ def _add_squares(
 
         e.store(e.add(e.load(total, at), e.loop_sums(1, d, terms)[0]), total, at)
 
-    return operation(one, (total, at, x, point, mean, factor, row, d, width), emit)
+    return operation(one, (total, at, x, point, mean, factor, row, d, width), emit, LANES)
 
 
 @intrinsic(prefer_literal=True)
 def _add(typing: Any, one: Any, total: Any, at: Any, terms: Any, row: Any) -> Any:
-    """Add eight numbers."""
+    """Add a vector of numbers."""
 
     def emit(e: Emitter, one: int, total: Value, at: Value, terms: Value, row: Value) -> None:
         e.store(e.add(e.load(total, at), e.load(terms, row)), total, at)
 
-    return operation(one, (total, at, terms, row), emit)
+    return operation(one, (total, at, terms, row), emit, LANES)
 
 
 @intrinsic(prefer_literal=True)
@@ -109,7 +112,7 @@ def _substitute(
     typing: Any, one: Any, solved: Any, total: Any, at: Any, x: Any, point: Any, mean: Any, row: Any, lower: Any,
     line: Any, a: Any, width: Any,
 ) -> Any:  # fmt: skip
-    """Solve one more coordinate of L y = x - mean, for eight states, and take y^2 / 2 off; 1 / L_aa ends the line."""
+    """Solve one more coordinate of L y = x - mean, for some states, and take y^2 / 2 off; 1 / L_aa ends the line."""
 
     def emit(
         e: Emitter, one: int, solved: Value, total: Value, at: Value, x: Value, point: Value, mean: Value, row: Value,
@@ -130,7 +133,7 @@ def _substitute(
         e.store(value, solved, e.offset(e.constant(0), a, LANES))
         e.store(e.add(e.load(total, at), e.multiply(e.multiply(value, e.number(-0.5)), value)), total, at)
 
-    return operation(one, (solved, total, at, x, point, mean, row, lower, line, a, width), emit)
+    return operation(one, (solved, total, at, x, point, mean, row, lower, line, a, width), emit, LANES)
 
 
 @compiled

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.kernels._hidden import Chain, SymbolShares, require_possible
-from mercer.models._forward.interface import Runs, _problem, _redo, _wide, _wide_range
-from mercer.models._forward.work import share
+from mercer.models._forward.interface import Runs, steps
+from mercer.models.hidden import HiddenChain, SymbolShares, require_possible
 
 __all__ = ["step_counts"]
 
@@ -20,12 +19,8 @@ DENSE_COLUMNS = 4096
 """Columns of a matrix of counts that is still dense."""
 
 
-def step_counts(model: Any, X: Sequences) -> Any:
-    """Mean over the steps of every sequence, ``(N, k k n n)``: dense, or a CSR matrix where there are many columns.
-
-    Columns are the two symbols, then the two states. A sequence without a step has zeros.
-    """
-    chain = Chain.of(model)
+def step_counts(chain: HiddenChain, X: Sequences) -> Any:
+    """Answer `HiddenChain.step_counts`."""
     shares = SymbolShares(chain.emission)
     n, k, size = chain.n_states, len(shares.alphabet), len(X)
     dense = (n * k) ** 2 <= DENSE_COLUMNS
@@ -61,7 +56,7 @@ class _Cells:
     @classmethod
     def present(cls, X: Sequences) -> _Cells:
         """Make cells of the pairs of codes that are there, sequence by sequence."""
-        from mercer.kernels._step_loops import pair_cells
+        from mercer.compiled.forward_sinks import pair_cells
 
         self = cls()
         used = np.flatnonzero(np.bincount(X.values))
@@ -77,42 +72,11 @@ class _Cells:
         return self
 
 
-def _summed(chain: Chain, X: Sequences, cells: _Cells) -> Floats:
+def _summed(chain: HiddenChain, X: Sequences, cells: _Cells) -> Floats:
     """Mean posteriors of the steps of every cell, ``(cells, n, n)``."""
-    from mercer.compiled.lanes import LANES, aligned
-    from mercer.kernels._step_loops import step_passes, wide_steps, work_size
-    from mercer.models._forward.loops import FOUND, history_size
-    from mercer.models._forward.scaled import _Group, _groups, _sound
-
-    evidence, n = chain.evidence(X.values), chain.n_states
-    problem = _problem(chain.initial, chain.transition, evidence)
-    runs = _wide(Runs.shared(np.asarray(X.offsets)))
-    values, found = np.zeros((int(cells.ends[-1]), n, n)), np.zeros((len(X), FOUND))
-    found[:, 1] = 1.0  # a sequence without observations is sound
-    counts = np.append(np.diff(cells.ends), 0)  # the last one is for lanes without a run
-
-    def work(item: _Group) -> None:
-        width = LANES if item.form > 0 else 1
-        taken = item.slots[item.first * width : item.last * width].reshape(-1, width)
-        most = int(counts[taken].sum(axis=1).max())
-        room = aligned((most * n * -(-n // LANES) * LANES,))
-        scratch, history = aligned((work_size(item.form, n),)), aligned((history_size(item.form, item.longest),))
-        step_passes(item.form, n)(
-            problem.values, problem.codes, problem.n_codes, problem.initial, problem.transition, *runs, item.slots,
-            item.first, item.last, scratch, found.reshape(-1), history, problem.exact, cells.cell, cells.ends, room,
-            values,
-        )  # fmt: skip
-
-    share(work, *_groups(n, runs.length, history=True))
-    log_prob, sound = found[:, 0], _sound(found)
-
-    def again(s: int) -> None:
-        rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
-        log_prob[s] = wide_steps(*tables(s), cells.cell[rows], values[cells.ends[s] : cells.ends[s + 1]])
-
-    if not sound.all():
-        tables = _wide_range(chain.initial, chain.transition, evidence, runs)
-        _redo(again, sound, runs, n)
+    runs = Runs.shared(np.asarray(X.offsets))
+    evidence = chain.evidence(X.values)
+    values, log_prob = steps(chain.initial, chain.transition, evidence, runs, cells.cell, cells.ends)
     require_possible(X, log_prob)
     return values
 

@@ -1,4 +1,4 @@
-"""The loops behind Markov chains, compiled by Numba on first use: pairs of chains, and symbols that are not certain.
+"""Recursions over the contexts of Markov chains: pairs of chains, and symbols that are not certain.
 
 Contexts are numbers: the last ``order`` symbols read as digits, the oldest first. Reading the symbol s turns the
 context c into ``(c * k + s) % C`` with ``C = k ** order``.
@@ -12,69 +12,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.compiled.code import compiled
+from mercer.compiled.machine import MACHINE
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 
 
-LANES = 16
+LANES = 2 * MACHINE.width
 """Pairs that are worked on side by side."""
 DROPPED = 1e-200
 """Where less than this share of the mass is left, what was lost to underflow may matter."""
 SMALL = 1e-290
 """Numbers below this are about to be lost."""
-
-
-@compiled
-def _couple(first: Vector, step: Vector, stop: Vector, k: int, wanted: Vector, scratch: Vector, out: Vector) -> None:
-    """Log of v M^(L - order) stop for one pair (PPK-4.2a), for ascending numbers of steps; NaN where digits were lost.
-
-    Parameters
-    ----------
-    first, step, stop : ndarray of shape (C,), (C, k) and (C,)
-        Products of the powered probabilities of the two chains.
-    wanted : ndarray of int
-        Numbers of steps L - order, ascending.
-    """
-    n_contexts = first.size
-    stride = 1 if n_contexts > 1 else 0
-    smallest = 1.0
-    for c in range(n_contexts):
-        for s in range(k):
-            if 0.0 < step[c, s] < smallest:
-                smallest = step[c, s]
-    lossy = False
-    now, after = scratch[0], scratch[1]
-    now[:] = first
-    log_scale = 0.0
-    done = 0
-    for h in range(wanted.size):
-        while done < wanted[h]:
-            total = 0.0
-            for c in range(n_contexts):
-                total += now[c]
-            if lossy and total < DROPPED:
-                log_scale = math.nan
-            if total == 0.0:
-                break
-            log_scale += math.log(total)
-            scale = 1.0 / total
-            after[:] = 0.0
-            for c in range(n_contexts):
-                x = now[c] * scale
-                if x == 0.0:
-                    continue
-                lossy |= x * smallest < SMALL
-                target = (c * k) % n_contexts
-                for s in range(k):
-                    after[target + s * stride] += x * step[c, s]
-            now, after = after, now
-            done += 1
-        total = 0.0
-        for c in range(n_contexts):
-            total += now[c] * stop[c]
-        if lossy and total < DROPPED:
-            log_scale = math.nan
-        out[h] = (math.log(total) if total > 0.0 else -math.inf) + log_scale
 
 
 @compiled
@@ -92,12 +40,16 @@ def couple_pairs(
 ) -> None:
     """Fill ``out (H, I, J)`` with the log kernels of every pair of powered chains, `LANES` columns side by side.
 
+    A kernel is the log of v M^(L - order) stop (PPK-4.2a); NaN where digits were lost.
+
     Parameters
     ----------
     first, step, stop, floor : ndarray of shape (I, C), (I, C, k), (I, C) and (I,)
         Powered probabilities of the left side, and the smallest positive entry of every ``step``.
     other_first, other_step, other_stop, other_floor : ndarray of shape (C, J), (C, k, J), (C, J) and (J,)
         The same of the right side, with the chains last; J is a multiple of `LANES`.
+    wanted : ndarray of int of shape (H,)
+        Numbers of steps L - order, ascending.
     """
     n_contexts, k = step.shape[1], step.shape[2]
     stride = 1 if n_contexts > 1 else 0
@@ -153,16 +105,6 @@ def couple_pairs(
                     if total[a] < DROPPED and lossy[a]:
                         log_scale[a] = math.nan
                     out[h, i, j + a] = (math.log(total[a]) if total[a] > 0.0 else -math.inf) + log_scale[a]
-
-
-@compiled
-def couple_aligned(first: Vector, step: Vector, stop: Vector, wanted: Vector, out: Vector) -> None:
-    """Fill ``out (H, P)`` with the log kernels of P pairs whose powered probabilities are multiplied already."""
-    scratch = np.empty((2, step.shape[1]))
-    value = np.empty(wanted.size)
-    for p in range(first.shape[0]):
-        _couple(first[p], step[p], stop[p], step.shape[2], wanted, scratch, value)
-        out[:, p] = value
 
 
 @compiled

@@ -1,0 +1,267 @@
+"""Forward and backward over groups of runs, with what is done with every step as an exchangeable *sink* (ALG-FB).
+
+A *group* is what the vector lanes take together: several runs, longest first, or one run with its states in the lanes
+(`mercer.compiled.forward_form.Form`). A lane whose run has ended holds likelihoods of zero; they keep all its weights
+at zero and change no sum.
+
+Everything computed here is an upper bound of the truth, because what is possible was raised to `FLOOR`. A weight that
+was raised at observation t had at most `FLOOR` after the division by the sum c_t, or before it. So the paths through it
+add at most ``FLOOR * beta_t / c_t`` to what is 1 in total, with beta the scaled backward weight, itself an upper bound.
+Where beta_t / c_t stays below `TRUSTED` at all states that can be reached, all that was added is below
+``FLOOR * TRUSTED * length * n_states``, 1e-19 for a million: nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled import forward_steps as steps
+from mercer.compiled.code import compiled
+from mercer.compiled.forward_form import Form
+from mercer.compiled.forward_steps import FLOOR
+from mercer.compiled.forward_sums import choose
+
+__all__ = ["BLOCK", "FLOOR", "FOUND", "TRUSTED", "Form", "Sink", "few_codes", "history_size", "passes", "work_size"]
+
+TRUSTED = 1e75
+FOUND = 4
+"""Numbers that are found of every run: log probability, least sum, lowest weight, largest backward weight."""
+BLOCK = 32
+"""Observations that are done together, while they are in the cache."""
+_LOG_2 = math.log(2.0)
+
+
+class Sink(NamedTuple):
+    """What is done with the posteriors: three functions that are compiled into the backward pass.
+
+    ``make(form, n)`` returns compiled functions ``begin``, ``block`` and ``end``; n is 0 where it is not known before.
+
+    - ``begin(given, room, runs, n)`` is called before the backward pass over a group,
+    - ``block(given, room, runs, alpha, waiting, gamma, seen, top, time, longest, n)`` after every `BLOCK` observations,
+      the first of which is ``time``. alpha are the forward weights; gamma are the posteriors of the block. The
+      posterior of a step from i at t to j is ``alpha[t](i) transition(i, j) waiting[t + 1](j)``. Where ``top`` is
+      positive, ``seen`` are the codes of all observations, lane by lane, and below ``top``.
+    - ``end(given, room, runs, visits, gamma, top, exact, n)`` after it, when gamma begins with the first observation.
+
+    ``given`` are the arguments of the sink, ``room`` is its scratch. ``runs`` has five lines of one number for every
+    lane: where its observations begin, how many there are, its model, its run or -1, and a spare one for the sink.
+    """
+
+    make: Callable[[Form, int], tuple[Any, Any, Any]]
+
+
+@compiled
+def _nothing(*arguments: Any) -> None:  # pragma: no cover - compiled
+    """Do nothing, in place of a sink."""
+
+
+@compiled
+def _open(record: Floats, runs: Floats, lanes: int, width: int) -> int:  # pragma: no cover - compiled
+    """Start the record of a group; return the largest length."""
+    longest = 0
+    record[:] = 0.0
+    for lane in range(lanes):
+        record[steps.PRODUCT * lanes + lane] = 1.0
+        record[steps.LEAST * lanes + lane] = 1.0
+        record[steps.LOW * lanes + lane] = 1.0
+        length = runs[1, min(lane, width - 1)]
+        record[steps.LENGTH * lanes + lane] = length
+        longest = max(longest, length)
+    return longest
+
+
+@compiled
+def _place(
+    slots: Floats, start: Floats, length: Floats, model: Floats, group: int, width: int, runs: Floats
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Take down where the observations of every lane begin, how many there are, its model, and its run or -1."""
+    for lane in range(width):
+        run = slots[group * width + lane]
+        runs[0, lane] = start[run] if run >= 0 else 0
+        runs[1, lane] = length[run] if run >= 0 else 0
+        runs[2, lane] = model[run] if run >= 0 else 0
+        runs[3, lane] = run
+
+
+@compiled
+def _load_models(
+    initial: Floats, transition: Floats, runs: Floats, width: int, stride: int, size: int, n: int, known: Floats,
+    pi: Floats, forth: Floats, back: Floats,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Lay the models of a group out for its lanes, unless they lie there already."""
+    for lane in range(width):
+        if runs[3, lane] < 0 or runs[2, lane] == known[lane]:
+            continue
+        known[lane] = runs[2, lane]
+        p = known[lane] * n
+        for i in range(n):
+            pi[i * stride + lane] = initial[p + i]
+            for j in range(n):
+                value = transition[(p + i) * n + j]
+                forth[i * size + j * stride + lane] = value
+                back[j * size + i * stride + lane] = value
+
+
+@compiled
+def _note_codes(
+    codes: Floats, runs: Floats, longest: int, lanes: int, seen: Floats
+) -> int:  # pragma: no cover - compiled
+    """Bring the codes of a group into the lanes, -1 after the end of a run; return how many codes there are."""
+    top = 0
+    for lane in range(lanes):
+        for time in range(longest):
+            code = codes[runs[0, lane] + time] if time < runs[1, lane] else -1
+            seen[time * lanes + lane] = code
+            top = max(top, code + 1)
+    return top
+
+
+@compiled
+def _load_tables(
+    values: Floats, n_codes: int, top: int, runs: Floats, lanes: int, n: int, tables: Floats
+) -> None:  # pragma: no cover - compiled
+    """Lay the likelihoods of the first codes out for the lanes: [code][state][lane]."""
+    for lane in range(lanes):
+        for k in range(top * n):
+            tables[k * lanes + lane] = values[runs[2, lane] * n_codes * n + k]
+
+
+@compiled
+def _gather(
+    values: Floats, codes: Floats, n_codes: int, runs: Floats, time: int, width: int, stride: int, size: int, n: int,
+    target: Floats, at: int, nothing: float,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Bring the evidence of one observation of every run into the lanes."""
+    for lane in range(width):
+        base = at + lane
+        if time < runs[1, lane]:
+            row = runs[0, lane] + time
+            if n_codes > 0:
+                row = runs[2, lane] * n_codes + codes[row]
+            row *= n
+            for j in range(n):
+                target[base + j * stride] = values[row + j]
+        else:
+            for j in range(n):
+                target[base + j * stride] = nothing
+    for k in range(n * stride, size):  # states that fill up the last vector
+        target[at + k] = nothing
+
+
+@compiled
+def _close(record: Floats, runs: Floats, lanes: int, width: int, found: Floats) -> None:  # pragma: no cover - compiled
+    """Write what was found of the runs of a group."""
+    for lane in range(width):
+        if runs[3, lane] < 0:
+            continue
+        at = runs[3, lane] * FOUND
+        small = math.log(record[steps.PRODUCT * lanes + lane]) + record[steps.EXPONENT * lanes + lane] * _LOG_2
+        found[at] = record[steps.SHIFT * lanes + lane] + (small + record[steps.ERROR * lanes + lane])
+        found[at + 1] = record[steps.LEAST * lanes + lane]
+        low, top = steps.LOW * lanes + lane, steps.TOP * lanes + lane
+        count = lanes if width == 1 else 1  # of a single run, the states lie in the lanes
+        found[at + 2] = record[low : low + count].min()
+        found[at + 3] = record[top : top + count].max()
+
+
+def work_size(form: Form, n: int) -> int:
+    """Count the numbers that a pass needs beside its history and a sink's room."""
+    return steps.LINES * form.lanes + (2 + BLOCK + 2 * n + few_codes(form)) * form.size
+
+
+def few_codes(form: Form) -> int:
+    """Count the codes that are looked up and counted in lanes, rather than one by one."""
+    return 0 if form.row else form.lanes
+
+
+def history_size(form: Form, longest: int, whole: bool) -> int:
+    """Count the numbers that a pass keeps of a group: of all observations for a sink, else of a `BLOCK`; all codes."""
+    kept = longest if whole else BLOCK
+    return (kept + 1) * (2 * form.size + form.lanes) + longest * form.lanes
+
+
+@functools.cache
+def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
+    """Compile the forward pass over groups of one form and, where there is a sink, the backward pass.
+
+    A row is compiled for its number of vectors; a sink may want to know the number of states too.
+    """
+    code, lanes, width, stride, size = form.code, form.lanes, form.runs, form.stride, form.size
+    few = few_codes(form)
+    whole, known_n = sink is not None, n_states if form.row else form.vectors
+    sink_begin, sink_block, sink_end = sink.make(form, known_n) if sink else (_nothing,) * 3
+
+    @compiled
+    def loop(
+        values: Floats, codes: Floats, n_codes: int, initial: Floats, transition: Floats, exact: Floats, states: int,
+        start: Floats, length: Floats, model: Floats, slots: Floats, first: int, last: int,
+        work: Floats, history: Floats, room: Floats, found: Floats, given: Any,
+    ) -> None:  # fmt: skip  # pragma: no cover - compiled
+        n = states if known_n == 0 else known_n
+        record, rest = work[: steps.LINES * lanes], work[steps.LINES * lanes :]
+        pi, visits, gamma = rest[:size], rest[size : 2 * size], rest[2 * size : (2 + BLOCK) * size]
+        matrices = rest[(2 + BLOCK) * size :]
+        forth, back, tables = matrices[: n * size], matrices[n * size : 2 * n * size], matrices[2 * n * size :]
+        work[:] = 0.0
+        known, runs = np.full(lanes, -1), np.zeros((5, lanes), np.int64)
+        nothing = 0.0 if n_codes > 0 else -np.inf
+        for group in range(first, last):
+            _place(slots, start, length, model, group, width, runs)
+            longest = _open(record, runs, lanes, width)
+            _load_models(initial, transition, runs, width, stride, size, n, known, pi, forth, back)
+            kept = longest if whole else BLOCK
+            end = (kept + 1) * size
+            alpha, likelihood, rest = history[:end], history[end : 2 * end], history[2 * end :]
+            inverse, seen = rest[: (kept + 1) * lanes], rest[(kept + 1) * lanes :]
+            top = 0
+            if few > 0 and n_codes > 0:
+                top = _note_codes(codes, runs, longest, lanes, seen)
+                top = top if top <= few else 0
+                _load_tables(values, n_codes, top, runs, lanes, n, tables)
+            for block in range(0, longest, BLOCK):
+                skip = 0 if whole else block  # without a sink, a block takes the place of the one before
+                until = min(block + BLOCK, longest)
+                # All of a block first: a vector that is read right after its numbers were written one by one stalls
+                for time in range(block, until):
+                    at = (time - skip) * size
+                    if top > 0:
+                        choose(code, likelihood, at, tables, top, seen, time * lanes)
+                        continue
+                    _gather(values, codes, n_codes, runs, time, width, stride, size, n, likelihood, at, nothing)
+                if n_codes == 0:
+                    for time in range(block, until):
+                        steps.weigh(code, likelihood, (time - skip) * size, record)
+                for time in range(block, until):
+                    at = (time - skip) * size
+                    where = (time - skip) * lanes
+                    if time == 0:
+                        steps.begin(code, alpha, 0, pi, likelihood, 0, inverse, 0, record, 0.0)
+                    else:
+                        before = at - size if whole or at > 0 else (BLOCK - 1) * size
+                        steps.forward(
+                            code, alpha, before, at, forth, likelihood, at, inverse, where, record, float(time), n
+                        )
+                    if time & 3 == 3:
+                        steps.settle(code, record)
+            if whole:
+                likelihood[longest * size :] = 0.0
+                visits[:] = 0.0
+                sink_begin(given, room, runs, n)
+                for time in range(longest - 1, -1, -1):
+                    steps.backward(
+                        code, alpha, time * size, back, likelihood, inverse, time * lanes, visits, gamma,
+                        (time % BLOCK) * size, record, float(time), n,
+                    )  # fmt: skip
+                    if time % BLOCK == 0:
+                        sink_block(given, room, runs, alpha, likelihood, gamma, seen, top, time, longest, n)
+                sink_end(given, room, runs, visits, gamma, top, exact, n)
+            steps.settle(code, record)
+            _close(record, runs, lanes, width, found)
+
+    return loop

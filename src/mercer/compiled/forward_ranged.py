@@ -1,0 +1,184 @@
+"""Forward and backward of one sequence with numbers that cannot leave their range: slower, and right everywhere.
+
+What the scaled recursions of `mercer.compiled.forward` cannot answer for comes here. Unlike logarithms, such numbers
+(`mercer.compiled.ranged`) keep their digits over a hundred thousand steps. Likelihoods are ``lv 2^(512 lk)``,
+``(L, n)`` with L >= 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled.code import compiled
+from mercer.compiled.ranged import LOG_RADIX, NEVER, plain, plus, split, tidy, times
+
+__all__ = ["from_logs", "ranged_expectations", "ranged_likelihood", "ranged_ratios", "split"]
+
+# log 2 in two parts, the first of so few bits that its products with whole numbers are exact
+_LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+
+
+@compiled
+def from_logs(logs: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
+    """Read numbers that are given by their logarithms, two axes."""
+    v, k = np.zeros(logs.shape), np.full(logs.shape, NEVER)
+    for t in range(logs.shape[0]):
+        for j in range(logs.shape[1]):
+            if logs[t, j] > -np.inf:
+                whole = np.rint(logs[t, j] / LOG_RADIX)
+                rest = (logs[t, j] - 512.0 * whole * _LOG_2_HIGH) - 512.0 * whole * _LOG_2_LOW
+                v[t, j], k[t, j] = tidy(math.exp(rest), int(whole))
+    return v, k
+
+
+@compiled
+def _product(v: Floats, k: Any, mv: Floats, mk: Any, new_v: Floats, new_k: Any) -> None:  # pragma: no cover - compiled
+    """Multiply a row by a matrix."""
+    for j in range(v.size):
+        total, exponent = 0.0, NEVER
+        for i in range(v.size):
+            term, power = times(v[i], k[i], mv[i, j], mk[i, j])
+            total, exponent = plus(total, exponent, term, power)
+        new_v[j], new_k[j] = tidy(total, exponent)
+
+
+@compiled
+def _weigh(v: Floats, k: Any, lv: Floats, lk: Any, new_v: Floats, new_k: Any) -> None:  # pragma: no cover - compiled
+    """Multiply a row by another one, number by number."""
+    for j in range(v.size):
+        new_v[j], new_k[j] = times(v[j], k[j], lv[j], lk[j])
+
+
+@compiled
+def _sum(v: Floats, k: Any) -> tuple[float, int]:  # pragma: no cover - compiled
+    total, exponent = 0.0, NEVER
+    for j in range(v.size):
+        total, exponent = plus(total, exponent, v[j], k[j])
+    return tidy(total, exponent)
+
+
+@compiled
+def _forward(
+    initial: Floats, transition: Floats, lv: Floats, lk: Any, pv: Floats, pk: Any, v: Floats, k: Any
+) -> tuple[float, int]:  # pragma: no cover - compiled
+    """Go forward; return the probability of all, zero if it is impossible.
+
+    Writes predictions ``p`` (what is expected of an observation before it is met) and forward weights, ``(rows, n)``;
+    where there are two rows, every other observation takes the place of the one before the last.
+    """
+    mv, mk = split(transition)
+    pv[0], pk[0] = split(initial)
+    rows = len(v)
+    _weigh(pv[0], pk[0], lv[0], lk[0], v[0], k[0])
+    for t in range(1, len(lv)):
+        before, at = (t - 1) % rows, t % rows
+        _product(v[before], k[before], mv, mk, pv[at], pk[at])
+        _weigh(pv[at], pk[at], lv[t], lk[t], v[at], k[at])
+        if not v[at].any():
+            return 0.0, NEVER
+    return _sum(v[(len(lv) - 1) % rows], k[(len(lv) - 1) % rows])
+
+
+@compiled
+def _log(v: float, k: int) -> float:  # pragma: no cover - compiled
+    return math.log(v) + k * LOG_RADIX if v > 0.0 else -math.inf
+
+
+@compiled
+def ranged_likelihood(initial: Floats, transition: Floats, lv: Floats, lk: Any) -> float:  # pragma: no cover - compiled
+    """Log probability of one sequence."""
+    n = len(initial)
+    total, exponent = _forward(
+        initial, transition, lv, lk, np.empty((2, n)), np.empty((2, n), np.int64), np.empty((2, n)),
+        np.empty((2, n), np.int64),
+    )  # fmt: skip
+    return _log(total, exponent)
+
+
+@compiled
+def ranged_expectations(
+    initial: Floats, transition: Floats, lv: Floats, lk: Any, cell: Any, steps: Floats, states: Floats
+) -> float:  # pragma: no cover - compiled
+    """Write posteriors of the steps and, where ``states (L, n)`` is not empty, of the states; return the log of all.
+
+    The posteriors of the step into observation t are added up in the ``cell[t]``-th matrix of ``steps``. Both become
+    zero where the sequence is impossible.
+    """
+    length, n = lv.shape
+    pv, pk, v, k = (
+        np.empty((length, n)), np.empty((length, n), np.int64), np.empty((length, n)), np.empty((length, n), np.int64)
+    )  # fmt: skip
+    states[:] = 0.0
+    steps[:] = 0.0
+    total, exponent = _forward(initial, transition, lv, lk, pv, pk, v, k)
+    if total == 0.0:
+        return -math.inf
+    mv, mk = split(transition)
+    back_v, back_k = split(transition.T.copy())
+    beta_v, beta_k, ahead_v, ahead_k = np.empty(n), np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64)
+    beta, power = tidy(1.0 / total, -exponent)
+    beta_v[:] = beta
+    beta_k[:] = power
+    for t in range(length - 1, -1, -1):
+        if states.size > 0:
+            for i in range(n):
+                value, power = times(v[t, i], k[t, i], beta_v[i], beta_k[i])
+                states[t, i] = plain(value, power)
+        if t == 0:
+            break
+        _weigh(beta_v, beta_k, lv[t], lk[t], ahead_v, ahead_k)
+        for i in range(n):
+            for j in range(n):
+                term, more = times(mv[i, j], mk[i, j], ahead_v[j], ahead_k[j])
+                term, more = times(v[t - 1, i], k[t - 1, i], term, more)
+                steps[cell[t], i, j] += plain(term, more)
+        _product(ahead_v, ahead_k, back_v, back_k, beta_v, beta_k)
+    return _log(total, exponent)
+
+
+@compiled
+def ranged_ratios(
+    initial: Floats, transition: Floats, likelihood: Floats, offsets: Any, first: Floats, steps: Floats, visits: Floats
+) -> None:  # pragma: no cover - compiled
+    """Write posteriors divided by what they are proportional to, computed without the division (FK-8).
+
+    ``likelihood (T, n)`` are floats; sequence s has the rows ``offsets[s]:offsets[s + 1]``. ``first (S, n)`` becomes
+    gamma_1 / pi, ``steps (S, n, n)`` the sum over t of xi_t / A, ``visits (T, n)`` gamma_t divided by the likelihood.
+    """
+    n = len(initial)
+    back_v, back_k = split(transition.T.copy())
+    beta_v, beta_k, ahead_v, ahead_k = np.empty(n), np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64)
+    for s in range(len(offsets) - 1):
+        begin, length = offsets[s], offsets[s + 1] - offsets[s]
+        if length == 0:
+            continue
+        lv, lk = split(likelihood[begin : begin + length])
+        pv, pk, v, k = (
+            np.empty((length, n)), np.empty((length, n), np.int64), np.empty((length, n)),
+            np.empty((length, n), np.int64),
+        )  # fmt: skip
+        total, exponent = _forward(initial, transition, lv, lk, pv, pk, v, k)
+        if total == 0.0:
+            first[s] = np.nan
+            continue
+        beta, power = tidy(1.0 / total, -exponent)
+        beta_v[:] = beta
+        beta_k[:] = power
+        for t in range(length - 1, -1, -1):
+            for j in range(n):
+                value, power = times(pv[t, j], pk[t, j], beta_v[j], beta_k[j])
+                visits[begin + t, j] = plain(value, power)
+            _weigh(beta_v, beta_k, lv[t], lk[t], ahead_v, ahead_k)
+            if t == 0:
+                for j in range(n):
+                    first[s, j] = plain(ahead_v[j], ahead_k[j])
+                break
+            for i in range(n):
+                for j in range(n):
+                    value, power = times(v[t - 1, i], k[t - 1, i], ahead_v[j], ahead_k[j])
+                    steps[s, i, j] += plain(value, power)
+            _product(ahead_v, ahead_k, back_v, back_k, beta_v, beta_k)

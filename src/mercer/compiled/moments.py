@@ -1,0 +1,177 @@
+"""Weighted first and second moments of vectors, of every datum and state, about given centers.
+
+Points are taken in blocks of `POINTS`, which lie side by side, so that one loop over them becomes vector code whatever
+the numbers of states and coordinates are. Blocks begin with the datum: its sums depend on it alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled.code import compiled, intrinsic
+from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.machine import MACHINE
+
+__all__ = ["full_moments", "moments"]
+
+POINTS = 2 * MACHINE.width
+
+
+@intrinsic(prefer_literal=True)
+def _add_first(
+    typing: Any, one: Any, mass: Any, first: Any, at: Any, points: Any, seen: Any, c: Any, shares: Any, j: Any,
+    center: Any,
+) -> Any:  # fmt: skip
+    """Add w and w (x - c) of the points of a block."""
+
+    def emit(
+        e: Emitter, one: int, mass: Value, first: Value, at: Value, points: Value, seen: Value, c: Value, shares: Value,
+        j: Value, center: Value,
+    ) -> None:  # fmt: skip
+        weight = e.multiply(e.load(shares, j), e.load(seen, c))
+        away = e.builder.fsub(e.load(points, c), e.filled(center))
+        e.store(e.add(e.load(mass, at), weight), mass, at)
+        e.store(e.add(e.load(first, at), e.multiply(weight, away)), first, at)
+
+    return operation(one, (mass, first, at, points, seen, c, shares, j, center), emit, POINTS)
+
+
+@intrinsic(prefer_literal=True)
+def _add_second(
+    typing: Any, one: Any, second: Any, at: Any, points: Any, seen: Any, a: Any, b: Any, shares: Any, j: Any,
+    center: Any, other: Any,
+) -> Any:  # fmt: skip
+    """Add w (x_a - c_a)(x_b - c_b) of the points of a block."""
+
+    def emit(
+        e: Emitter, one: int, second: Value, at: Value, points: Value, seen: Value, a: Value, b: Value, shares: Value,
+        j: Value, center: Value, other: Value,
+    ) -> None:  # fmt: skip
+        weight = e.multiply(e.load(shares, j), e.load(seen, a))
+        left = e.builder.fsub(e.load(points, a), e.filled(center))
+        right = e.builder.fsub(e.load(points, b), e.filled(other))
+        e.store(e.add(e.load(second, at), e.multiply(e.multiply(weight, left), right)), second, at)
+
+    return operation(one, (second, at, points, seen, a, b, shares, j, center, other), emit, POINTS)
+
+
+@intrinsic(prefer_literal=True)
+def _collapse(typing: Any, one: Any, sums: Any, at: Any) -> Any:
+    """Replace the sums of a block's points by their total, in every place."""
+
+    def emit(e: Emitter, one: int, sums: Value, at: Value) -> None:
+        e.store(e.across(e.load(sums, at), e.add), sums, at)
+
+    return operation(one, (sums, at), emit, POINTS)
+
+
+@compiled
+def _total(sums: Floats, at: int) -> float:  # pragma: no cover - compiled
+    _collapse(1, sums, at)
+    return float(sums[at])
+
+
+@compiled
+def _load_block(
+    x: Floats, weights: Floats, begin: int, end: int, points: Floats, seen: Floats, shares: Floats, gaps: bool
+) -> bool:  # pragma: no cover - compiled
+    """Turn rows of points and weights into columns; missing points weigh nothing.
+
+    A missing coordinate is not seen; returns whether there is one. ``gaps`` says so of the block before.
+    """
+    d, n = x.shape[1], weights.shape[1]
+    count = min(POINTS, end - begin)
+    missing = False
+    for t in range(count):
+        for c in range(d):
+            value = x[begin + t, c]
+            missing |= value != value
+            points[c * POINTS + t] = value
+        for j in range(n):
+            shares[j * POINTS + t] = weights[begin + t, j]
+    for t in range(count, POINTS):
+        for c in range(d):
+            points[c * POINTS + t] = 0.0
+        for j in range(n):
+            shares[j * POINTS + t] = 0.0
+    if missing or gaps:
+        for k in range(d * POINTS):
+            seen[k] = 1.0 if points[k] == points[k] else 0.0
+            points[k] = points[k] if points[k] == points[k] else 0.0
+    return missing
+
+
+@compiled
+def moments(
+    x: Floats, weights: Floats, offsets: Floats, center: Floats, mass: Floats, first: Floats, second: Floats
+) -> None:  # pragma: no cover - compiled
+    """Add up w, w (x - c) and w (x - c)^2 of every coordinate that was observed.
+
+    Parameters
+    ----------
+    x : ndarray of shape (T, d)
+        Points; NaN is left out.
+    weights : ndarray of shape (T, n)
+        Weight of every point in every state.
+    offsets : ndarray of int of shape (S + 1,)
+        Datum s has the points ``offsets[s]:offsets[s + 1]``.
+    center : ndarray of shape (S, n, d) or (1, n, d)
+        What differences are taken from.
+    mass, first, second : ndarray of shape (S, n, d)
+        Where sums are written; empty ones are not wanted.
+    """
+    d, n = x.shape[1], weights.shape[1]
+    points, seen, shares = np.empty(d * POINTS), np.ones(d * POINTS), np.empty(n * POINTS)
+    masses, firsts, seconds = np.empty(n * d * POINTS), np.empty(n * d * POINTS), np.empty(n * d * POINTS)
+    gaps = False
+    for s in range(len(offsets) - 1):
+        own = min(s, len(center) - 1)
+        masses[:] = 0.0
+        firsts[:] = 0.0
+        seconds[:] = 0.0
+        for begin in range(offsets[s], offsets[s + 1], POINTS):
+            gaps = _load_block(x, weights, begin, offsets[s + 1], points, seen, shares, gaps)
+            for j in range(n):
+                for c in range(d):
+                    at, a, middle = (j * d + c) * POINTS, c * POINTS, center[own, j, c]
+                    if first.size > 0:
+                        _add_first(1, masses, firsts, at, points, seen, a, shares, j * POINTS, middle)
+                    if second.size > 0:
+                        _add_second(1, seconds, at, points, seen, a, a, shares, j * POINTS, middle, middle)
+        for j in range(n):
+            for c in range(d):
+                at = (j * d + c) * POINTS
+                if first.size > 0:
+                    mass[s, j, c], first[s, j, c] = _total(masses, at), _total(firsts, at)
+                if second.size > 0:
+                    second[s, j, c] = _total(seconds, at)
+
+
+@compiled
+def full_moments(
+    x: Floats, weights: Floats, offsets: Floats, center: Floats, second: Floats
+) -> None:  # pragma: no cover - compiled
+    """Add up w (x - c)(x - c)' in ``second (S, n, d, d)``. Parameters are those of `moments`; there is no NaN."""
+    d, n = x.shape[1], weights.shape[1]
+    points, seen, shares = np.empty(d * POINTS), np.ones(d * POINTS), np.empty(n * POINTS)
+    sums = np.empty(n * d * d * POINTS)
+    gaps = False
+    for s in range(len(offsets) - 1):
+        own = min(s, len(center) - 1)
+        sums[:] = 0.0
+        for begin in range(offsets[s], offsets[s + 1], POINTS):
+            gaps = _load_block(x, weights, begin, offsets[s + 1], points, seen, shares, gaps)
+            for j in range(n):
+                for a in range(d):
+                    for b in range(a + 1):
+                        _add_second(
+                            1, sums, ((j * d + a) * d + b) * POINTS, points, seen, a * POINTS, b * POINTS, shares,
+                            j * POINTS, center[own, j, a], center[own, j, b],
+                        )  # fmt: skip
+        for j in range(n):
+            for a in range(d):
+                for b in range(a + 1):
+                    second[s, j, a, b] = second[s, j, b, a] = _total(sums, ((j * d + a) * d + b) * POINTS)

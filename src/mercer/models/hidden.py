@@ -1,0 +1,151 @@
+"""What data say about the hidden states, or components, of one shared model: what latent kernels are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Sequences
+from mercer.data.segments import datum_name, segments
+from mercer.families.categorical import Categoricals
+from mercer.models._forward.evidence import evidence_of
+from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations
+from mercer.models._scores.weighted import code_counts
+
+__all__ = ["HiddenChain", "SymbolShares", "hidden_chain"]
+
+
+def hidden_chain(model: Any, kernel: str) -> HiddenChain:
+    """Return the chain of hidden states of one shared model.
+
+    A model that has one answers ``hidden_chain()``; raises where there is none, with the name of the kernel.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.models.hidden import hidden_chain
+    >>> model = mc.Mixtures([[0.5, 0.5]], mc.Categoricals([[[0.9, 0.1], [0.2, 0.8]]], alphabet="ab"))
+    >>> counts, _ = hidden_chain(model, "PosteriorCounts").symbol_counts(mc.Sequences(["ab"], alphabet="ab"))
+    >>> counts.round(2)
+    array([[[0.82, 0.11],
+            [0.18, 0.89]]])
+    """
+    chain: HiddenChain | None = model.hidden_chain() if hasattr(model, "hidden_chain") else None
+    if chain is None:
+        what = "mixtures of models of whole sequences" if hasattr(model, "hidden_chain") else type(model).__name__
+        raise TypeError(
+            f"{kernel} needs a hidden state of every observation, which {what} do not have: use mc.HMM or mc.Mixture"
+        )
+    return chain
+
+
+class HiddenChain(NamedTuple):
+    """One chain of hidden states; a mixture is one whose states do not depend on one another."""
+
+    initial: Floats
+    """``(1, n)``."""
+    transition: Floats
+    """``(1, n, n)``."""
+    emission: Any
+    """Batch of shape ``(1, n)``."""
+    ordered: bool
+    """Whether states depend on one another."""
+
+    @classmethod
+    def of(cls, initial: Any, transition: Any, emission: Any) -> HiddenChain:
+        """Read the parameters of one model; None is the transition of a mixture, whose weights are initial."""
+        first = _double(initial)
+        step = np.repeat(first[:, None], first.shape[1], axis=1) if transition is None else _double(transition)
+        return cls(first, step, emission, transition is not None)
+
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return int(self.initial.shape[1])
+
+    def evidence(self, x: Any) -> Evidence:
+        """Ask the states about points ``(T, ...)``."""
+        return evidence_of(self.emission, x, np.zeros(x.shape[0], dtype=int))
+
+    def expected(self, X: Any, evidence: Evidence | None = None, *, states: bool) -> Expectations:
+        """Posteriors of all data; with ``states`` at every observation (ALG-FB).
+
+        ``X`` is what the model's estimator accepted: sequences, or a matrix whose rows are data of one observation.
+        """
+        x, offsets = segments(X)
+        evidence = self.evidence(x) if evidence is None else evidence
+        runs = Runs.shared(np.asarray(offsets))
+        found = expectations(self.initial, self.transition, evidence, runs, states=states)
+        require_possible(X, found.log_prob)
+        return found
+
+    def symbol_counts(self, X: Sequences) -> tuple[Floats, Expectations]:
+        """Count how often every symbol is expected in every state, ``(N, n, k)``, and what they come from.
+
+        An ambiguity code counts as the symbols that it stands for, each as probable as the state says.
+        """
+        shares = SymbolShares(self.emission)
+        evidence = self.evidence(X.values)
+        found = self.expected(X, evidence, states=self.emission is not shares.leaf)
+        codes = found.symbols
+        if codes is None:
+            assert found.states is not None
+            codes = code_counts(shares.leaf, X.values, X.offsets, found.states)
+        k = len(shares.alphabet)
+        counts = codes[..., :k].copy()
+        for code in range(k, codes.shape[-1]):  # one by one: the order of a sum never depends on the neighbours
+            if codes[..., code].any():
+                counts += codes[..., code, None] * shares.of(code)
+        return counts, found
+
+    def step_counts(self, X: Sequences) -> Any:
+        """Mean over the steps of every sequence, ``(N, k k n n)``: dense, or a CSR matrix where there are many columns.
+
+        Columns are the two symbols, then the two states. A sequence without a step has zeros.
+        """
+        from mercer.models._step_counts import step_counts  # which knows this class
+
+        return step_counts(self, X)
+
+
+def require_possible(X: Any, log_prob: Floats) -> None:
+    """Raise where a datum has probability zero."""
+    impossible = np.flatnonzero(~np.isfinite(log_prob))
+    if len(impossible):
+        raise ValueError(
+            f"{datum_name(X, impossible[0])} has probability zero under the shared model, so that its hidden states "
+            "have no posterior: fit the model with prior='pooled', or leave it out"
+        )
+
+
+class SymbolShares:
+    """What the states of one model think of codes: which symbol an ambiguity code stands for, in every state."""
+
+    def __init__(self, emission: Any) -> None:
+        leaf = getattr(emission, "components", emission)
+        if not isinstance(leaf, Categoricals):
+            raise TypeError(
+                f"the model emits {type(leaf).__name__}, which are no symbols that could be counted: use "
+                "mc.LatentMeanMap, which compares vectors too"
+            )
+        p = _double(leaf.probability)[0]
+        if leaf is not emission:  # a mixture of symbols in every state is one law of symbols
+            p = (_double(emission.weights)[0][..., None] * p).sum(axis=-2)
+        self.alphabet = leaf.alphabet
+        self.leaf = leaf
+        self.probability = p
+
+    def of(self, code: int) -> Floats:
+        """Probability of every symbol given the code, in every state, ``(n, k)``; 0 where the code is impossible."""
+        wanted = self.alphabet.indicators(np.array([code]))[0]
+        if code < len(self.alphabet):
+            return np.broadcast_to(wanted, self.probability.shape)
+        parts = self.probability * wanted
+        total = parts.sum(axis=1, keepdims=True)
+        return np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
+
+
+def _double(x: Any) -> Floats:
+    return to_numpy(x).astype(np.float64, copy=False)
