@@ -14,9 +14,9 @@ from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
-from mercer.families._characteristic import averages
 from mercer.families._predictive import check_estimate, is_predictive, pointwise, refuse_weights
 from mercer.families.base import ExponentialFamily, observed_scores
+from mercer.families.characteristic import averages
 from mercer.families.estimator import Context, FamilyEstimator, moments
 
 MOST_COUNTS = 4096

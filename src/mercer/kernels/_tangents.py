@@ -11,7 +11,7 @@ from mercer.data.csr import CSRRows
 from mercer.kernels._information import inverse_root
 from mercer.kernels._operands import Rows
 from mercer.kernels._score_rows import DENSE
-from mercer.models._scores.weighted import difference
+from mercer.models.support import difference
 
 
 class Tangents:

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer.kernels._base import NoFeatures
 from mercer.kernels._operands import Rows
+from mercer.kernels.base.hooks import NoFeatures
 
 ROWS, LANES = 4, 8
 """Points side by side on either side of a pair, as in `_hidden_loops`."""

@@ -15,10 +15,10 @@ from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.kernels._hidden import expected, require_hidden, symbol_counts
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.models.hmm import HMMs
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.shared import SharedModelKernel
 
 CHUNK = 1 << 22
 """Numbers of random features of single observations that are alive at once."""
@@ -78,6 +78,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     >>> kernel.features(["aabb", "abab", "bbbbb"]).shape
     (3, 18)
     """
+
+    _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
 
     _why_zero = " (nothing in it was observed)"
     _such_as = "mc.HMM() or mc.Mixture()"
@@ -185,7 +187,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _steps(self, transitions: Floats, lengths: Floats, gamma_states: float) -> Floats:
         """Features of the mean posteriors of steps, ``(N, (n + 1)^2)``; none of mixtures."""
-        if not self.transitions or not isinstance(self.model_, HMMs):
+        if not self.transitions or not hasattr(self.model_, "transition"):
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
 

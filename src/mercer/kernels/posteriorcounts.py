@@ -15,9 +15,9 @@ from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.kernels._hidden import Chain, SymbolShares, require_hidden, symbol_counts
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._step_counts import step_counts
+from mercer.kernels.base.shared import SharedModelKernel
 
 
 class PosteriorCounts(InnerProducts, SharedModelKernel):

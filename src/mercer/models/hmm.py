@@ -66,6 +66,8 @@ class HMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "n_states": 0}
     _parts: ClassVar[dict[str, int]] = {"emission": 1}
+    takes_posteriors: ClassVar[bool] = True
+    """Whether scores can be computed from posteriors of hidden states (`Posterior`)."""
 
     initial: Array
     transition: Array
@@ -201,6 +203,10 @@ class HMMs(Batch):
 
     # -- probabilities -----------------------------------------------------------------------------------
 
+    def read(self, X: Any) -> Any:
+        """Return ``X`` as `Sequences` of what the models emit."""
+        return read(self.emission, X)
+
     def log_prob(self, X: Any) -> Floats:
         """Log probability of every sequence under every model, ``(N, M)``.
 
@@ -218,7 +224,7 @@ class HMMs(Batch):
         array([[-2.61, -0.69]])
         """
         self._require_axis()
-        return crossed_log_prob(self, read(self.emission, X))
+        return crossed_log_prob(self, self.read(X))
 
     def posterior(self, X: Any) -> Posterior:
         """Posteriors of the hidden states (ALG-FB).
@@ -245,7 +251,7 @@ class HMMs(Batch):
                [0.45, 0.55]])
         """
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         found = own_expectations(self, X)
         assert found.states is not None
         return Posterior._make(X, found.states, found.transitions, found.log_prob)
@@ -265,7 +271,7 @@ class HMMs(Batch):
         [[0, 0, 1, 1, 1], [1]]
         """
         self._require_axis()
-        return best_paths(self, read(self.emission, X))
+        return best_paths(self, self.read(X))
 
     def stationary(self) -> Floats:
         """Share of time that every model spends in every state in the long run, ``(N, n)``.
@@ -305,7 +311,7 @@ class HMMs(Batch):
         (array([5]), array([19.38]))
         """
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         total = crossed_log_prob(self, X).sum(axis=1)
         return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 

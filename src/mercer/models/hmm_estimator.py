@@ -138,6 +138,7 @@ class HMM(IterativeEstimator):
     """
 
     of_sequences = True
+    has_hidden = True
 
     def __init__(
         self,

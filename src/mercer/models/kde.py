@@ -15,7 +15,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.data import Sequences
 from mercer.data.segments import point_name
-from mercer.families._characteristic import log_polar
+from mercer.families.characteristic import log_polar
 from mercer.families.gaussian import Gaussians
 from mercer.models._kde.pack import Packed, log_sums, log_sums_at
 from mercer.models._kde.points import Points

@@ -67,6 +67,8 @@ class KDE(Estimator):
     array([0.11, 0.06])
     """
 
+    has_hidden = True
+
     def __init__(
         self,
         bandwidth: str | float = "silverman",

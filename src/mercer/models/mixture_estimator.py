@@ -78,6 +78,8 @@ class Mixture(IterativeEstimator):
     Mixtures(shape=(4,), components=Gaussians)
     """
 
+    has_hidden = True
+
     def __init__(
         self,
         component: Any = None,
