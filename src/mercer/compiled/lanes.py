@@ -26,6 +26,8 @@ Value: TypeAlias = Any
 """An LLVM value."""
 
 LANES = 8
+MAGIC = 1.5 * 2.0**52
+"""Added to a float64, it rounds it to a whole number, which then lies in the lowest bits."""
 
 
 class Emitter:
@@ -40,6 +42,7 @@ class Emitter:
         self.lanes = lanes
         self.integer = ir.IntType(64)
         self.vector = ir.VectorType(ir.DoubleType(), lanes)
+        self.words = ir.VectorType(self.integer, lanes)
         self.args = [
             context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, args, strict=True)
@@ -102,13 +105,17 @@ class Emitter:
 
     def loop_sums(self, count: int, trips: Value, terms: Callable[[Value], list[Value]]) -> list[Value]:
         """Add up ``count`` vectors over a loop whose body gives one term for each."""
-        zero = ir.Constant(self.vector, [0.0] * self.lanes)
-        cells = [cgutils.alloca_once(self.builder, self.vector) for _ in range(count)]
-        for cell in cells:
-            self.builder.store(zero, cell)
+        return self.loop(count, trips, terms, self.add, 0.0)
+
+    def loop(
+        self, count: int, trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value],
+        start: float,
+    ) -> list[Value]:  # fmt: skip
+        """Combine ``count`` vectors, which begin as ``start``, with one term for each in every turn of a loop."""
+        cells = [cgutils.alloca_once_value(self.builder, self.number(start)) for _ in range(count)]
         with cgutils.for_range(self.builder, trips) as loop:
             for cell, term in zip(cells, terms(loop.index), strict=True):
-                self.builder.store(self.add(self.builder.load(cell), term), cell)
+                self.builder.store(combine(self.builder.load(cell), term), cell)
         return [self.builder.load(cell) for cell in cells]
 
     # -- comparisons, exponentials and sums across lanes --------------------------------------------------
@@ -130,11 +137,52 @@ class Emitter:
         """Choose the larger, or y where one is NaN."""
         return self.where(x, ">", y, x, y)
 
+    def smaller(self, x: Value, y: Value) -> Value:
+        """Choose the smaller, or y where one is NaN."""
+        return self.where(x, "<", y, x, y)
+
+    def scaled(self, x: Value, moved: Value) -> Value:
+        """Multiply by two to the whole numbers that `MAGIC` was added to; x and the results are normal numbers."""
+        b = self.builder
+        exponent = b.shl(b.bitcast(moved, self.words), self.word(52))
+        return b.bitcast(b.add(b.bitcast(x, self.words), exponent), self.vector)
+
+    def power_of_two(self, exponent: Value) -> Value:
+        """Raise two to whole numbers between -1022 and 1023."""
+        return self.scaled(self.number(1.0), self.builder.fadd(exponent, self.number(MAGIC)))
+
+    def inverse_power(self, x: Value) -> tuple[Value, Value]:
+        """Find the power of two that brings positive numbers into [1, 2), and 1023 minus its exponent.
+
+        Zero gives 2^1023 and 0.
+        """
+        b = self.builder
+        bits = b.and_(b.bitcast(x, self.words), self.word(0x7FF << 52))
+        return b.bitcast(b.sub(self.word(2046 << 52), bits), self.vector), b.lshr(bits, self.word(52))
+
+    def word(self, value: int) -> Value:
+        """Give an integer constant in all lanes."""
+        return ir.Constant(self.words, [value] * self.lanes)
+
+    def exp2(self, values: list[Value]) -> list[Value]:
+        """Compute 2^t for -1020 <= t <= 1000: a power of two, times Taylor's polynomial where |t| <= 1/2.
+
+        Several vectors go through Horner's scheme in step, so that they hide each other's latency and a coefficient
+        occupies a register only while all of them use it.
+        """
+        b = self.builder
+        moved = [b.fadd(t, self.number(MAGIC)) for t in values]
+        rests = [b.fsub(t, b.fsub(m, self.number(MAGIC))) for t, m in zip(values, moved, strict=True)]
+        degree = 12  # the next term is below 2e-16
+        sums = [self.number(math.log(2) ** degree / math.factorial(degree))] * len(values)
+        for k in reversed(range(degree)):
+            coefficient = self.number(math.log(2) ** k / math.factorial(k))
+            sums = [self.add(self.multiply(total, x), coefficient) for total, x in zip(sums, rests, strict=True)]
+        return [self.scaled(total, m) for total, m in zip(sums, moved, strict=True)]
+
     def exponential(self, x: Value) -> Value:
         """Compute exp for -700 < x < 700: a power of two, times Taylor's polynomial where |x| <= log(2) / 2."""
-        b = self.builder
-        integers = ir.VectorType(self.integer, self.lanes)
-        magic = self.number(1.5 * 2.0**52)  # adding it rounds to a whole number, which then lies in the lowest bits
+        b, magic = self.builder, self.number(MAGIC)
         moved = self.add(self.multiply(x, self.number(1 / math.log(2))), magic)
         whole = b.fsub(moved, magic)
         # log 2 in two parts, the first of so few bits that its products with whole numbers are exact
@@ -147,20 +195,14 @@ class Emitter:
             ]
             terms = [*pairs, terms[-1]] if len(terms) % 2 else pairs
             power = self.multiply(power, power)
-        bits = b.add(b.bitcast(moved, integers), ir.Constant(integers, [1023] * self.lanes))
-        scale = b.bitcast(b.shl(bits, ir.Constant(integers, [52] * self.lanes)), self.vector)
-        return self.multiply(terms[0], scale)
+        return self.scaled(terms[0], moved)
 
     def split(self, x: Value) -> tuple[Value, Value]:
         """Split positive normal numbers into mantissas in [1, 2) and exponents."""
         b = self.builder
-        integers = ir.VectorType(self.integer, self.lanes)
-        bits = b.bitcast(x, integers)
-        exponent = b.sub(
-            b.lshr(bits, ir.Constant(integers, [52] * self.lanes)), ir.Constant(integers, [1023] * self.lanes)
-        )
-        bits = b.and_(bits, ir.Constant(integers, [2**52 - 1] * self.lanes))
-        bits = b.or_(bits, ir.Constant(integers, [1023 << 52] * self.lanes))
+        bits = b.bitcast(x, self.words)
+        exponent = b.sub(b.lshr(bits, self.word(52)), self.word(1023))
+        bits = b.or_(b.and_(bits, self.word(2**52 - 1)), self.word(1023 << 52))
         return b.bitcast(bits, self.vector), b.sitofp(exponent, self.vector)
 
     def across(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:

@@ -415,6 +415,6 @@ class HMMs(Batch):
                [-5.13, -3.61, -5.71],
                [-7.22, -5.71, -3.61]])
         """
-        from mercer.models._history.emitted import shared_chain
+        from mercer.models._history.from_models import shared_chain
 
         return shared_chain(self, X)

@@ -17,8 +17,8 @@ from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
 from mercer.families.gaussian import Gaussians
-from mercer.models._kde.pack import Packed, log_sums, log_sums_at
 from mercer.models._kde.points import Points
+from mercer.models._kde.sums import log_sums, log_sums_at
 from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets
 from mercer.models.mixture import Mixtures
 
@@ -175,11 +175,11 @@ class KDEs(Batch):
                 f"point {bad[0]} is {x[bad[0]]}: a kernel density estimate needs all coordinates, finite; leave it out"
             )
         widths, sizes = self.bandwidth.reshape(-1), self.points.sizes
-        sets, asked = self.points.packed, Packed.of(x, np.array([0, len(x)]))
+        sets, asked = self.points.packed, Points(x, [0, len(x)]).packed
         out = np.empty((len(sizes), len(x)))
 
         def work(i: int) -> None:
-            out[i] = log_sums_at(asked, len(x), sets, i, 0.5 / float(widths[i]))
+            out[i] = log_sums_at(x, asked, sets, i, 0.5 / float(widths[i]))
 
         every = list(range(len(sizes)))
         for i in every[:1]:  # in this thread, so that the loops are compiled once, and before others need them

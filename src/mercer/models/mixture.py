@@ -220,7 +220,7 @@ class Mixtures(Batch):
         array([[0.0689, 0.0151],
                [0.0151, 0.0689]])
         """
-        from mercer.models._history.emitted import independent_history, one_of_several
+        from mercer.models._history.from_models import independent_history, one_of_several
 
         several = hasattr(self.components, "shared_history") and not isinstance(self.components, Mixtures)
         return one_of_several(self, X) if several else independent_history(self, X)

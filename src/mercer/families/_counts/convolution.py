@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, logsumexp, namespace
+from mercer._array import Array, Floats, logsumexp, namespace, safe_log
+from mercer._rescue import rescued
 
 Terms: TypeAlias = Callable[[slice], Array]
 """Logarithms of the terms of some outcomes: a slice of w outcomes gives ``(*B, n, w, trials + 1)``."""
@@ -78,36 +79,37 @@ def _in_lanes(left: Terms, right: Terms, outcomes: int, trials: int, rho: float)
     What underflows on the way counts at most once for every vector of counts: a sum far above this bound has all of
     its digits.
     """
-    from mercer.families._counts import convolution_lanes as lanes
+    from mercer.compiled import counts
+    from mercer.compiled.layout import to_lanes
 
     tilt = rho * np.log(trials) * np.arange(trials + 1)
     parts = [slice(first, min(first + WIDTH, outcomes)) for first in range(0, outcomes, WIDTH)]
     n, m = len(left(slice(0, 1))), len(right(slice(0, 1)))
     value, scale = np.empty((n, m)), np.zeros((n, m))
-    if not n or not m:
-        return value
-    if m < n and m < lanes.LANES[-1]:  # more lanes would idle
+    if m < n and m < counts.LANES:  # more lanes would idle
         return np.ascontiguousarray(_in_lanes(right, left, outcomes, trials, rho).T)
-    step = max(1, STATE // (8 * (trials + 1) * m))
+    groups = -(-m // counts.LANES)
+    step = max(1, STATE // (8 * (trials + 1) * max(m, 1)))
     for first in range(0, n, step):
         rows = slice(first, first + step)
-        state = lanes.beginning(len(value[rows]), m, trials)
+        tables = np.zeros((len(value[rows]), groups, trials + 1, counts.LANES))
+        tables[:, :, 0] = 1.0  # before any outcome a total of zero is certain
         for part in parts:
             mine, theirs = left(part)[rows] + tilt, right(part) + tilt
             tops = mine.max(axis=-1), theirs.max(axis=-1)  # finite: a count of zero is never impossible
             scale[rows] += tops[0].sum(axis=-1)[:, None] + tops[1].sum(axis=-1)
-            lanes.advance(state, np.exp(mine - tops[0][..., None]), lanes.in_lanes(np.exp(theirs - tops[1][..., None])))
-        value[rows] = lanes.ending(state, m)
+            terms = to_lanes(np.exp(theirs - tops[1][..., None]), (1, 2), counts.LANES)
+            counts.advance(tables, np.exp(mine - tops[0][..., None]), terms)
+        value[rows] = safe_log(tables[:, :, -1].reshape(len(tables), groups * counts.LANES)[:, :m])
     vectors = lgamma(trials + outcomes) - lgamma(trials + 1) - lgamma(outcomes)
     limits: Any = np.finfo(float)
-    bound = np.log(limits.tiny / limits.eps) + vectors
-    value = np.where(value > bound, value, np.nan)
-    far = np.nonzero(~np.isfinite(value))
-    value = value + scale - 2 * tilt[-1]
-    if len(far[0]):
-        logs = np.full((len(far[0]), trials + 1), -np.inf)
+    sound = value > np.log(limits.tiny / limits.eps) + vectors
+
+    def careful(i: Floats, j: Floats) -> Floats:
+        logs = np.full((len(i), trials + 1), -np.inf)
         logs[:, 0] = 0.0
         for part in parts:
-            lanes.advance_logs(logs, left(part), right(part), *far)
-        value[far] = logs[:, trials]
-    return value
+            counts.advance_logs(logs, left(part), right(part), i, j)
+        return logs[:, trials]
+
+    return rescued(value + scale - 2 * tilt[-1], sound, careful)

@@ -89,13 +89,13 @@ class CountLeaf:
         return single.pair(single)[..., 0, 0]
 
     def _log_values(self, other: Self, left: Floats, right: Floats) -> Floats:
-        from mercer.families._counts import mean_map_loops  # imports Numba, which importing mercer does not
+        from mercer.compiled.counts import log_mean_maps
 
         out = np.empty(len(left))
         sides = []
         for side in (self, other):
             sides += [side.rows.data, side.rows.indices, side.rows.indptr, side.totals.astype(np.int64)]
-        mean_map_loops.log_mean_maps(*sides, self.gamma, left, right, out)
+        log_mean_maps(*sides, self.gamma, left, right, out)
         return np.asarray(np.minimum(out + _log_poisson_peak(self, left) + _log_poisson_peak(other, right), 0.0))
 
     def _check_work(self, other: Self, left: Floats, right: Floats) -> None:

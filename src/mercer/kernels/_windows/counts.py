@@ -164,7 +164,7 @@ class WindowCounts:
 
     def _walked(self, other: WindowCounts, left: Floats, right: Floats) -> Floats:
         """Log kernels of pairs of strings, from the numbers of pairs of windows that differ in 0, 1, ... places."""
-        from mercer.kernels._windows.loops import difference_counts
+        from mercer.compiled.windows import difference_counts
 
         counts = np.zeros((len(left), self.width + 1))
         x, y = self.strings, other.strings

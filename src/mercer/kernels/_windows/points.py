@@ -13,8 +13,6 @@ from mercer.kernels.base.hooks import NoFeatures
 
 __all__ = ["WindowSets", "require_windows"]
 
-LOST = 1e-260
-"""Sums below this have lost terms to underflow, and are summed once more from their largest term."""
 TILE_POINTS = 2048
 """Points of one side of a tile."""
 
@@ -52,7 +50,7 @@ class WindowSets:
     @cached_property
     def rows(self) -> Floats:
         """All vectors, ``(T + PADDING, d)``."""
-        from mercer.kernels._windows.loops import PADDING
+        from mercer.compiled.windows import PADDING
 
         values = self.sequences.values
         return np.concatenate([values, np.zeros((PADDING, values.shape[1]))], dtype=np.float64)
@@ -92,28 +90,18 @@ class WindowSets:
         )
 
     def _log_means(self, other: WindowSets, left: Floats, right: Floats) -> Floats:
-        from mercer.kernels._windows.loops import NEAREST, SUM
-
-        shift = np.zeros(len(left))
         if self.gamma == 0:
-            return shift
-        sums = self._ask(SUM, other, left, right, shift)
-        lost = np.flatnonzero(sums < LOST)
-        if len(lost):
-            pairs = left[lost], right[lost]
-            with np.errstate(over="ignore"):
-                shift[lost] = self.gamma * self._ask(NEAREST, other, *pairs, shift[lost])
-            sums[lost] = self._ask(SUM, other, *pairs, np.minimum(shift[lost], np.finfo(float).max))
-        windows, windows_of_other = (side.sequences.lengths - side.window_order for side in (self, other))
-        return np.asarray(np.log(sums) - shift - np.log(windows[left]) - np.log(windows_of_other[right]))
+            return np.zeros(len(left))
+        from mercer.compiled import points, windows
 
-    def _ask(self, what: int, other: WindowSets, left: Floats, right: Floats, shift: Floats) -> Floats:
-        from mercer.compiled.lanes import LANES, aligned
-        from mercer.kernels._windows.loops import ROWS, window_sums
+        scale = -points.LOG2_E * float(self.gamma)
+        offsets, width = (self.sequences.offsets, other.sequences.offsets), self.window_order + 1
 
-        out = np.empty(len(left))
-        window_sums(
-            what, self.rows, other.lanes, self.sequences.offsets, other.sequences.offsets, left, right,
-            self.window_order + 1, -float(self.gamma), shift, out, aligned((ROWS * LANES,)),
-        )  # fmt: skip
-        return out
+        def ask(term: int, which: Any, shift: Floats) -> Floats:
+            return windows.ask(
+                term, self.rows, other.lanes, offsets, (left[which], right[which]), width, scale, shift
+            )  # fmt: skip
+
+        logs = points.log_sums(ask, np.full(len(left), scale))
+        count, other_count = (side.sequences.lengths - side.window_order for side in (self, other))
+        return np.asarray(logs - np.log(count[left]) - np.log(other_count[right]))

@@ -89,7 +89,7 @@ def history_operand(
     logs = evidence - xp.where(xp.isfinite(tops), tops, xp.zeros_like(tops))[:, :, None]
     logs = xp.where(xp.isfinite(tops)[:, :, None], logs, xp.zeros_like(logs))
     if is_numpy_array(logs) and pruning == 0 and states <= LANE_STATES:
-        from mercer.models._history.compiled import LaneOperand
+        from mercer.models._history.lane_operand import LaneOperand
 
         return LaneOperand.of(history, logs, shift, example)
     logs = xp.permute_dims(logs, (1, 2, 0))

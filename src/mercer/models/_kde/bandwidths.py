@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer.data.segments import segment_sum
-from mercer.models._kde.pack import Packed, two_sums
+from mercer.models._kde.sums import two_sums
+
+if TYPE_CHECKING:
+    from mercer.compiled.points import PointSets
 
 __all__ = ["criterion", "cross_validated", "pooled_scale", "scale_factor", "shrunk", "silverman"]
 
@@ -61,13 +65,13 @@ def pooled_scale(bandwidth: Floats, sizes: Floats, dimension: int) -> float:
     return float(np.exp(np.average(logs, weights=sizes[known])))
 
 
-def criterion(packed: Packed, sizes: Floats, bandwidth: Floats, unit: Floats) -> Floats:
+def criterion(packed: PointSets, sizes: Floats, bandwidth: Floats, unit: Floats) -> Floats:
     """Least-squares criterion of every set of two points or more (EST-6), times (4 pi unit)^(d/2)."""
-    d, m = packed.dimension, sizes.astype(float)
+    d, m = packed.widths[0], sizes.astype(float)
     sums = np.empty((len(sizes), 2))
 
     def work(part: Floats) -> None:
-        sums[part] = two_sums(packed.take(part), 1 / (4 * bandwidth[part]))
+        sums[part] = two_sums(packed[part], 1 / (4 * bandwidth[part]))
 
     pieces = np.array_split(np.arange(len(sizes)), min(len(sizes), 8 * n_threads()))
     work(pieces[0])  # in this thread, so that the loops are compiled once, and before others need them
@@ -83,12 +87,14 @@ def cross_validated(data: Floats, indptr: Floats, floor: Floats) -> Floats:
     A ladder of halves from four times Silverman's variance down finds the valley, which may be one of several; golden
     sections find its bottom.
     """
+    from mercer.compiled.points import PointSets
+
     best = np.maximum(silverman(data, indptr), floor)
     sizes = np.diff(indptr)
     active = np.flatnonzero((sizes > 1) & (best > floor))
     if not len(active):
         return best
-    packed, sizes, floor = Packed.of(data, indptr).take(active), sizes[active], floor[active]
+    packed, sizes, floor = PointSets.of(data, indptr)[active], sizes[active], floor[active]
     top = np.log(WIDEST * best[active])
     low = np.log(np.maximum(floor, np.finfo(float).tiny))
     low = np.maximum(low, top - 40 * math.log(2))  # a floor of 0: as far as Silverman's variance times 4e-12

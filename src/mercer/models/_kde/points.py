@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats
 from mercer.data import ragged as _ragged
 from mercer.data._forms import offsets_of
-from mercer.models._kde.pack import Packed
+
+if TYPE_CHECKING:
+    from mercer.compiled.points import PointSets
 
 __all__ = ["Points"]
 
@@ -33,7 +35,7 @@ class Points:
     def __init__(self, data: Any, indptr: Any, single: Any = False) -> None:
         self._hold(np.array(data, dtype=np.float64, order="C"), np.array(indptr, dtype=np.int64), bool(single))
 
-    def _hold(self, data: Floats, indptr: Floats, single: bool, packed: Packed | None = None) -> None:
+    def _hold(self, data: Floats, indptr: Floats, single: bool, packed: PointSets | None = None) -> None:
         for array in (data, indptr):
             array.setflags(write=False)
         self.data, self.indptr, self.single, self._packed = data, indptr, single, packed
@@ -83,10 +85,12 @@ class Points:
         return np.diff(self.indptr)
 
     @property
-    def packed(self) -> Packed:
+    def packed(self) -> PointSets:
         """The points as the compiled loops read them, made once."""
         if self._packed is None:
-            self._packed = Packed.of(self.data, self.indptr)
+            from mercer.compiled.points import PointSets
+
+            self._packed = PointSets.of(self.data, self.indptr)
         return self._packed
 
     def set(self, i: int) -> Floats:
@@ -103,7 +107,7 @@ class Points:
         if index.ndim != 1:
             raise IndexError("kernel density estimates have one batch axis: index it with a number, a slice or a list")
         data, indptr = _ragged.gather(self.data, self.indptr, index)
-        return self._make(data, indptr, single, None if self._packed is None else self._packed.take(index))
+        return self._make(data, indptr, single, None if self._packed is None else self._packed[index])
 
     def shaped(self, single: bool) -> Self:
         """Return one set as the member of a batch of shape () or (1,)."""

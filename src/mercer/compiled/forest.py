@@ -1,113 +1,107 @@
-"""Shared histories of few states: one datum of the left side meets eight of the right side in vector lanes.
+"""Sums over the hidden states of a chain or tree that two samples share (MK-3, MK-4, MK-6).
 
-All of a pair stays in registers: the evidence of both sides goes in, a message of S numbers is multiplied, divided by a
-power of two near its largest entry, and passed to the parent. Messages that wait for another branch of a tree go to a
-small stack. Several rows of the left side go side by side, because one alone waits for its own results most of the
-time. Every pair has a lane of its own, so that its bits depend on the two data alone.
+Fast: one sample of the left side meets several of the right side in SIMD lanes, and all of a pair stays in registers.
+The evidence of both sides goes in; a message of S numbers is multiplied, divided by a power of two near its largest
+entry, and passed to the parent. Messages that wait for another branch of a tree go to a small stack. Several rows of
+the left side run next to one another, because one by itself mostly waits for its own results. Every pair has a lane of
+its own, so that its bits depend on the two samples only.
 
-`mercer.models._history.sweeps` calls these loops, and is imported when it is needed.
+Careful: one pair after the other, in the log domain.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
-from llvmlite import ir
+import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import LANES, Emitter, Value, operation
+from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.machine import MACHINE
 
-__all__ = ["FOUND", "SMALLEST", "block_sweep", "tile_sweep"]
+__all__ = ["LANES", "SMALLEST", "careful_pairs", "rows_at_once", "sweep"]
 
+LANES = MACHINE.width
+"""Samples of the right side in one vector."""
 SMALLEST = 1e-300
 """Evidence that is possible is raised to it where entries are watched, and a product that falls to it is lost."""
 _LOG_SMALLEST = -695.0
 """Relative log evidence is raised to it: a little below the logarithm of `SMALLEST`."""
-_EXPONENT = 0x7FF << 52
 _WATCHED, _LOGARITHMS = 10_000, 100_000
 """Added to a form of states + 100 rows: entries are watched, evidence comes as logarithms."""
-FOUND = 4
-"""Numbers of a pair: product of the sums, its exponent, the smallest number on the way, and a logarithm to be added."""
+
+
+def rows_at_once(states: int) -> int:
+    """Return the number of rows of the left side that run next to one another: their messages have eight entries."""
+    return max(1, min(4, 8 // states))
 
 
 @functools.cache
-def tile_sweep(states: int, side: int, watched: bool) -> Any:
-    """Compile the loops over the groups and rows of a tile for a number of states, ``side`` rows at once."""
-    form = states + 100 * side + _WATCHED * watched
+def sweep(states: int, side: int, watched: bool, logarithms: bool) -> Any:
+    """Compile the fast loop for a number of states and of rows at once.
+
+    Parameters
+    ----------
+    states, side : int
+        Numbers of hidden states, and of rows of the left side that meet a group of the right side at once.
+    watched : bool
+        Whether no entry that is possible may be lost.
+    logarithms : bool
+        Whether evidence comes as logarithms. That of both sides is then scaled together at every node: two samples
+        that disagree about a state by more than a float64 can hold stay in range.
+
+    Returns
+    -------
+    callable
+        Its last argument, of shape (3 or 4, R, C), takes for every pair the product of the sums, its exponent, the
+        smallest number on the way and, of logarithms, what is to be added.
+    """
+    form = states + 100 * side + _WATCHED * watched + _LOGARITHMS * logarithms
 
     @compiled
-    def sweep(
+    def loop(
         children: Floats, roots: Floats, waits: Floats, left: Floats, right: Floats, step: Floats, stride: int,
-        root: Floats, floor: float, own: bool, data: int, stack: Floats, bases: Floats, found: Floats, record: Floats,
+        root: Floats, floor: float, rows: Floats, groups: Floats, targets: Floats, columns: Floats, stack: Floats,
+        places: Floats, record: Floats,
     ) -> None:  # pragma: no cover - compiled  # fmt: skip
         nodes = children.size
         size = nodes * states
-        for group in range(record.shape[2] // LANES):
-            first = group * LANES if own else 0
-            count = min(LANES, data - first) if own else data
-            for i in range(0, count, side):
-                for k in range(side):
-                    bases[k] = (first + min(i + k, count - 1)) * size
-                _histories(
-                    form, children, roots, waits, nodes, left, bases, right, group * size * LANES, step, stride,
-                    root, floor, stack, found,
-                )  # fmt: skip
-                for k in range(min(side, count - i)):
-                    for what in range(record.shape[0]):
-                        at = (what * side + k) * LANES
-                        for lane in range(LANES):
-                            record[what, i + k, group * LANES + lane] = found[at + lane]
-
-    return sweep
-
-
-@functools.cache
-def block_sweep(states: int, watched: bool) -> Any:
-    """Compile the loop over some rows, each with a group, whose evidence comes as logarithms."""
-    form = states + 100 + _WATCHED * watched + _LOGARITHMS
-
-    @compiled
-    def sweep(
-        children: Floats, roots: Floats, waits: Floats, left: Floats, right: Floats, step: Floats, stride: int,
-        root: Floats, floor: float, rows: Floats, groups: Floats, stack: Floats, bases: Floats, found: Floats,
-        record: Floats,
-    ) -> None:  # pragma: no cover - compiled  # fmt: skip
-        nodes = children.size
-        size = nodes * states
-        for k in range(rows.size):
-            bases[0] = rows[k] * size
+        flat, plane, width = record.reshape(-1), record.shape[1] * record.shape[2], record.shape[2]
+        for k in range(groups.size):
+            for r in range(side):
+                places[0, r] = rows[k, r] * size
+                places[1, r] = targets[k, r] * width + columns[k] * LANES
             _histories(
-                form, children, roots, waits, nodes, left, bases, right, groups[k] * size * LANES, step, stride,
-                root, floor, stack, found,
+                form, children, roots, waits, nodes, left, places, right, groups[k] * size * LANES, step, stride, root,
+                floor, stack, flat, plane,
             )  # fmt: skip
-            for what in range(record.shape[0]):
-                for lane in range(LANES):
-                    record[what, k, lane] = found[what * LANES + lane]
 
-    return sweep
+    return loop
 
 
 @intrinsic(prefer_literal=True)
 def _histories(
-    typing: Any, form: Any, children: Any, roots: Any, waits: Any, nodes: Any, left: Any, bases: Any, right: Any,
-    at: Any, step: Any, stride: Any, root: Any, floor: Any, stack: Any, found: Any,
+    typing: Any, form: Any, children: Any, roots: Any, waits: Any, nodes: Any, left: Any, places: Any, right: Any,
+    at: Any, step: Any, stride: Any, root: Any, floor: Any, stack: Any, record: Any, plane: Any,
 ) -> Any:  # fmt: skip
-    """Go through all nodes of the forest, for some rows and eight columns."""
-    kinds = (children, roots, waits, nodes, left, bases, right, at, step, stride, root, floor, stack, found)
-    return operation(form, kinds, _emit)
+    """Go through all nodes of the forest, for some rows and one group of columns."""
+    kinds = (children, roots, waits, nodes, left, places, right, at, step, stride, root, floor, stack, record, plane)
+    return operation(form, kinds, _emit, LANES)
 
 
 def _emit(
-    e: Emitter, form: int, children: Value, roots: Value, waits: Value, nodes: Value, left: Value, bases: Value,
-    right: Value, at: Value, step: Value, stride: Value, root: Value, floor: Value, stack: Value, found: Value,
+    e: Emitter, form: int, children: Value, roots: Value, waits: Value, nodes: Value, left: Value, places: Value,
+    right: Value, at: Value, step: Value, stride: Value, root: Value, floor: Value, stack: Value, record: Value,
+    plane: Value,
 ) -> None:  # fmt: skip
     states, side, watched, logarithms = form % 100, form // 100 % 100, form // _WATCHED % 10 > 0, form >= _LOGARITHMS
     b, width = e.builder, form % 100 * LANES
     rows = [_Row(e, states, e.filled(floor) if watched else None) for _ in range(side)]
-    own = [b.load(b.gep(bases, [e.constant(k)])) for k in range(side)]
+    own = [b.load(b.gep(places, [e.constant(k)])) for k in range(side)]
     waiting = cgutils.alloca_once_value(b, e.constant(0))
 
     def flag(array: Value, j: Value) -> Value:
@@ -149,24 +143,24 @@ def _emit(
                 for row in rows:
                     row.climb(step, edge)
     for k, row in enumerate(rows):
-        exponent = b.sitofp(b.load(row.exponent), e.vector)
-        for what, value in enumerate((b.load(row.total), exponent, b.load(row.low), b.load(row.shift))):
-            e.store(value, found, e.constant((what * side + k) * LANES))
+        place = b.load(b.gep(places, [e.constant(side + k)]))
+        found = [b.load(row.total), b.sitofp(b.load(row.exponent), e.vector), b.load(row.low)]
+        for what, value in enumerate([*found, b.load(row.shift)] if logarithms else found):
+            e.store(value, record, b.add(place, b.mul(e.constant(what), plane)))
 
 
 class _Row:
-    """One datum of the left side beside eight of the right side: the message in its cells, the product of all sums."""
+    """One sample of the left side and a group of the right: the message in its cells, the product of all sums."""
 
     def __init__(self, e: Emitter, states: int, floor: Value | None) -> None:
         b = e.builder
         self.e = e
         self.floor = floor
-        self.integers = ir.VectorType(e.integer, LANES)
         self.cells = [cgutils.alloca_once_value(b, e.number(1.0)) for _ in range(states)]
         self.total = cgutils.alloca_once_value(b, e.number(1.0))
         self.low = cgutils.alloca_once_value(b, e.number(1.0))
         self.shift = cgutils.alloca_once_value(b, e.number(0.0))
-        self.exponent = cgutils.alloca_once_value(b, ir.Constant(self.integers, [0] * LANES))
+        self.exponent = cgutils.alloca_once_value(b, e.word(0))
 
     def begin(self) -> None:
         """Start at a node without children."""
@@ -218,9 +212,17 @@ class _Row:
             b.store(value, cell)
 
     def climb(self, step: Value, edge: Value) -> None:
-        """Pass the message to the parent."""
-        b = self.e.builder
-        passed = self.e.products([b.load(cell) for cell in self.cells], step, edge)
+        """Pass the message to the parent: as many sums at once as half of the registers hold."""
+        e, b, states = self.e, self.e.builder, len(self.cells)
+        message, passed = [b.load(cell) for cell in self.cells], []
+        for first in range(0, states, MACHINE.registers // 2):
+            sums: list[Value] = []
+            for c, factor in enumerate(message):
+                places = range(first, min(first + MACHINE.registers // 2, states))
+                entries = (e.spread(step, b.add(edge, e.constant(c * states + a))) for a in places)
+                terms = [e.multiply(factor, entry) for entry in entries]
+                sums = [e.add(x, y) for x, y in zip(sums, terms, strict=True)] if c else terms
+            passed += sums
         for value, cell in zip(passed, self.cells, strict=True):
             b.store(value, cell)
 
@@ -241,7 +243,66 @@ class _Row:
     def _factor(self, top: Value) -> Value:
         """Find the power of two that brings a number into [1, 2), and count its exponent; zero stays zero."""
         b = self.e.builder
-        bits = b.and_(b.bitcast(top, self.integers), ir.Constant(self.integers, [_EXPONENT] * LANES))
-        more = b.lshr(bits, ir.Constant(self.integers, [52] * LANES))
+        factor, more = self.e.inverse_power(top)
         b.store(b.add(b.load(self.exponent), more), self.exponent)
-        return b.bitcast(b.sub(ir.Constant(self.integers, [2046 << 52] * LANES), bits), self.e.vector)
+        return factor
+
+
+@compiled
+def careful_pairs(
+    children: Floats, roots: Floats, depth: int, step: Floats, root: Floats, left: Floats, right: Floats,
+    rows: Floats, columns: Floats, out: Floats,
+) -> None:  # pragma: no cover - compiled  # fmt: skip
+    """Write the logarithms of some pairs, -inf where they are impossible.
+
+    Parameters
+    ----------
+    children, roots, depth
+        The forest: numbers of children, and whether a node is a root, in the order of the stack; messages that wait.
+    step : ndarray of shape (V, S, S) or (1, S, S)
+        Logarithms of the transitions, in the order of the stack.
+    root : ndarray of shape (S,)
+        Logarithms.
+    left, right : ndarray of shape (I, V, S) and (J, V, S)
+        Logarithms of the evidence.
+    rows, columns : ndarray of int of shape (K,)
+        The pairs.
+    out : ndarray of shape (K,)
+        Where the logarithms go.
+    """
+    stack, message = np.empty((depth + 1, root.size)), np.empty(root.size)
+    for k in range(rows.size):
+        x, y = left[rows[k]], right[columns[k]]
+        waiting, total = 0, 0.0
+        for j in range(children.size):
+            waiting -= children[j]
+            for a in range(root.size):
+                message[a] = x[j, a] + y[j, a]
+                for child in range(children[j]):
+                    message[a] += stack[waiting + child, a]
+            top = message.max()  # messages are relative to their largest entry
+            total += top
+            if top == -np.inf:  # no state can show what both samples show
+                break
+            message -= top
+            if roots[j]:
+                total += _log_sum_exp(root, message)
+                continue
+            edge = step[j if step.shape[0] > 1 else 0]
+            for a in range(root.size):
+                stack[waiting, a] = _log_sum_exp(edge[a], message)
+            waiting += 1
+        out[k] = total
+
+
+@compiled
+def _log_sum_exp(weights: Floats, message: Floats) -> float:  # pragma: no cover - compiled
+    top = -np.inf
+    for b in range(weights.size):
+        top = max(top, weights[b] + message[b])
+    if top == -np.inf:
+        return -np.inf
+    total = 0.0
+    for b in range(weights.size):
+        total += math.exp(weights[b] + message[b] - top)
+    return top + math.log(total)

@@ -1,0 +1,63 @@
+"""How arrays are laid out for SIMD lanes: several members next to one another, sets in whole blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.compiled.lanes import aligned
+
+__all__ = ["blocks", "to_lanes"]
+
+
+def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
+    """Put ``lanes`` members next to one another.
+
+    Parameters
+    ----------
+    x : ndarray of shape (N, ...)
+        N members.
+    axes : tuple of int
+        All axes after the first, in the order in which they shall follow.
+    lanes : int
+        Members of a group.
+
+    Returns
+    -------
+    ndarray of shape (groups, ..., lanes)
+        Contiguous and aligned; the last member fills up the last group.
+    """
+    members = x.transpose(0, *axes)
+    out = aligned((-(-len(x) // lanes), *members.shape[1:], lanes), x.dtype)
+    for lane in range(lanes):
+        some = members[lane::lanes]
+        out[: len(some), ..., lane] = some
+        out[len(some) :, ..., lane] = members[-1:]
+    return out
+
+
+def blocks(x: Floats, offsets: Floats, width: int, fill: float) -> tuple[Floats, Floats]:
+    """Fill sets up to whole blocks.
+
+    Parameters
+    ----------
+    x : ndarray of shape (T, d)
+        Sets one after the other.
+    offsets : ndarray of int of shape (N + 1,)
+        Set i is ``x[offsets[i]:offsets[i + 1]]``.
+    width : int
+        Rows of a block.
+    fill : float
+        The coordinates of rows that fill up.
+
+    Returns
+    -------
+    out : ndarray of shape (B, width, d)
+    starts : ndarray of int of shape (N + 1,)
+        Set i is in the blocks ``starts[i]`` to ``starts[i + 1] - 1``.
+    """
+    sizes = np.diff(offsets)
+    starts = np.concatenate([[0], np.cumsum(-(-sizes // width))]).astype(np.int64)
+    out = np.full((int(starts[-1]) * width, x.shape[1]), fill)
+    out[np.repeat(starts[:-1] * width - offsets[:-1], sizes) + np.arange(len(x))] = x
+    return out.reshape(int(starts[-1]), width, x.shape[1]), starts
