@@ -220,7 +220,7 @@ class Evaluation:
 
     def value_tile(self, a: Prepared, b: Prepared) -> Array:
         """Answer a tile of kernel values, not of logarithms."""
-        values = self.kernel._value_tile(a.operand, b.operand)
+        values = self.kernel._value_tile(a.operand, b.operand) if self.log_domain else None
         if values is None:
             return self.exp(self.tile(a, b))
         if a.norm is not None and b.norm is not None:
