@@ -18,7 +18,7 @@ import numpy as np
 from _measure import best, matmul_rate
 
 import mercer as mc
-from mercer.gram import _engine
+from mercer.gram import engine as _engine
 from mercer.models._history import operand as operands
 from mercer.models._history.operand import history_operand
 

@@ -34,7 +34,7 @@ class PowerProduct:
     """Probability product: log of the integral of p^rho q^rho (PPK-1).
 
     With ``marginal`` the power is of the observed law: a model with hidden variables then multiplies copies of itself
-    (`mercer.models._powers`); without, of the joint law of observed and hidden variables (PPK-4.0).
+    (`mercer.models.powers`); without, of the joint law of observed and hidden variables (PPK-4.0).
     """
 
     rho: float

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 import mercer as mc
-from mercer.families import _characteristic
+from mercer.families import characteristic
 from mercer.families.count_vector import CountVectors
 from mercer.testing.kernels import KernelContract, PluralContract, categoricals, poissons, softmax
 
@@ -235,7 +235,7 @@ def test_pieces_of_frequencies_change_nothing(monkeypatch):
     p = CountVectors(np.random.default_rng(0).dirichlet(np.ones(5), size=3), 4.0)
     kernel = mc.MeanMap(gamma=0.1, base="counts", n_components=7)
     whole = kernel.features(p)
-    monkeypatch.setattr(_characteristic, "CHUNK", 10)
+    monkeypatch.setattr(characteristic, "CHUNK", 10)
     assert_allclose(kernel.features(p), whole, rtol=1e-12, atol=1e-14)
     assert whole.shape == (3, 14)
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import mercer as mc
 from mercer import _parallel
-from mercer.gram import _engine
-from mercer.gram._engine import blocks, fill, runs, tile_shape
+from mercer.gram import engine as _engine
+from mercer.gram.engine import blocks, fill, runs, tile_shape
 
 
 class Points:
@@ -164,7 +164,7 @@ class TestSameNumbers:
             expected = kernel(data)
             ready, prepared, _ = kernel.operands(data)
             sliced = Hinted(prepared, hint)
-            K = fill(lambda a, b, k=ready: k._exp(k.tile(a.operand, b.operand)), sliced)
+            K = fill(lambda a, b, k=ready: k._evaluation.exp(k.tile(a.operand, b.operand)), sliced)
             np.testing.assert_allclose(K, expected, rtol=1e-12, atol=1e-14)
 
     def test_the_diagonal_of_a_normalised_kernel_is_one(self):

@@ -17,9 +17,10 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer._cache import ByteCache
 from mercer.families.estimator import Estimator, fits
-from mercer.gram import _memo
-from mercer.gram._memo import gather, matrix_bytes, memo
-from mercer.kernels._base import Kernel
+from mercer.gram import pair_memo
+from mercer.gram.pair_memo import gather, matrix_bytes, memo
+from mercer.kernels import linear_rbf
+from mercer.kernels.base import Kernel
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,12 @@ def forget():
     yield
     memo.clear()
     fits.clear()
+
+
+@pytest.fixture
+def remembering(monkeypatch):
+    """Let the memo keep pairs of rows too, which are computed faster than they are looked up."""
+    monkeypatch.setattr(linear_rbf, "CHEAP_COLUMNS", 0)
 
 
 class Counter:
@@ -158,6 +165,7 @@ class TestSearch:
             np.testing.assert_allclose(rows, whole[np.ix_(test, train)], rtol=1e-12)
 
 
+@pytest.mark.usefixtures("remembering")
 class TestKernelsThroughTheMemo:
     X = np.random.default_rng(0).normal(size=(30, 3))
 
@@ -247,6 +255,7 @@ class TestKernelsThroughTheMemo:
         assert len(memo) == 0
 
 
+@pytest.mark.usefixtures("remembering")
 class TestBudget:
     X = np.random.default_rng(0).normal(size=(50, 3))
 
@@ -351,7 +360,7 @@ class TestGather:
 
             found = gather("setting", [i.tobytes() for i in subset], None, compute)
             np.testing.assert_array_equal(found, values[np.ix_(subset, subset)])
-            assert len(calls) <= _memo.RECTANGLES + 2
+            assert len(calls) <= pair_memo.RECTANGLES + 2
 
     def test_an_error_leaves_nothing_wrong_behind(self):
         def broken(rows, columns):
@@ -362,22 +371,50 @@ class TestGather:
         found = gather("setting", [b"a", b"b"], None, lambda rows, columns: np.eye(2))
         assert (found == np.eye(2)).all()
 
-    def test_threads_that_ask_the_same_wait_for_one_answer(self):
-        calls, results = [], []
+    def test_threads_do_not_wait_for_one_another(self):
+        """No lock is held while pairs are computed: two threads that ask for the same both get to compute."""
+        both, results = threading.Barrier(2, timeout=30), []
 
         def compute(rows, columns):
-            calls.append(threading.get_ident())
+            both.wait()  # a thread that waited for the other one would break it
             return np.eye(len(rows))
 
         threads = [
-            threading.Thread(target=lambda: results.append(gather("s", [b"a", b"b"], None, compute))) for _ in range(8)
+            threading.Thread(target=lambda: results.append(gather("s", [b"a", b"b"], None, compute))) for _ in range(2)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(calls) == 1
-        assert len(results) == 8
+        assert [result.tolist() for result in results] == [np.eye(2).tolist()] * 2
+        found = gather("s", [b"b", b"a"], None, lambda rows, columns: pytest.fail("computed again"))
+        assert (found == np.eye(2)).all()
+
+    def test_a_new_object_adds_a_row_and_copies_nothing(self):
+        names = [i.to_bytes(2, "little") for i in range(201)]
+        train, new = names[:200], names[200:]
+        gather("s", train, None, lambda rows, columns: np.ones((200, 200)))
+        (known, _), *_ = memo._entries.values()
+        before, rows = known.nbytes, [id(row) for row in known.rows]
+        gather("s", new, train, lambda rows, columns: np.ones((1, 200)))
+        assert known.nbytes - before == 201 * 8
+        assert [id(row) for row in known.rows[:200]] == rows
+
+    def test_rows_of_new_objects_need_no_square(self):
+        names = [i.to_bytes(2, "little") for i in range(205)]
+        gather("s", names[200:], names[:200], lambda rows, columns: np.ones((5, 200)))
+        (known, _), *_ = memo._entries.values()
+        assert known.nbytes <= 5 * 205 * 8
+
+    def test_what_was_forgotten_meanwhile_is_not_stored(self):
+        def compute(rows, columns):
+            (known, _), *_ = memo._entries.values()
+            known._forget()
+            return np.eye(2)
+
+        assert (gather("s", [b"a", b"b"], None, compute) == np.eye(2)).all()
+        found = gather("s", [b"c", b"d"], None, lambda rows, columns: 2 * np.eye(2))
+        assert (found == 2 * np.eye(2)).all()
 
 
 class TestFits:
@@ -412,6 +449,7 @@ class TestFits:
 
         assert (Multinomial().fit_each(X).probability == 0.25).all()
 
+    @pytest.mark.usefixtures("remembering")
     def test_a_class_that_is_written_again_is_another(self):
         """In a notebook the same name is defined anew; neither fits nor pairs of the old class may come back."""
 
@@ -445,3 +483,12 @@ def test_memo_is_not_used_by_plain_calls():
     mc.RBF(gamma=0.1)(np.zeros((5, 2)))
     assert len(memo) == 0
     assert issubclass(mc.RBF, Kernel)
+
+
+@pytest.mark.parametrize("kernel", [mc.Linear(), mc.RBF(gamma=0.1)])
+def test_pairs_that_cost_less_than_looking_them_up_are_not_remembered(kernel):
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    np.testing.assert_array_equal(kernel.fit_transform(X), kernel(X))
+    kernel.transform(X[:3])
+    mc.Spectrum(k=3, alphabet="dna").fit(["ACGT", "AACC"]).transform(["GGTT"])
+    assert len(memo) == 0

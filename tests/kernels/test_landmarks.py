@@ -16,8 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.datasets import fetch_r8, make_dna
-from mercer.gram import _engine
+from mercer.gram import engine
 from mercer.kernels import landmarks as module
+from mercer.kernels import linear_rbf
 from mercer.kernels._choice import Draw, far_apart
 from mercer.kernels.landmarks import Landmarks
 
@@ -237,10 +238,10 @@ def test_kmeans_plus_plus_evaluates_columns_alone(monkeypatch):
     monkeypatch.setattr(module, "_choices", module.ByteCache())
     X = points(50, seed=31)
     with mc.config(memo_bytes=0):
-        _engine._runs.clear()
+        engine._runs.clear()
         Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit_transform(X)
         assert sorted(run.shape for run in mc.gram.runs()) == [(7, 7), *[(50, 1)] * 7, (50, 7)]
-        _engine._runs.clear()
+        engine._runs.clear()
         Landmarks(mc.RBF(gamma=0.37), 7, "kmeans++", held_out=0).fit(X)  # chosen before
         assert [run.shape for run in mc.gram.runs()] == [(7, 7)]
 
@@ -253,10 +254,11 @@ def test_features_do_not_depend_on_what_is_remembered(monkeypatch):
     np.testing.assert_array_equal(first, again)
 
 
-def test_the_memo_serves_a_search():
+def test_the_memo_serves_a_search(monkeypatch):
+    monkeypatch.setattr(linear_rbf, "CHEAP_COLUMNS", 0)  # so that pairs of rows are remembered, too
     X = points(40, seed=32)
     Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
-    _engine._runs.clear()
+    engine._runs.clear()
     Landmarks(mc.RBF(gamma=0.41), 8).fit_transform(X)
     assert not mc.gram.runs()
 

@@ -234,3 +234,45 @@ def test_wrapped_rows():
     for data in (X, sparse.csr_array(X)):
         np.testing.assert_allclose(mc.RBF()(mc.objects(data)), mc.RBF()(X), rtol=1e-12)
     np.testing.assert_allclose(mc.RBF().fit(mc.objects(X)).transform(mc.objects(X)[:2, None]), mc.RBF()(X)[:2])
+
+
+# -- distances --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_distances_of_vectors_far_from_the_origin(make, normalize):
+    """k(x,x) + k(y,y) - 2 k(x,y) cancels: differences of the vectors do not."""
+    rng = np.random.default_rng(0)
+    X, Y = 1e7 + rng.normal(size=(6, 4)), 1e7 + rng.normal(size=(5, 4))
+
+    def unit(x):
+        x = x.astype(np.longdouble)
+        return x / np.sqrt((x * x).sum(axis=1, keepdims=True)) if normalize else x
+
+    kernel = mc.Linear(normalize=normalize)
+    for other in (X, Y):
+        truth = np.sqrt(((unit(X)[:, None] - unit(other)) ** 2).sum(axis=-1)).astype(float)
+        # A normalized vector has lost digits to its own rounding, of relative size 1e-16.
+        np.testing.assert_allclose(kernel.distance(make(X), make(other)), truth, rtol=1e-8 if normalize else 1e-12)
+    squared = ((unit(X)[:, None] - unit(Y)) ** 2).sum(axis=-1).astype(float)
+    gaussian = mc.Gaussianized(kernel, gamma=0.5)
+    np.testing.assert_allclose(gaussian(make(X), make(Y)), np.exp(-0.5 * squared), rtol=1e-8)
+
+
+def test_distances_keep_single_precision_and_zeros():
+    X = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]])
+    single = mc.Linear(normalize=False).distance(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, mc.Linear(normalize=False).distance(X), rtol=1e-6)
+    zero = mc.Linear(on_zero="zero").distance(X)
+    np.testing.assert_allclose(zero[1], [1.0, 0.0, 1.0])
+    np.testing.assert_allclose(zero[0, 2], np.sqrt(2 - 2 * 0.8))
+
+
+def test_a_parameter_that_is_set_after_fit_is_checked():
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    kernel = mc.RBF(gamma=1.0).fit(X)
+    with pytest.raises(ValueError, match=r"gamma.*-1"):
+        kernel.set_params(gamma=-1.0).transform(X)
+    np.testing.assert_allclose(kernel.set_params(gamma=2.0).transform(X), mc.RBF(gamma=2.0)(X))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate
 
 import mercer as mc
-from mercer.families import _characteristic
+from mercer.families import characteristic
 from mercer.models import kde
 from mercer.testing.kernels import (
     WIDTH,
@@ -205,18 +205,18 @@ def test_averages_in_logarithms(seed, shift):
     rng = np.random.default_rng(seed)
     weights, logs, angle = rng.dirichlet(np.ones(4)), rng.normal(size=(4, 3)), 20 * rng.normal(size=(4, 3))
     with np.errstate(divide="ignore"):
-        found, turned = _characteristic.log_average(np.log(weights), logs + shift, angle)
+        found, turned = characteristic.log_average(np.log(weights), logs + shift, angle)
     truth = weights @ np.exp(logs + 1j * angle)
     assert_allclose(np.exp(found - shift + 1j * turned), truth, rtol=1e-9, atol=1e-11)
 
 
 def test_waves_that_cancel():
-    logs, angle = _characteristic.log_polar(np.zeros(2), np.array([0.0, 2.0]))
+    logs, angle = characteristic.log_polar(np.zeros(2), np.array([0.0, 2.0]))
     assert_allclose(np.exp(logs), [0, 2])
     assert_allclose(angle, [0, math.pi / 2])
     torch = pytest.importorskip("torch")
     zero = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    logs, angle = _characteristic.log_polar(zero, zero)
+    logs, angle = characteristic.log_polar(zero, zero)
     (torch.exp(logs) * torch.cos(angle)).sum().backward()
     assert torch.isfinite(zero.grad).all()
 
@@ -238,7 +238,7 @@ def test_pieces_change_nothing(monkeypatch):
     kernel = mc.MeanMap(gamma=0.4, n_components=9)
     batches = [gaussians(free(4, 5)), mixtures(free(4, 6)), sets()]
     whole = [kernel.features(batch) for batch in batches]
-    monkeypatch.setattr(_characteristic, "CHUNK", 10)
+    monkeypatch.setattr(characteristic, "CHUNK", 10)
     monkeypatch.setattr(kde, "WAVES", 6)
     for batch, expected in zip(batches, whole, strict=True):
         assert expected.shape == (len(batch), 18)

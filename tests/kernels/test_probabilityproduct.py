@@ -440,7 +440,7 @@ def test_overflow_is_a_sentence():
     k = mc.ProbabilityProduct(rho=1.0, normalize=False)
     assert np.isfinite(k.log(p)).all()
     for ask in (k, k.diag, k.distance, mc.Gaussianized(k)):
-        with pytest.raises(OverflowError, match=r"beyond the largest number: use kernel.log\(X\), or normalise"):
+        with pytest.raises(OverflowError, match=r"beyond the largest number: use kernel.log\(X\), or normalize"):
             ask(p)
 
 

@@ -16,7 +16,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.gram import _engine
+from mercer.gram import engine
+from mercer.kernels import linear_rbf
 from mercer.kernels._alignment import align_matrices, centred_target
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
 from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals
@@ -229,15 +230,16 @@ def test_parts_of_weight_zero_are_dropped():
     assert len(fitted.kernels_) == 1
     assert fitted.as_sum().get_params()["kernel__gamma"] == 1.0
     with mc.config(memo_bytes=0):
-        _engine._runs.clear()
+        engine._runs.clear()
         fitted.transform(X)
         assert [run.label for run in mc.gram.runs()] == ["RBF"]
 
 
-def test_the_memo_serves_the_weights_and_the_matrix():
+def test_the_memo_serves_the_weights_and_the_matrix(monkeypatch):
+    monkeypatch.setattr(linear_rbf, "CHEAP_COLUMNS", 0)  # so that pairs of rows are remembered, too
     X, c, _ = example(7)
     kernel = TargetAligned([mc.RBF(gamma=0.31), mc.RBF(gamma=2.9)])
-    _engine._runs.clear()
+    engine._runs.clear()
     kernel.fit_transform(X, c)
     kernel.fit(X, 1 - c).transform(X)
     assert len(mc.gram.runs()) == 2  # every part's matrix once

@@ -22,9 +22,9 @@ from mercer.models._chains.adjoint import coupled_gradients, differentiable_chai
 from mercer.models._chains.coupled import coupled_chains, coupled_pairs
 from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.resolvent import spectral_radius
-from mercer.models._discount import Discounted, discounted_sum
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
+from mercer.models.discount import Discounted, discounted_sum
 from mercer.models.markov import MarkovChains
 from mercer.testing.kernels import (
     WIDTH,
@@ -280,7 +280,7 @@ def test_any_tile_gives_the_same(monkeypatch):
     models = mc.HMMs.concat([symbols(9, 9, 5), symbols(10, 8, 2)])
     kernel = mc.ProbabilityProduct(rho=1.0, length=Discounted(0.9))
     whole = kernel(models)
-    monkeypatch.setattr("mercer.kernels._base.Prepared.tile_hint", property(lambda self: 3))
+    monkeypatch.setattr("mercer.kernels._evaluation.Prepared.tile_hint", property(lambda self: 3))
     np.testing.assert_allclose(kernel(models), whole, rtol=1e-12)
 
 
@@ -420,7 +420,7 @@ def test_path_over_tiles_and_libraries(monkeypatch, library):
     z = free(7, 11, 12)
     kernel = mc.ProbabilityProduct(rho=0.5)
     expected = kernel.path(hmms(z), lengths=range(1, 6))
-    monkeypatch.setattr("mercer.kernels._base.Prepared.tile_hint", property(lambda self: 3))
+    monkeypatch.setattr("mercer.kernels._evaluation.Prepared.tile_hint", property(lambda self: 3))
     np.testing.assert_allclose(kernel.path(hmms(z), lengths=range(1, 6)), expected, rtol=1e-12)
     found = kernel.path(hmms(library.asarray(z)), lengths=[2, 1, 5])
     np.testing.assert_allclose(numpy(found), expected[[1, 0, 4]], rtol=1e-12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import mercer as mc
-from mercer.gram import _engine
+from mercer.gram import engine as _engine
 from mercer.models._history.forest import Forest
 from mercer.models._history.operand import LANE_STATES, PlaneOperand, history_operand
 from mercer.models._history.planes import Evidence

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.families import PowerProduct
-from mercer.models import _powers
+from mercer.models import powers as _powers
 
 GRID = np.linspace(-12, 12, 4801)[:, None]
 STEP = GRID[1, 0] - GRID[0, 0]

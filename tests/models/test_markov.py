@@ -20,9 +20,9 @@ import mercer as mc
 from mercer.datasets import make_dna
 from mercer.families import PowerProduct
 from mercer.families.estimator import fits
-from mercer.models._discount import Discounted
 from mercer.models._markov import operand as _markov_operand
 from mercer.models._markov.counts import n_heads
+from mercer.models.discount import Discounted
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
 from mercer.testing.kernels import Gradients, PluralContract, softmax

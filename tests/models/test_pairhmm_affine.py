@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
 from mercer.data import Alphabet, Sequences
-from mercer.gram import _engine
+from mercer.gram import engine as _engine
 from mercer.models._pairs.affine_range import scaling32, scaling64
 from mercer.models.pairhmm_affine import AffinePairHMMs
 

@@ -17,7 +17,7 @@ from mercer.cli._race import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.lengths import Lengths
 from mercer.data.sequences import Sequences
-from mercer.kernels.mapped import EmpiricalKernelMap
+from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.marginalization import Marginalization
 from mercer.models.hmm_estimator import HMM
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from mercer.data._wrapped import inside, wrapped_like
 from mercer.data.sequences import Sequences
+from mercer.data.wrapped import inside, wrapped_like
 
 
 class Lengths(TransformerMixin, BaseEstimator):

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data._forms import as_floats
-from mercer.data._wrapped import inside, wrapped_like
 from mercer.data.sequences import Sequences
+from mercer.data.wrapped import inside, wrapped_like
 
 
 class _Transformer(TransformerMixin, BaseEstimator):

@@ -6,8 +6,8 @@ from typing import ClassVar, Self
 
 from mercer._array import Array, Floats, identity, logsumexp, namespace, safe_log, xlogx
 from mercer._verdict import Verdict
-from mercer.families._characteristic import averages, log_power
 from mercer.families.base import ExponentialFamily
+from mercer.families.characteristic import averages, log_power
 
 
 class Simplex(ExponentialFamily):
@@ -21,6 +21,11 @@ class Simplex(ExponentialFamily):
     @property
     def _draws(self) -> int:
         return 1
+
+    @property
+    def n_draws(self) -> int:
+        """Number of independent draws that make one observation."""
+        return self._draws
 
     @property
     def dimension(self) -> int:

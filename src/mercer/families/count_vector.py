@@ -16,11 +16,11 @@ from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
-from mercer.families._characteristic import averages, log_power
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import dense_counts
 from mercer.families.base import Family
+from mercer.families.characteristic import averages, log_power
 from mercer.families.geometric import Geometrics
 from mercer.families.multinomial import Multinomials
 from mercer.families.poisson import Poissons

@@ -108,6 +108,8 @@ class Estimator(CheckedParameters, BaseEstimator):
     takes: ClassVar[str] = "vectors"
     of_sequences: ClassVar[bool] = False
     """Whether it is a model of whole sequences, rather than of the points in them."""
+    has_hidden: ClassVar[bool] = False
+    """Whether the models have hidden variables, so that only whole powers of what is observed are exact."""
     uses_classes: ClassVar[bool] = False
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 

@@ -84,6 +84,13 @@ class Multinomials(Simplex):
         """Whether the probabilities are stored as a sparse matrix."""
         return isinstance(self.probability, CSRRows)
 
+    def token_probabilities(self) -> Floats:
+        """Return the probability of every word in one draw, dense NumPy float64 of shape (*B, k).
+
+        Counts x of n words have the score x - n p under logits, and the log likelihood sum x log p up to a constant.
+        """
+        return np.asarray(to_numpy(self.dense().probability), dtype=np.float64)
+
     def dense(self) -> Self:
         """Return the same distributions with dense probabilities."""
         if not self.sparse:

@@ -13,8 +13,8 @@ from mercer._parameters import Rules
 from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
-from mercer.families._characteristic import averages
 from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context, moments
 

@@ -6,9 +6,9 @@ from mercer import _renamed
 from mercer.gram import psd
 from mercer.gram._compute import Estimate, compute, estimate
 from mercer.gram._diagnose import Diagnosis, DiagonalDominanceWarning, diagnose, target_alignment
-from mercer.gram._engine import Run, runs
 from mercer.gram._file import GramFile, save
-from mercer.gram._memo import memo
+from mercer.gram.engine import Run, runs
+from mercer.gram.pair_memo import memo
 
 __all__ = [
     "Diagnosis",

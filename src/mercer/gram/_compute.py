@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Array, namespace, to_numpy
 from mercer._parallel import n_threads, single_blas
-from mercer.gram._engine import blocks, tile_shape
+from mercer.gram.engine import blocks, tile_shape
 
 
 class TileKernel(Protocol):
@@ -27,8 +27,9 @@ class TileKernel(Protocol):
     def sources(self, X: Any, Y: Any = None) -> tuple[TileKernel, Any, Any]:
         """Return the fitted kernel and the inputs of both sides; the second is None if both are the same."""
 
-    def _prepared(self, source: Any) -> Any:
-        """Compute the quantities of one side that do not depend on the other."""
+    @property
+    def _evaluation(self) -> Any:
+        """Computes the quantities of one side that do not depend on the other, by ``prepared(source)``."""
 
 
 def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
@@ -138,8 +139,8 @@ def _timed(kernel: TileKernel, left: Any, right: Any, count: int) -> _Sample:
         return source if n <= count else source[np.linspace(0, n - 1, count).round().astype(int)]
 
     start = time.perf_counter()
-    a = kernel._prepared(few(left))
-    b = a if right is left else kernel._prepared(few(right))
+    a = kernel._evaluation.prepared(few(left))
+    b = a if right is left else kernel._evaluation.prepared(few(right))
     middle = time.perf_counter()
     values = kernel.tile(a, b)
     if kernel.domain == "log":

@@ -1,28 +1,32 @@
 """What a user composes: kernels between models, and between data."""
 
 from mercer._verdict import Verdict
-from mercer.kernels._base import Kernel
 from mercer.kernels.algebra import Product, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.centered import Centered
 from mercer.kernels.confounds import Confounded
+from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
+from mercer.kernels.gaussianized import Gaussianized
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
 from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
-from mercer.kernels.mapped import Centered, EmpiricalKernelMap, Repaired
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.meanmap import MeanMap
+from mercer.kernels.normalized import Normalized
 from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.probabilityproduct import ProbabilityProduct
+from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.symmetrickl import SymmetricKL
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
+from mercer.kernels.tempered import Tempered
 from mercer.kernels.top import TOP
-from mercer.kernels.wrappers import Gaussianized, Normalized, Tempered
 
 __all__ = [
     "RBF",

@@ -79,19 +79,20 @@ def far_apart(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> Fl
     array of shape (m,)
         The chosen ones, of those at the places ``among``; fewer where all the others equal one of them.
     """
-    prepared, log = kernel._prepared(source), kernel.domain == "log"
-    own = to_numpy(kernel._diagonal(prepared))
+    evaluation, log = kernel._evaluation, kernel.domain == "log"
+    prepared = evaluation.prepared(source)
+    own = to_numpy(evaluation.diagonal(prepared))
     allowed = np.zeros(len(own))
     allowed[among] = 1.0
     weights = allowed
     indices: list[int] = []
-    scale = float(np.max(to_numpy(kernel._exp(own))))
+    scale = float(np.max(to_numpy(evaluation.exp(own))))
     nearest = np.full(len(own), np.inf)
     while len(indices) < m and weights.any():
         same = draw.member == draw.one(len(indices), weights)
         at = int(np.flatnonzero(same & (allowed > 0))[0])
-        column = to_numpy(kernel._matrix(prepared, prepared[np.array([at])], log=log))
-        squared = to_numpy(kernel._squared_distances(column, own, own[[at]]))[:, 0]
+        column = to_numpy(evaluation.matrix(prepared, prepared[np.array([at])], log=log))
+        squared = to_numpy(evaluation.squared_distances(column, own, own[[at]]))[:, 0]
         nearest = np.minimum(nearest, squared)
         nearest[same] = 0.0
         weights = np.where(nearest > SAME * scale, nearest, 0.0) * allowed

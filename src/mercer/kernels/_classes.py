@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer._array import Floats
 from mercer.data.csr import CSRRows
 from mercer.families.estimator import Context
-from mercer.kernels._data import len_of
+from mercer.kernels._data import n_objects
 
 
 def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
@@ -22,10 +22,10 @@ def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
     check_kind(np.asarray(y))
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    if len(y) != len_of(X):
+    if len(y) != n_objects(X):
         raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {len_of(X)} data, {len(y)} classes of them; "
-            "give one for each"
+            f"Found input variables with inconsistent numbers of samples: {n_objects(X)} data, {len(y)} classes; give "
+            "one for each"
         )
     classes, member = np.unique(y, return_inverse=True)
     return classes, [np.flatnonzero(member == c) for c in range(len(classes))]

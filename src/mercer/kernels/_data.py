@@ -1,4 +1,4 @@
-"""What kernels do with data of any kind: count, join, and take some of them."""
+"""What kernels do with data of any kind: count, concatenate, and take some of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mercer.data.segments import is_column, looks_like_matrix
 Floats = np.ndarray[Any, Any]
 
 
-def len_of(X: Any) -> int:
+def n_objects(X: Any) -> int:
     """Return the number of objects; sparse matrices have no ``len``."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def named(source: Any, i: int) -> str:
+def object_name(source: Any, i: int) -> str:
     """Name an object for a message: a sequence by its id, all else by its place."""
     while hasattr(source, "parts"):  # of a compound kernel: views of the same objects
         source = source.parts[0]
@@ -30,8 +30,8 @@ def named(source: Any, i: int) -> str:
     return sequences.name(i) if isinstance(sequences, Sequences) else f"object {i}"
 
 
-def arrived(X: Any) -> Any:
-    """Return what a user passed as something that can be read twice: iterators as lists, `mc.objects` unwrapped."""
+def unwrapped(X: Any) -> Any:
+    """Return input that can be read twice: iterators as lists, and what `mc.objects` has wrapped."""
     if hasattr(X, "__next__"):
         X = list(X)
     items = X
@@ -73,8 +73,8 @@ def _libraries(source: Any) -> set[str]:
     return set().union(*(_libraries(part) for part in parts))
 
 
-def joined(data: tuple[Any, ...]) -> Any:
-    """Put several data sets together, so that what they share is learned from all; batches of models share nothing."""
+def concatenated(data: tuple[Any, ...]) -> Any:
+    """Concatenate several inputs, so that what they share is learned from all; batches of models share nothing."""
     raw = [d for d in data if not isinstance(d, Batch)]
     if len(raw) <= 1:
         return raw[0] if raw else data[0]
@@ -101,18 +101,18 @@ def _is_matrix(d: Any) -> bool:
     return hasattr(d, "shape") and len(d.shape) == 2
 
 
-def hashable(source: Any) -> bool:
-    """Whether the memo can keep this source's values: it holds NumPy numbers, no gradients and nothing on a device."""
+def has_digests(source: Any) -> bool:
+    """Whether the memo can keep values of this source: NumPy numbers only, no gradients and nothing on a device."""
     if isinstance(source, Batch):
         fields = [getattr(source, name) for name in (*source._arrays, *source._parts)]
-        return all(hashable(field) for field in fields)
+        return all(has_digests(field) for field in fields)
     if hasattr(source, "parts"):
-        return all(hashable(part) for part in source.parts)
+        return all(has_digests(part) for part in source.parts)
     return isinstance(source, CSRRows) or is_numpy_array(source) or hasattr(source, "digests")
 
 
-def some(source: Any, index: Floats) -> Any:
+def take(source: Any, index: Floats) -> Any:
     """Return the objects at ``index``; all of them as they are."""
-    if len(index) == len_of(source) and np.array_equal(index, np.arange(len(index))):
+    if len(index) == n_objects(source) and np.array_equal(index, np.arange(len(index))):
         return source
     return source[index]

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
-from mercer.families._simplex import Simplex
 from mercer.models.scores import alphabet_of
 
 CHUNK = 2_000_000
@@ -164,7 +163,7 @@ def _as_sequences(drawn: Floats, alphabet: Any) -> Sequences:
 def exact(models: Any, parametrization: str) -> tuple[Blocks, Floats]:
     """Root of the models' own information."""
     information = to_numpy(models.fisher_information())
-    if parametrization == "weight" and isinstance(models, Simplex):
+    if parametrization == "weight" and hasattr(models, "n_draws"):
         parts = tuple(part[0] for part in _members(models, parametrization))
         return Blocks(parts), np.concatenate([np.linalg.eigvalsh(block) for block in information])
     found = [root(block, 0.0) for block in information]
@@ -205,9 +204,9 @@ def _expected_visits(initial: Floats, transition: Floats, lengths: Floats, share
 
 def _members(members: Any, parametrization: str) -> list[list[Floats]]:
     """Roots of the blocks of every member of a family or mixture, of shape ``(n,)``."""
-    if isinstance(members, Simplex):
+    if hasattr(members, "n_draws"):
         dense = members.dense() if hasattr(members, "dense") else members
-        return [[_simplex_root(p, parametrization, members._draws)] for p in to_numpy(dense.probability)]
+        return [[_simplex_root(p, parametrization, members.n_draws)] for p in to_numpy(dense.probability)]
     if hasattr(members, "components"):
         found = []
         for i, mixing in enumerate(to_numpy(members.weights)):

@@ -229,6 +229,24 @@ class InnerProducts:
     def _features(self, a: Any) -> Array:
         return a.dense()
 
+    def _distance_tile(self, a: Any, b: Any) -> Array | None:
+        """Answer |x - y|^2, from the differences of features where digits cancel; None where these are no rows."""
+        sides = [_unit_rows(side) for side in (a, b)]
+        return None if sides[0] is None or sides[1] is None else sides[0].squared_distances(sides[1])
+
+
+def _unit_rows(side: Any) -> Rows | None:
+    """Return the rows of a prepared side in float64, divided by their norms if the kernel is normalized."""
+    rows = side.operand
+    if not isinstance(rows, Rows) or not (rows.sparse or is_numpy_array(rows.values)):
+        return None
+    plain = Rows.widened(rows.values.rows if rows.sparse else rows.values)
+    if side.norm is None:
+        return plain
+    factor = 1 / np.sqrt(side.norm.astype(np.float64))
+    factor = factor if side.zero is None else np.where(side.zero, 0.0, factor)
+    return Rows(plain.values.rows.scaled(factor) if plain.sparse else plain.values * factor[:, None], plain.dtype)
+
 
 class WithNumbers:
     """An operand and a number for every object: its self-kernel, its mean kernel, its distance to a centre."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer._array import Floats
-from mercer.kernels._base import NoFeatures
 from mercer.kernels._operands import Rows
+from mercer.kernels.base.hooks import NoFeatures
 
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets

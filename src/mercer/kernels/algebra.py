@@ -2,159 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from mercer._array import Array, logsumexp, namespace
 from mercer._checks import is_number
 from mercer._verdict import Verdict, weakest
-from mercer.data.segments import data_digests
-from mercer.kernels._base import Kernel
-from mercer.kernels._data import len_of
-
-
-class Together:
-    """Several views of the same objects, one per part of a compound kernel: sources or operands."""
-
-    def __init__(self, parts: tuple[Any, ...]) -> None:
-        self.parts = parts
-
-    @property
-    def order(self) -> Any:
-        """The first part's hint: two parts can prefer different orders."""
-        return self.parts[0].order
-
-    @property
-    def tile_hint(self) -> int:
-        """The smallest of the parts' hints."""
-        return min(part.tile_hint for part in self.parts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of objects."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        return len_of(self.parts[0])
-
-    def __getitem__(self, key: Any) -> Together:
-        return Together(tuple(part[key] for part in self.parts))
-
-    def digests(self) -> list[bytes]:
-        """Digest every object by all of its views."""
-        return [b"".join(row) for row in zip(*(data_digests(part) for part in self.parts), strict=True)]
-
-
-class Compound(Kernel):
-    """A kernel made of others. They are cloned when it is fitted, so that its parameters stay as they were given."""
-
-    def _names(self) -> tuple[str, ...]:
-        raise NotImplementedError
-
-    def _parts(self) -> tuple[Kernel, ...]:
-        """Return the fitted parts, or the parameters before fitting."""
-        fitted = getattr(self, "kernels_", None)
-        return fitted if fitted is not None else tuple(getattr(self, name) for name in self._names())
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in self._names():
-            part = getattr(self, name)
-            if not isinstance(part, Kernel):
-                raise TypeError(f"{type(self).__name__}({name}={part!r}): give a kernel, such as mc.RBF()")
-            part._check_parameters()
-
-    @property
-    def _takes_confounds(self) -> bool:
-        return all(part._takes_confounds for part in self._parts())
-
-    def _accept(self, X: Any, *, reset: bool) -> Any:
-        if reset:
-            self.kernels_ = tuple(clone(getattr(self, name)) for name in self._names())
-        accepted = Together(tuple(part._accept(X, reset=reset) for part in self._parts()))
-        if reset:
-            self._copy_width()
-        return accepted
-
-    def _copy_width(self) -> None:
-        """Follow scikit-learn's rule: the object that is fitted remembers the width of its input."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(self.kernels_[0], name):
-                setattr(self, name, getattr(self.kernels_[0], name))
-
-    def _learn(self, X: Any, y: Any = None) -> None:
-        for part, data in zip(self.kernels_, X.parts, strict=True):
-            part._learn(data, y)
-
-    def _training(self, X: Any) -> Any:
-        for part, data in zip(self.kernels_, X.parts, strict=True):
-            part.train_ = part._training(data)
-        return Together(tuple(part.train_ for part in self.kernels_))
-
-    def _source(self, X: Any) -> Any:
-        return Together(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))
-
-    def _match(self, source: Any, reference: Any) -> Any:
-        sides = zip(self._parts(), source.parts, reference.parts, strict=True)
-        return Together(tuple(part._match(s, r) for part, s, r in sides))
-
-    def _prepare(self, source: Any) -> Any:
-        return Together(tuple(part._prepared(s) for part, s in zip(self._parts(), source.parts, strict=True)))
-
-    @property
-    def _needs_fit(self) -> str:
-        return next((part._needs_fit for part in self._parts() if part._needs_fit), "")
-
-    def _learned(self) -> Any:
-        return [part._setting() for part in self._parts()]
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return self._names()
-
-    def _setting(self) -> Hashable | None:
-        unknown = any(part._setting() is None for part in self._parts())
-        return None if unknown else super()._setting()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        parts = [part.__sklearn_tags__().input_tags for part in self._parts()]
-        tags.input_tags = parts[0]
-        tags.input_tags.sparse = all(part.sparse for part in parts)
-        tags.input_tags.allow_nan = all(part.allow_nan for part in parts)
-        tags.input_tags.positive_only = any(part.positive_only for part in parts)
-        return tags
-
-    def _tiles(self, a: Together, b: Together) -> list[Array]:
-        """Answer every part's tile, as logarithms if this kernel is in logarithms, else as values."""
-        return [
-            part.tile(p, q) if self.domain == "log" else part._exp(part.tile(p, q))
-            for part, p, q in zip(self._parts(), a.parts, b.parts, strict=True)
-        ]
-
-    def _diagonals(self, a: Together) -> list[Array]:
-        values = [part._diagonal(p) for part, p in zip(self._parts(), a.parts, strict=True)]
-        return values if self.domain == "log" else [part._exp(v) for part, v in zip(self._parts(), values, strict=True)]
-
-
-class Wrapper(Compound):
-    """A kernel made from one kernel."""
-
-    kernel: Any
-
-    def _names(self) -> tuple[str, ...]:
-        return ("kernel",)
-
-    @property
-    def _inner(self) -> Any:
-        return self._parts()[0]
+from mercer.kernels.base.compound import Compound, Views, Wrapper
+from mercer.kernels.base.hooks import WIDE
 
 
 class _Pair(Compound):
     """Two kernels; in logarithms while both are."""
+
+    _transparent = True
 
     def __init__(self, k1: Any, k2: Any) -> None:
         self.k1 = k1
@@ -185,10 +47,10 @@ class Sum(_Pair):
            [0.8679, 1.5   ]])
     """
 
-    def _tile(self, a: Together, b: Together) -> Array:
+    def _tile(self, a: Views, b: Views) -> Array:
         return _added(self._tiles(a, b), self.domain)
 
-    def _self(self, a: Together) -> Array:
+    def _self(self, a: Views) -> Array:
         return _added(self._diagonals(a), self.domain)
 
     @property
@@ -213,7 +75,7 @@ class Product(_Pair):
            [0.7358, 4.    ]])
     """
 
-    def _tile(self, a: Together, b: Together) -> Array:
+    def _tile(self, a: Views, b: Views) -> Array:
         left, right = self._tiles(a, b)
         if self.domain == "log":
             return left + right
@@ -225,7 +87,7 @@ class Product(_Pair):
                 )
         return left * right
 
-    def _self(self, a: Together) -> Array:
+    def _self(self, a: Views) -> Array:
         left, right = self._diagonals(a)
         return left + right if self.domain == "log" else left * right
 
@@ -253,6 +115,9 @@ class Scaled(Wrapper):
            [0.7358, 2.    ]])
     """
 
+    _smooth = {"weight": WIDE}  # noqa: RUF012
+    _transparent = True
+
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:
         self.kernel = kernel
         self.weight = weight
@@ -270,10 +135,10 @@ class Scaled(Wrapper):
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight
 
-    def _tile(self, a: Together, b: Together) -> Array:
+    def _tile(self, a: Views, b: Views) -> Array:
         return self._weighted(self._tiles(a, b)[0])
 
-    def _self(self, a: Together) -> Array:
+    def _self(self, a: Views) -> Array:
         return self._weighted(self._diagonals(a)[0])
 
     @property

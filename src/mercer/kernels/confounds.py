@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from mercer._array import to_numpy
-from mercer.kernels._data import arrived, len_of
+from mercer.kernels._data import n_objects, unwrapped
 
 Floats = np.ndarray[Any, Any]
 
@@ -39,12 +39,12 @@ class Confounded:
     def __init__(self, objects: Any, confounds: Any) -> None:
         if isinstance(objects, Confounded):
             raise TypeError("these objects came with confounds already: give all of them once")
-        self.objects = arrived(objects)
+        self.objects = unwrapped(objects)
         self.confounds = _numbers(confounds)
         self.names = _names(confounds)
-        if len(self.confounds) != len_of(self.objects):
+        if len(self.confounds) != n_objects(self.objects):
             raise ValueError(
-                f"{len_of(self.objects)} objects came with {len(self.confounds)} rows of confounds: give a row for "
+                f"{n_objects(self.objects)} objects came with {len(self.confounds)} rows of confounds: give a row for "
                 "every object"
             )
 
@@ -54,15 +54,15 @@ class Confounded:
         return (len(self),)
 
     def __len__(self) -> int:
-        return len_of(self.objects)
+        return n_objects(self.objects)
 
     def __getitem__(self, key: Any) -> Confounded:
         key = key[0] if isinstance(key, tuple) else key
-        some = object.__new__(Confounded)
-        some.objects = _safe_indexing(self.objects, key)
-        some.confounds = self.confounds[key]
-        some.names = self.names
-        return some
+        taken = object.__new__(Confounded)
+        taken.objects = _safe_indexing(self.objects, key)
+        taken.confounds = self.confounds[key]
+        taken.names = self.names
+        return taken
 
     def with_objects(self, objects: Any) -> Confounded:
         """Return other objects, as many, beside the same confounds: what a transformer made of these.
@@ -79,8 +79,8 @@ class Confounded:
         >>> mc.Derivatives().fit_transform(X).objects
         Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 3)
         """
-        if len_of(objects) != len(self):
-            raise ValueError(f"{len_of(objects)} objects for the confounds of {len(self)}: give as many")
+        if n_objects(objects) != len(self):
+            raise ValueError(f"{n_objects(objects)} objects for the confounds of {len(self)}: give as many")
         other = object.__new__(Confounded)
         other.objects, other.confounds, other.names = objects, self.confounds, self.names
         return other
@@ -106,7 +106,7 @@ def _numbers(confounds: Any) -> Floats:
         columns = list(values.T) if values.ndim == 2 else [values]
     titles = _names(confounds) or range(len(columns))
     found = [_column(column, title) for column, title in zip(columns, titles, strict=True)]
-    return np.column_stack(found) if found else np.zeros((len_of(confounds), 0))
+    return np.column_stack(found) if found else np.zeros((n_objects(confounds), 0))
 
 
 def _as_array(confounds: Any) -> Floats:

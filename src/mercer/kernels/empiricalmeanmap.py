@@ -11,12 +11,13 @@ from mercer._checks import check_gamma, is_whole
 from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.gram._engine import fill
-from mercer.kernels._base import Kernel, Prepared
+from mercer.kernels._evaluation import Prepared
 from mercer.kernels._operands import Rows, scaled_rows
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets, require_windows
 from mercer.kernels._windows.random import random_means, spread, trace_spread
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.landmarks import Errors
 
 
@@ -63,6 +64,8 @@ class EmpiricalMeanMap(Kernel):
     >>> bool(abs(random(sets)[0, 1] - 0.3679) < 3 * random.standard_errors(sets)[0, 1])
     True
     """
+
+    _smooth = {"gamma": WIDE}  # noqa: RUF012
 
     def __init__(
         self,
@@ -151,20 +154,9 @@ class EmpiricalMeanMap(Kernel):
     def _self(self, a: Any) -> Array:
         return a.alone() if self.domain == "log" else a.squares()
 
-    def _matrix(self, a: Prepared, b: Prepared | None, *, log: bool) -> Array:
-        if log or self.domain == "linear" or not isinstance(a.operand, WindowCounts):
-            return super()._matrix(a, b, log=log)
-
+    def _value_tile(self, a: Any, b: Any) -> Array | None:
         # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
-        def tile(p: Prepared, q: Prepared) -> Array:
-            values = p.operand.inner(q.operand)
-            if p.norm is not None and q.norm is not None:
-                values *= np.exp(-p.norm / 2)[:, None]
-                values *= np.exp(-q.norm / 2)
-            return values
-
-        diagonal = self._exp(self._diagonal(a)) if b is None else None
-        return fill(tile, a, b, diagonal=diagonal, label=type(self).__name__)
+        return a.inner(b) if isinstance(a, WindowCounts) else None
 
     def features(self, X: Any) -> Array:
         """Return explicit features of symbols, or random ones of vectors: their inner products are the kernel.
@@ -219,7 +211,7 @@ class EmpiricalMeanMap(Kernel):
         rows = kernel._frequencies(a)
         trace = 0.0 if self.normalize else trace_spread(rows) / float(a.operand.squares().sum())
         wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
-        return Errors(trace, wrong / float(np.linalg.norm(kernel._matrix(a, None, log=False))))
+        return Errors(trace, wrong / float(np.linalg.norm(kernel._evaluation.matrix(a, None))))
 
     def _frequencies(self, a: Prepared) -> Floats:
         if int(self.n_components or 0) < 2:

@@ -8,20 +8,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._checks import is_number, is_whole
 from mercer._coupling import or_point
 from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.families.multinomial import Multinomials
 from mercer.kernels import _information as information_
-from mercer.kernels._base import Kernel
 from mercer.kernels._classes import classes_of, learn_models
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.models.hmm import HMMs
+from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
     check_parametrization,
@@ -156,7 +154,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         >>> mc.Fisher.from_posteriors(model, ["ab", "a"], states).features(["b"]).shape
         (1, 10)
         """
-        if not isinstance(model, HMMs):
+        if not getattr(model, "takes_posteriors", False):
             raise TypeError(f"model = {model!r}: give the HMMs of shape (1,) that the posteriors were computed with")
         kernel = cls(model, **parameters)
         kernel._check_parameters()
@@ -222,7 +220,7 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if is_posterior(X):
-            if not isinstance(self.model, HMMs):
+            if not getattr(self.model, "takes_posteriors", False):
                 raise TypeError(
                     "posteriors belong to the model that they were computed with: give it to Fisher, as in "
                     "Fisher(hmm.model_)"
@@ -280,6 +278,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         else:
             diagonal = self.information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
+            self._train_side.keep("scores", scores)  # what the operand of the training data is made of
             metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
@@ -298,10 +297,12 @@ class Fisher(InnerProducts, SharedModelKernel):
     # -- values -------------------------------------------------------------------------------------------
 
     def _prepare(self, source: Any) -> Rows | CenteredCounts:
-        plain = self._whiten is None and self.power == 1 and self.parametrization == "logit"
-        if plain and isinstance(source, CSRRows) and isinstance(self.model_, Multinomials) and len(self.model_) == 1:
-            return CenteredCounts.of(source, to_numpy(self.model_.dense().probability)[0].astype(np.float64))
-        scores = self._scores(source)
+        plain = self._whiten is None and self.power == 1 and self.parametrization == "logit" and len(self.model_) == 1
+        if plain and isinstance(source, CSRRows) and hasattr(self.model_, "token_probabilities"):
+            return CenteredCounts.of(source, self.model_.token_probabilities()[0])
+        scores = self._kept(source, "scores")
+        if scores is None:
+            scores = self._scores(source)
         if self._whiten is not None:
             if not isinstance(self._whiten, information_.Diagonal):
                 scores = dense(scores, f"information={self.information!r}")

@@ -10,9 +10,9 @@ from mercer._checks import is_number
 from mercer._coupling import or_point, power
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.families._simplex import Simplex
-from mercer.kernels._model import ModelKernel
 from mercer.kernels._operands import Rows
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.model import ModelKernel
 
 SHORTEST = 1e-30
 """The smallest time: squared angles below it are rounding."""
@@ -54,6 +54,8 @@ class Heat(ModelKernel):
            [0.2912, 0.7346, 1.    ]])
     """
 
+    _smooth = {"t": WIDE}  # noqa: RUF012
+
     def __init__(self, model: Any = None, t: float = 1.0) -> None:
         self.model = model
         self.t = t
@@ -65,7 +67,7 @@ class Heat(ModelKernel):
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)
-        if not isinstance(batch, Simplex):
+        if not hasattr(batch, "n_draws"):
             raise TypeError(
                 f"Heat compares probabilities of outcomes, which {type(batch).__name__} do not have: use Multinomials "
                 f"or Categoricals, or another kernel{or_point(batch)}"
@@ -73,7 +75,7 @@ class Heat(ModelKernel):
         return batch
 
     def _prepare(self, source: Any) -> _OnSphere:
-        return _OnSphere(Rows.widened(_roots(source.probability)), float(source._draws))
+        return _OnSphere(Rows.widened(_roots(source.probability)), float(source.n_draws))
 
     def _tile(self, a: _OnSphere, b: _OnSphere) -> Array:
         return -a.squared_angles(b) / self.t * a.draws

@@ -16,8 +16,9 @@ from mercer._coupling import Divergence, or_point
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
-from mercer.kernels._model import ModelKernel
 from mercer.kernels._operands import WithNumbers
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.model import ModelKernel
 
 FORMS = ("exp", "inverse", "centering")
 
@@ -59,6 +60,8 @@ class JensenShannon(ModelKernel):
            [0.7426, 1.    ]])
     """
 
+    _smooth = {"t": WIDE}  # noqa: RUF012
+
     def __init__(
         self,
         model: Any = None,
@@ -74,6 +77,9 @@ class JensenShannon(ModelKernel):
         self.check_psd = check_psd
         self.normalize = normalize
         self.on_zero = on_zero
+
+    def _smooth_parameters(self) -> tuple[str, ...]:
+        return () if self.form == "centering" else super()._smooth_parameters()  # which does not depend on t
 
     @property
     def domain(self) -> str:  # type: ignore[override]

@@ -18,12 +18,14 @@ from mercer._checks import is_number, is_whole
 from mercer._config import settings
 from mercer._random import check_seed, random_generator
 from mercer.data.segments import data_digests
-from mercer.kernels._base import Kernel, NoFeatures
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import Draw, far_apart
-from mercer.kernels._data import arrived, check_libraries, hashable, len_of
-from mercer.kernels.algebra import Compound
-from mercer.kernels.mapped import _Trained
+from mercer.kernels._data import check_libraries, has_digests, n_objects, unwrapped
+from mercer.kernels._evaluation import Side
+from mercer.kernels._trained import TrainedWrapper
+from mercer.kernels.base.compound import Compound
+from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.kernel import Kernel
 
 EXPLICIT_COLUMNS = 4096
 """Dense explicit features of more columns are not taken unless asked for: landmarks need less memory and time."""
@@ -194,14 +196,14 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the features of the training data, ``(N, r)``."""
-        X = arrived(X)
+        X = unwrapped(X)
         source = self._fit(X, y)
         return self.kernel_.features(X) if self.explicit_ else self._mapped(source)
 
     def _fit(self, X: Any, y: Any) -> Any:
         """Fit, and return the training data as the kernel compares them."""
         self._check_parameters()
-        X = arrived(X)
+        X = unwrapped(X)
         self.kernel_ = clone(self.kernel).fit(X, y)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
@@ -209,7 +211,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 setattr(self, name, getattr(self.kernel_, name))
         source, width = self.kernel_.train_, self._explicit_width(X)
         self.explicit_ = width is not None
-        self.__dict__.pop("_landmarks", None)
+        self.__dict__.pop("_landmark_side", None)
         self.__dict__.pop("_projection", None)
         if width is not None:
             self._n_features_out, self.indices_, self.eigenvalues_ = width, np.zeros(0, dtype=int), np.zeros(0)
@@ -238,7 +240,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _choose(self, source: Any) -> Floats:
         """Choose landmarks; returns the places of those held out."""
-        n = len_of(source)
+        n = n_objects(source)
         digests = data_digests(source)  # of any array library: its numbers count, not their places
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
@@ -248,7 +250,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if self.method == "uniform":
             self.indices_ = rest[draw.different(rest, m)]
             return np.sort(held)
-        setting = self.kernel_._setting() if hashable(source) else None
+        setting = self.kernel_._setting() if has_digests(source) else None
         key = None if setting is None else ("landmarks", setting, joblib.hash(digests), m, seed, len(held))
         known = None if key is None else _choices.get(key)
         self.indices_ = far_apart(self.kernel_, source, rest, m, draw) if known is None else known
@@ -259,10 +261,11 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _whiten(self) -> None:
         """Learn how columns become features, from the landmarks' matrix."""
         kernel = self.kernel_
-        self._landmarks = kernel.train_[self.indices_]
-        matrix = to_numpy(kernel._remembered(self._landmarks, None))
+        landmarks = kernel.train_[self.indices_]
+        self._landmark_side = Side(landmarks)
+        matrix = to_numpy(kernel._gram(self._landmark_side, None))
         # Of a value that was not remembered: the memo may keep single precision among double.
-        one = kernel._prepared(self._landmarks[:1])
+        one = kernel._evaluation.prepared(landmarks[:1])
         dtype = to_numpy(kernel.tile(one, one)).dtype
         precise = np.finfo(dtype).eps if dtype.kind == "f" else np.finfo(float).eps
         values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -291,8 +294,8 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.error_, self.error_spread_ = None, None
         if held is None:
             return
-        kernel = self.kernel_
-        own = np.asarray(to_numpy(kernel._exp(kernel._diagonal(kernel._prepared(held)))), dtype=float)
+        evaluation = self.kernel_._evaluation
+        own = np.asarray(to_numpy(evaluation.exp(evaluation.diagonal(evaluation.prepared(held)))), dtype=float)
         missing = own - np.sum(self._mapped(held) ** 2, axis=1)
         total = float(own.sum())
         self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # of objects of zero norm, nothing is missing
@@ -304,15 +307,16 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _mapped(self, source: Any) -> Floats:
         """Return the features of objects, from their kernels with the landmarks through the memo of pairs."""
-        check_libraries(source, self._landmarks)
-        matched = self.kernel_._match(source, self._landmarks)
-        columns = to_numpy(self.kernel_._remembered(matched, self._landmarks))
+        landmarks = self._landmark_side
+        check_libraries(source, landmarks.source)
+        matched = self.kernel_._match(source, landmarks.source)
+        columns = to_numpy(self.kernel_._gram(Side(matched), landmarks))
         return np.asarray(columns.astype(float) @ self._projection)
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "kernel_")
         check_unchanged(self, self._fitted_with, tuple(self.get_params(deep=False)))
-        return arrived(X)
+        return unwrapped(X)
 
     def transform(self, X: Any) -> Any:
         """Return the features of new data, ``(M, r)``; a SciPy CSR array where explicit features are sparse.
@@ -364,8 +368,9 @@ def _first(X: Any) -> Any:
 
 def _keep(kernel: Any, index: Floats) -> None:
     """Let a fitted kernel forget all training objects but some, unless it compares others with all of them."""
-    if isinstance(kernel, _Trained):
+    if isinstance(kernel, TrainedWrapper):
         return
     kernel.train_ = kernel.train_[index]
+    kernel._train_side = Side(kernel.train_)
     for part in kernel.kernels_ if isinstance(kernel, Compound) else ():
         _keep(part, index)

@@ -14,9 +14,10 @@ from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import hidden_chain
 
 CHUNK = 1 << 22
@@ -77,6 +78,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     >>> kernel.features(["aabb", "abab", "bbbbb"]).shape
     (3, 18)
     """
+
+    _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
 
     _why_zero = " (nothing in it was observed)"
     _such_as = "mc.HMM() or mc.Mixture()"

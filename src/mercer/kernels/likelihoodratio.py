@@ -12,7 +12,7 @@ from mercer._array import Floats, logsumexp, safe_log
 from mercer.data.segments import datum_name
 from mercer.families.estimator import Estimator
 from mercer.kernels._classes import class_priors, classes_of, plain, shared_alphabet
-from mercer.kernels._data import arrived
+from mercer.kernels._data import unwrapped
 
 
 class LikelihoodRatio(ClassifierMixin, BaseEstimator):
@@ -78,7 +78,7 @@ class LikelihoodRatio(ClassifierMixin, BaseEstimator):
     def _accept(self, X: Any, *, reset: bool) -> Any:
         """Read data once, so that all classes have one alphabet and one width."""
         context = None if reset else self._context
-        return self.model.accept(arrived(X), owner=self, reset=reset, context=context)
+        return self.model.accept(unwrapped(X), owner=self, reset=reset, context=context)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.model, Estimator):

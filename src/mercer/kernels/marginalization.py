@@ -11,11 +11,12 @@ from mercer._array import Array, Floats, beside, logsumexp, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
-from mercer.kernels._base import Kernel
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import LogFeatures
-from mercer.models.pairhmm_affine import PRECISIONS, AffinePairHMMs
+from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
+
+PRECISIONS = ("float64", "float32")
 
 
 class Marginalization(SharedModelKernel):
@@ -147,7 +148,7 @@ class Marginalization(SharedModelKernel):
             return LogFeatures(_log_probabilities(self.model_, source).T + self._log_prior() / 2)
         if self.precision == "float64":
             return self.model_.shared_history(source)
-        if not isinstance(self.model_, AffinePairHMMs):
+        if self.precision not in getattr(self.model_, "precisions", ("float64",)):
             raise TypeError(
                 f"precision = {self.precision!r} is for AffinePairHMM, and the model is {type(self.model_).__name__}: "
                 "give precision='float64'"

@@ -11,12 +11,12 @@ from mercer._checks import check_gamma, is_whole
 from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
 from mercer._random import check_seed, seed_of
 from mercer._verdict import Verdict
-from mercer.families._characteristic import random_features
-from mercer.kernels._base import NoFeatures
-from mercer.kernels._model import CoupledKernel
+from mercer.families.characteristic import random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._windows.random import spread
-from mercer.models._discount import Discounted
+from mercer.kernels.base.hooks import WIDE, NoFeatures
+from mercer.kernels.base.model import CoupledKernel
+from mercer.models.discount import Discounted
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
@@ -78,6 +78,8 @@ class MeanMap(CoupledKernel):
     array([[1.    , 0.7056],
            [0.7056, 1.    ]])
     """
+
+    _smooth = {"gamma": WIDE}  # noqa: RUF012
 
     def __init__(
         self,

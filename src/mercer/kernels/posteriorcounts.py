@@ -14,8 +14,8 @@ from mercer._checks import is_whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import SymbolShares, hidden_chain
 
 

@@ -9,15 +9,9 @@ import numpy as np
 from mercer._checks import check_rho
 from mercer._coupling import PowerProduct
 from mercer._verdict import Verdict
-from mercer.kernels._model import CoupledKernel
-from mercer.models._discount import Discounted
-from mercer.models._powers import require_whole
-from mercer.models.hmm_estimator import HMM
-from mercer.models.kde_estimator import KDE
-from mercer.models.mixture_estimator import Mixture
-
-HIDDEN = (HMM, KDE, Mixture)
-"""Estimators of models with hidden variables."""
+from mercer.kernels.base.model import CoupledKernel
+from mercer.models.discount import Discounted
+from mercer.models.powers import require_whole
 
 
 class ProbabilityProduct(CoupledKernel):
@@ -74,6 +68,8 @@ class ProbabilityProduct(CoupledKernel):
            [1., 1.]])
     """
 
+    _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
+
     def __init__(
         self,
         model: Any = None,
@@ -90,6 +86,9 @@ class ProbabilityProduct(CoupledKernel):
         self.on_zero = on_zero
         self.marginal = marginal
 
+    def _smooth_parameters(self) -> tuple[str, ...]:
+        return () if self.marginal else super()._smooth_parameters()  # a whole number, with hidden variables
+
     def _coupling(self) -> PowerProduct:
         return PowerProduct(float(self.rho), marginal=bool(self.marginal))
 
@@ -100,7 +99,9 @@ class ProbabilityProduct(CoupledKernel):
             raise ValueError(
                 f"marginal must be True (powers of p(x)) or False (powers of p(x, h), h hidden); got {self.marginal!r}"
             )
-        if self.marginal and isinstance(self.model, HIDDEN):  # now, rather than when all models are fitted
+        if (
+            self.marginal and self.model is not None and self.model.has_hidden
+        ):  # now, rather than when all models are fitted
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
 
     @property

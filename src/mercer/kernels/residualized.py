@@ -10,9 +10,9 @@ import numpy as np
 from mercer._array import Array, beside, namespace
 from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
-from mercer.kernels.algebra import Together
+from mercer.kernels._trained import TrainedWrapper
+from mercer.kernels.base.compound import Views
 from mercer.kernels.confounds import Confounded
-from mercer.kernels.mapped import _Trained
 
 Floats = np.ndarray[Any, Any]
 
@@ -20,7 +20,7 @@ Floats = np.ndarray[Any, Any]
 class Explained:
     """An operand, its coordinates q in the confounds and what these explain, u: both of shape (N, rank)."""
 
-    def __init__(self, operand: Together, q: Array, u: Array) -> None:
+    def __init__(self, operand: Views, q: Array, u: Array) -> None:
         self.operand = operand
         self.q = q
         self.u = u
@@ -34,7 +34,7 @@ class Explained:
         return Explained(self.operand[key], self.q[key, ...], self.u[key, ...])
 
 
-class Residualized(_Trained):
+class Residualized(TrainedWrapper):
     r"""A kernel from whose features the confounds of the training data are regressed out.
 
     Parameters
@@ -166,7 +166,7 @@ class Residualized(_Trained):
     def _takes_confounds(self) -> bool:
         return True
 
-    def _accept(self, X: Any, *, reset: bool) -> Together:
+    def _accept(self, X: Any, *, reset: bool) -> Views:
         if not isinstance(X, Confounded):
             raise TypeError(
                 "Residualized got no confounds: pass fit(X, y, confounds=C) and transform(X, confounds=C), a row of C "
@@ -185,23 +185,23 @@ class Residualized(_Trained):
             raise ValueError(
                 f"the confounds are {X.names}, and were {names} in training: give the same columns in order"
             )
-        return Together((*super()._accept(X.objects, reset=reset).parts, X.confounds))
+        return Views((*super()._accept(X.objects, reset=reset).parts, X.confounds))
 
-    def _learn(self, X: Together, y: Any = None) -> None:
-        super()._learn(Together(X.parts[:1]), y)
+    def _learn(self, X: Views, y: Any = None) -> None:
+        super()._learn(Views(X.parts[:1]), y)
 
-    def _source(self, X: Together) -> Together:
-        return Together((*super()._source(Together(X.parts[:1])).parts, X.parts[1]))
+    def _source(self, X: Views) -> Views:
+        return Views((*super()._source(Views(X.parts[:1])).parts, X.parts[1]))
 
-    def _match(self, source: Together, reference: Together) -> Together:
-        matched = super()._match(Together(source.parts[:1]), Together(reference.parts[:1]))
-        return Together((*matched.parts, *source.parts[1:]))
+    def _match(self, source: Views, reference: Views) -> Views:
+        matched = super()._match(Views(source.parts[:1]), Views(reference.parts[:1]))
+        return Views((*matched.parts, *source.parts[1:]))
 
     # -- mathematics ------------------------------------------------------------------------------------------
 
-    def _training(self, X: Together) -> Together:
+    def _training(self, X: Views) -> Views:
         self._learn_confounds(X.parts[1])
-        return Together((*super()._training(Together(X.parts[:1])).parts, X.parts[1]))
+        return Views((*super()._training(Views(X.parts[:1])).parts, X.parts[1]))
 
     def _learn_confounds(self, values: Floats) -> None:
         """Learn an orthonormal basis U of the confounds' columns, and how to find an object's coordinates in it."""
@@ -238,18 +238,17 @@ class Residualized(_Trained):
         return np.column_stack([np.full(len(found), len(self._basis) ** -0.5), found]) if self.intercept else found
 
     def _learn_gram(self) -> None:
-        matrix = self._gram()
+        matrix = self._train_gram()
         basis = beside(matrix, self._basis, matrix.dtype)
         self._half = namespace(matrix).matrix_transpose(basis) @ matrix @ basis / 2
 
-    def _prepare(self, source: Together) -> Explained:
-        objects = Together(source.parts[:1])
-        operand = super()._prepare(objects)
-        columns = self._columns(super()._matched(objects))
+    def _prepare(self, source: Views) -> Explained:
+        objects = self._objects(source)
+        columns = self._columns(objects)
         q = beside(columns, self._coordinates(source.parts[1]), columns.dtype)
         # k(x, y) - w(x) k(Z, y) - k(x, Z) w(y)' + w(x) K w(y)' = k(x, y) - q(x) u(y)' - u(x) q(y)'
         u = columns @ beside(columns, self._basis, columns.dtype) - q @ self._half
-        return Explained(operand, q, u)
+        return Explained(self._operand(objects), q, u)
 
     def _tile(self, a: Explained, b: Explained) -> Array:
         values = self._tiles(a.operand, b.operand)[0]

@@ -15,11 +15,13 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
-from mercer.kernels._base import Kernel
 from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
 """Up to so many features, rows are dense: matrix products beat sparse ones."""
+CHEAP_COLUMNS = 256
+"""Up to this number of features a pair is computed faster than it is looked up."""
 DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
 """Rows that are so full are dense too, as long as they are no larger than this (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22
@@ -83,6 +85,10 @@ class Spectrum(InnerProducts, Kernel):
         self.normalize = normalize
         self.on_zero = on_zero
 
+    @property
+    def _learns_from_call(self) -> bool:
+        return bool(self.mismatches) and self.alphabet is None
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not is_whole(self.k, 1):
@@ -137,6 +143,9 @@ class Spectrum(InnerProducts, Kernel):
         if rows.nnz > DENSE_SHARE * len(source) * columns and len(source) * columns <= DENSE_CELLS:
             return Rows(rows.toarray())
         return Rows(CSRRows.of(rows)) if columns <= INDEXED_COLUMNS else FarColumns(rows)
+
+    def _cheap_pairs(self, source: Sequences) -> bool:
+        return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
 
     def _spread(self, counts: Any, windows: Floats, columns: int) -> Any:
         """Turn numbers of windows, ``(N, windows)``, into numbers of features: a CSR array ``(N, columns)``."""

@@ -13,8 +13,8 @@ from mercer._coupling import Leaf, or_point
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.families.multinomial import Multinomials
-from mercer.kernels._model import ModelKernel
+from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.model import ModelKernel
 
 
 class SymmetricKL(ModelKernel):
@@ -49,6 +49,8 @@ class SymmetricKL(ModelKernel):
            [0.4169, 0.5698, 1.    ]])
     """
 
+    _smooth = {"alpha": WIDE, "beta": WIDE}  # noqa: RUF012
+
     def __init__(self, model: Any = None, alpha: float = 1.0, beta: float = 0.0) -> None:
         self.model = model
         self.alpha = alpha
@@ -67,7 +69,7 @@ class SymmetricKL(ModelKernel):
         return batch
 
     def _prepare(self, source: Any) -> Any:
-        if isinstance(source, Multinomials) and source.sparse:
+        if getattr(source, "sparse", False):
             return _SparseLaws.of(source)
         return Leaf(source, _BothWays())
 
@@ -125,7 +127,7 @@ class _SparseLaws:
         self.trials = trials
 
     @classmethod
-    def of(cls, laws: Multinomials) -> _SparseLaws:
+    def of(cls, laws: Any) -> _SparseLaws:
         """Prepare a sparse batch."""
         p: CSRRows = laws.probability
         # Of a certain word the logarithm 0 is a stored entry, which products do not mind.

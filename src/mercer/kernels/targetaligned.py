@@ -11,9 +11,10 @@ from sklearn.base import clone
 from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
 from mercer._verdict import Verdict, weakest
 from mercer.kernels._alignment import align_matrices, centred_target
-from mercer.kernels._base import Kernel
-from mercer.kernels._data import len_of
-from mercer.kernels.algebra import Compound, Together
+from mercer.kernels._data import n_objects
+from mercer.kernels._evaluation import Side
+from mercer.kernels.base.compound import Compound, Views
+from mercer.kernels.base.kernel import Kernel
 
 
 class TargetAligned(Compound):
@@ -129,17 +130,17 @@ class TargetAligned(Compound):
     # -- weights -------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
-        self._centred_target = centred_target(y, self.target, len_of(X))
+        self._centred_target = centred_target(y, self.target, n_objects(X))
         super()._learn(X, y)
 
-    def _training(self, X: Any) -> Together:
-        source: Together = super()._training(X)
+    def _training(self, X: Any) -> Views:
+        source: Views = super()._training(X)
         target = self.__dict__.pop("_centred_target")
-        matrices = [to_numpy(part._remembered(part.train_, None)) for part in self.kernels_]
+        matrices = [to_numpy(part._gram(part._train_side, None)) for part in self.kernels_]
         self.weights_, self.alignments_, self.alignment_ = align_matrices(matrices, target)
         used = np.flatnonzero(self.weights_)
         self.kernels_ = tuple(self.kernels_[i] for i in used)
-        return Together(tuple(source.parts[i] for i in used))
+        return Views(tuple(source.parts[i] for i in used))
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if reset:  # of an earlier fit
@@ -191,19 +192,21 @@ class TargetAligned(Compound):
             return logsumexp(namespace(*logs).stack(logs, axis=0), axis=0)
         return sum(float(w) * v for v, w in zip(values, weights, strict=True))
 
-    def _tile(self, a: Together, b: Together) -> Array:
+    def _tile(self, a: Views, b: Views) -> Array:
         return self._added(self._tiles(a, b))
 
-    def _self(self, a: Together) -> Array:
+    def _self(self, a: Views) -> Array:
         return self._added(self._diagonals(a))
 
-    def _remembered(self, a: Any, b: Any, *, log: bool = False, last: Any = None) -> Array:
+    def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         # The parts' own pairs are remembered: the weights were learned from them, and other weights need no others.
-        others = (None,) * len(a.parts) if b is None else b.parts
-        sides = list(zip(self.kernels_, a.parts, others, strict=True))
-        if log and self.domain == "log":
-            return self._added([part._remembered(p, q, log=True) for part, p, q in sides])
-        values = [part._remembered(p, q) for part, p, q in sides]
+        log = log and self.domain == "log"
+        values = []
+        for k, part in enumerate(self.kernels_):
+            sides = [None if side is None else part._evaluation.side(side.source.parts[k]) for side in (left, right)]
+            values.append(part._gram(*sides, log=log))
+        if log:
+            return self._added(values)
         return sum(float(w) * v for v, w in zip(values, self.weights_[self.weights_ > 0], strict=True))
 
     @property
@@ -280,7 +283,7 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
                 f"kernels[{i}] is {part!r}, which is not fitted, and X is missing: call "
                 "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y"
             )
-    matrices = [to_numpy(part._remembered(part.train_, None)) for part in parts]
+    matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]
     if len(set(sizes)) > 1:
         raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the data of y")

@@ -15,12 +15,11 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families.estimator import Estimator
-from mercer.families.multinomial import Multinomials
-from mercer.kernels._base import Kernel
 from mercer.kernels._classes import class_priors, classes_of, learn_models
-from mercer.kernels._model import SharedModelKernel
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._tangents import Tangents, log_odds
+from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import check_parametrization, has_scores, is_sequential, lengths_of, score_names, score_rows
 
 
@@ -170,7 +169,11 @@ class TOP(InnerProducts, SharedModelKernel):
             c = int(np.argmin(priors))
             raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds; leave it out")
         self.priors_ = priors
-        self._scales = None if self.information == "identity" else self._tangents(X).scales(float(self.ridge))
+        self._scales = None
+        if self.information != "identity":
+            tangents = self._tangents(X)
+            self._scales = tangents.scales(float(self.ridge))
+            self._train_side.keep("tangents", tangents)  # what the operand of the training data is made of
 
     def _learn_classes(self, X: Any, y: Any) -> Floats:
         """Fit one model to every class; returns the numbers of their data."""
@@ -219,9 +222,8 @@ class TOP(InnerProducts, SharedModelKernel):
         models, count = self.model_, len(self.model_)
         plain = self.information == "identity" and self.parametrization == "logit"
         scores: list[Any]
-        if plain and isinstance(X, CSRRows) and isinstance(models, Multinomials):
-            expected = to_numpy(models.dense().probability).astype(np.float64)
-            scores = [CenteredCounts.of(X, row) for row in expected]
+        if plain and isinstance(X, CSRRows) and hasattr(models, "token_probabilities"):
+            scores = [CenteredCounts.of(X, row) for row in models.token_probabilities()]
         else:
             rows = score_rows(models, X, self.parametrization, self.per)
             width = rows.shape[1] // count
@@ -230,7 +232,7 @@ class TOP(InnerProducts, SharedModelKernel):
         return Tangents(odds, coefficients, scores)
 
     def _prepare(self, source: Any) -> Tangents:
-        tangents = self._tangents(source)
+        tangents = self._kept(source, "tangents") or self._tangents(source)
         return tangents if self._scales is None else tangents.scaled(*self._scales)
 
     def get_score_names(self) -> Floats:
@@ -250,8 +252,8 @@ class TOP(InnerProducts, SharedModelKernel):
 
 def _log_likelihoods(models: Any, X: Any) -> Floats:
     """Log probability of every datum under every model, ``(C, N)``; of compressed counts up to what all share."""
-    if isinstance(X, CSRRows) and isinstance(models, Multinomials):
-        p = to_numpy(models.dense().probability).astype(np.float64)
+    if isinstance(X, CSRRows) and hasattr(models, "token_probabilities"):
+        p = models.token_probabilities()
         counts = X.to_scipy().astype(np.float64)
         logs = np.log(np.where(p > 0, p, 1.0))
         return np.where(((p == 0) @ counts.T) > 0, -np.inf, logs @ counts.T)

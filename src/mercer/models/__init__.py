@@ -1,8 +1,8 @@
 """Structured models made of families."""
 
-from mercer.models._discount import Discounted
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
+from mercer.models.discount import Discounted
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.kde import KDEs

@@ -15,14 +15,14 @@ from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
-from mercer.models._discount import check_lengths
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
-from mercer.models._powers import copies_of
 from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
+from mercer.models.discount import check_lengths
 from mercer.models.hidden import HiddenChain
 from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models.posterior import Posterior
+from mercer.models.powers import copies_of
 
 if TYPE_CHECKING:
     from mercer.models.hmm_estimator import HMM
@@ -67,6 +67,8 @@ class HMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "n_states": 0}
     _parts: ClassVar[dict[str, int]] = {"emission": 1}
+    takes_posteriors: ClassVar[bool] = True
+    """Whether scores can be computed from posteriors of hidden states (`Posterior`)."""
 
     initial: Array
     transition: Array
@@ -202,6 +204,10 @@ class HMMs(Batch):
 
     # -- probabilities -----------------------------------------------------------------------------------
 
+    def read(self, X: Any) -> Any:
+        """Return ``X`` as `Sequences` of what the models emit."""
+        return read(self.emission, X)
+
     def log_prob(self, X: Any) -> Floats:
         """Log probability of every sequence under every model, ``(N, M)``.
 
@@ -219,7 +225,7 @@ class HMMs(Batch):
         array([[-2.61, -0.69]])
         """
         self._require_axis()
-        return crossed_log_prob(self, read(self.emission, X))
+        return crossed_log_prob(self, self.read(X))
 
     def posterior(self, X: Any) -> Posterior:
         """Posteriors of the hidden states (ALG-FB).
@@ -246,7 +252,7 @@ class HMMs(Batch):
                [0.45, 0.55]])
         """
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         found = own_expectations(self, X)
         assert found.states is not None
         return Posterior._make(X, found.states, found.transitions, found.log_prob)
@@ -266,7 +272,7 @@ class HMMs(Batch):
         [[0, 0, 1, 1, 1], [1]]
         """
         self._require_axis()
-        return best_paths(self, read(self.emission, X))
+        return best_paths(self, self.read(X))
 
     def stationary(self) -> Floats:
         """Share of time that every model spends in every state in the long run, ``(N, n)``.
@@ -306,7 +312,7 @@ class HMMs(Batch):
         (array([5]), array([19.38]))
         """
         self._require_axis()
-        X = read(self.emission, X)
+        X = self.read(X)
         total = crossed_log_prob(self, X).sum(axis=1)
         return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 

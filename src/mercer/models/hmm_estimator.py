@@ -139,6 +139,7 @@ class HMM(IterativeEstimator):
     """
 
     of_sequences = True
+    has_hidden = True
 
     _parameters: ClassVar[Rules] = {
         "n_states": whole(1) | function() | one_of("jebara"),

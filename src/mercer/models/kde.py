@@ -15,12 +15,12 @@ from mercer._parallel import n_threads, thread_map
 from mercer._random import random_generator
 from mercer.data import Sequences
 from mercer.data.segments import point_name
-from mercer.families._characteristic import log_polar
+from mercer.families.characteristic import log_polar
 from mercer.families.gaussian import Gaussians
 from mercer.models._kde.points import Points
 from mercer.models._kde.sums import log_sums, log_sums_at
-from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets
 from mercer.models.mixture import Mixtures
+from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets
 
 if TYPE_CHECKING:
     from mercer.models.kde_estimator import KDE

@@ -16,7 +16,6 @@ from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import check_sums, checked_probability, drawn
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
-from mercer.models._discount import Discounted, check_lengths
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.grams import gram_operand
@@ -24,6 +23,7 @@ from mercer.models._markov.operand import ProductOperand
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models._stationary import long_run_of_contexts
+from mercer.models.discount import Discounted, check_lengths
 
 if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain

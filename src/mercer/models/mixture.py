@@ -14,9 +14,9 @@ from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator
-from mercer.families._characteristic import log_average
-from mercer.models._powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
+from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
+from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
 
 if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture

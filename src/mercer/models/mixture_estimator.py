@@ -79,6 +79,7 @@ class Mixture(IterativeEstimator):
     Mixtures(shape=(4,), components=Gaussians)
     """
 
+    has_hidden = True
     _parameters: ClassVar[Rules] = {
         "component": instance_of(Estimator, what="an estimator", cure="Give a family, such as mc.Gaussian('full').")
         | NONE,

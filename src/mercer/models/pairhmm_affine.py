@@ -64,6 +64,8 @@ class AffinePairHMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+    """Arithmetics of `shared_history`."""
     draws_whole: ClassVar[bool] = True
     """Whether `sample` draws whole sequences, whose lengths the model decides."""
 

@@ -21,8 +21,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import mercer as mc
-from mercer.gram import _engine
-from mercer.kernels._base import Prepared
+from mercer.gram import engine
+from mercer.kernels.base import Prepared
 
 
 def take(X, index):
@@ -325,8 +325,8 @@ class KernelContract:
         k = self.ready(X)
         whole = k(X)
         monkeypatch.setattr(Prepared, "tile_hint", property(lambda self: 3))
-        monkeypatch.setattr(_engine, "PARALLEL_FROM_SECONDS", 0.0)
-        monkeypatch.setattr(_engine, "TILE_FROM_SECONDS", 0.0)
+        monkeypatch.setattr(engine, "PARALLEL_FROM_SECONDS", 0.0)
+        monkeypatch.setattr(engine, "TILE_FROM_SECONDS", 0.0)
         found = []
         for jobs in (1, 2):
             with mc.config(n_jobs=jobs, memo_bytes=0):

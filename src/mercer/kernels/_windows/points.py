@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.kernels._base import NoFeatures
+from mercer.kernels.base.hooks import NoFeatures
 
 __all__ = ["WindowSets", "require_windows"]
 

@@ -21,7 +21,7 @@ from mercer.models._chains.coupled import (
 from mercer.models._chains.leaves import lost_leaves, scaled_leaves
 from mercer.models._chains.rescue import restore_lost, take_pairs
 from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
-from mercer.models._discount import Discounted, Lengths
+from mercer.models.discount import Discounted, Lengths
 
 _FAR = 1e-100  # leaf kernels below this, relative to the largest, may decide alone
 

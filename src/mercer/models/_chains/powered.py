@@ -10,9 +10,9 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._coupling import InnerLeaf, PowerProduct
 from mercer.models._chains.operand import ChainOperand, LogChainOperand, chain_operand
-from mercer.models._discount import Lengths
-from mercer.models._powers import MOST_STATES, multisets, products, transitions, weights
+from mercer.models.discount import Lengths
 from mercer.models.mixture import MixtureOperand
+from mercer.models.powers import MOST_STATES, multisets, products, transitions, weights
 
 
 def powered_chain(

@@ -23,7 +23,7 @@ from mercer.models._chains.layout import Aligned, Layout, Tile
 from mercer.models._chains.leaves import scaled_leaves
 from mercer.models._chains.rescue import LOG_ENTRIES, patch
 from mercer.models._chains.sweep import Side, without_gradient
-from mercer.models._discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
+from mercer.models.discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
 
 # Pairs of states up to which a linear system beats any series, and up to which its matrix is formed at all.
 _SYSTEM_AT_ONCE = 16

@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, to_numpy
 from mercer.models._chains.sweep import without_gradient
-from mercer.models._discount import MOST_STEPS, TAIL, infinite, too_slow
 from mercer.models._markov.operand import PAIR_CELLS, ProductOperand
+from mercer.models.discount import MOST_STEPS, TAIL, infinite, too_slow
 
 _LOG_TINY = -745.0
 _HOPELESS = 300.0

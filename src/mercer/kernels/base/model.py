@@ -1,26 +1,20 @@
-"""Two kinds of kernel: between models (one per datum), and between data under one shared model."""
+"""Kernels between models, one per sample."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
-import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, beside, namespace
 from mercer._batch import Batch
 from mercer._checks import is_number, is_whole
 from mercer._coupling import Coupling
-from mercer.data import Sequences
 from mercer.families.estimator import Estimator
-from mercer.kernels._base import Kernel
-from mercer.kernels._data import hashable
-from mercer.models._discount import Discounted, check_lengths
-from mercer.models.hmm import HMMs
-from mercer.models.inference import read, read_before
+from mercer.kernels.base.kernel import Kernel
+from mercer.models.discount import Discounted, check_lengths
 
 LONGEST = 10_000_000
 """Observations of the longest sequences that are compared."""
@@ -62,6 +56,10 @@ class ModelKernel(Kernel):
 
     def _match(self, source: Any, reference: Any) -> Any:
         return source.matched(reference)
+
+    @property
+    def _learns_from_call(self) -> bool:
+        return self.model is not None
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model",) if hasattr(self, "context_") else ()  # a batch of models was not made by this one
@@ -162,13 +160,14 @@ class CoupledKernel(ModelKernel):
         kernel, left, right = asking.sources(X, Y)
         kernel = copy.copy(kernel)
         kernel._path = asking._path
-        a, b = kernel._prepared(left), None if right is None else kernel._prepared(right)
+        prepared = kernel._evaluation.prepared
+        a, b = prepared(left), None if right is None else prepared(right)
         if not _by_length(a.operand):
             raise TypeError(
                 f"{type(left).__name__} has no path over lengths, because it is no model of sequences: use the kernel "
                 "itself"
             )
-        values = kernel._matrix(a, b, log=log)
+        values = kernel._evaluation.matrix(a, b, log=log)
         place = [distinct.index(int(length)) for length in asked]
         return (
             values
@@ -205,78 +204,3 @@ def _check_longest(name: str, length: int) -> None:
 def _by_length(operand: Any) -> bool:
     """Whether the operand is of a model of sequences: its answers have a first axis of lengths."""
     return bool(getattr(operand, "by_length", False))
-
-
-class SharedModelKernel(Kernel):
-    """A kernel between data under one model: an estimator, fitted to the training data, or a batch of shape (1,)."""
-
-    model: Any
-    model_: Any
-    _such_as: ClassVar[str] = "mc.Gaussian()"
-    """A model that the kernel takes, for messages."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if isinstance(self.model, Batch):
-            self.model._require_one()
-        elif not isinstance(self.model, Estimator):
-            raise TypeError(
-                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as "
-                f"{self._such_as} or a fitted batch of shape (1,)"
-            )
-
-    def _accept(self, X: Any, *, reset: bool) -> Any:
-        if isinstance(X, Batch):
-            raise TypeError(
-                f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
-            )
-        if isinstance(self.model, HMMs):
-            return read(self.model.emission, X)
-        context = None if reset else getattr(self, "context_", None)
-        try:
-            X = self._reader().accept(X, owner=self, reset=reset, context=context)
-        except ValueError as error:
-            raise read_before(error) if isinstance(self.model, Batch) else error from None
-        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
-        expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
-        if expected is not None and found is not None and found != expected:
-            raise ValueError(f"the data have {found} coordinates, the model of {type(self).__name__} has {expected}")
-        return X
-
-    def _reader(self) -> Estimator:
-        """Return the estimator that knows what data of the model look like."""
-        return self.model if isinstance(self.model, Estimator) else self.model.estimator()
-
-    def _learn(self, X: Any, y: Any = None) -> None:
-        self.__dict__.pop("context_", None)
-        if isinstance(self.model, Batch):
-            self.model_ = self.model
-            return
-        fitted = clone(self.model)
-        fitted._check_parameters()
-        self.context_ = context = fitted.shared_context(X)
-        target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
-        told = tuple((str(values.dtype), str(values.tolist())) for values in target)
-        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
-
-    @property
-    def _needs_fit(self) -> str:
-        if isinstance(self.model, Batch):
-            return ""
-        before = " (pass model.model_ to use what was fitted before)" if hasattr(self.model, "model_") else ""
-        return f"it learns one model that all data share{before}"
-
-    def _learned(self) -> Any:
-        return self.model_.digests()
-
-    def _setting(self) -> Hashable | None:
-        return super()._setting() if hashable(self.model_) else None  # values of other libraries are not remembered
-
-    def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model",)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if isinstance(self.model, Estimator):
-            tags.input_tags = self.model.__sklearn_tags__().input_tags
-        return tags

@@ -1,0 +1,225 @@
+"""Memo of kernel values, so that folds and values of C do not evaluate a pair twice.
+
+For every setting of a kernel, the memo keeps the values of pairs, indexed by the digests of the objects. Every object
+has a position, in order of arrival, and a row of its values with the objects at lower positions: a new object adds one
+row, and nothing is copied. The Gram matrix of a fold is gathered from the rows; missing values are computed in
+rectangles, without a lock, so that threads never wait for each other. Old settings are evicted when the byte budget is
+reached.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer._cache import ByteCache
+from mercer._config import settings
+
+Floats = np.ndarray[Any, Any]
+Rectangle = Callable[[Floats, Floats | None], Floats]
+"""Computes the pairs of the given rows and columns; None as columns means the symmetric matrix of the rows."""
+
+RECTANGLES = 8
+"""Maximum number of exact rectangles; the rest is evaluated at once, with some pairs evaluated twice."""
+LISTS = 4
+"""Lists of digests whose places are kept: those of the training data come with every call."""
+
+
+def matrix_bytes(n: int) -> int:
+    """Return the size of the memo of all pairs of ``n`` objects: a number for every pair and every object."""
+    return 4 * n * (n + 1)
+
+
+class _Known:
+    """The pairs known for one setting.
+
+    Row i has the values of object i with the objects from ``starts[i]`` to i, NaN where unknown.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.position: dict[bytes, int] = {}
+        self.rows: list[Floats | None] = []
+        self.starts: list[int] = []
+        self.dtype: Any = np.dtype(np.float32)
+        self.nbytes = 0
+        self._lists: dict[int, tuple[list[bytes], Floats]] = {}
+
+    def places(self, digests: list[bytes]) -> Floats:
+        """Return the positions of objects, and assign one to those that are new."""
+        kept = self._lists.get(id(digests))
+        if kept is not None and kept[0] is digests:
+            return kept[1]
+        position = self.position
+        found = np.array([position.setdefault(digest, len(position)) for digest in digests], dtype=int)
+        new = range(len(self.rows), len(position))
+        self.rows += [None] * len(new)
+        self.starts += new
+        if len(self._lists) >= LISTS:
+            self._lists.pop(next(iter(self._lists)))
+        self._lists[id(digests)] = digests, found
+        return found
+
+    def make_room(self, size: int, budget: int) -> None:
+        """Forget everything where ``size`` more bytes exceed the budget."""
+        if self.nbytes + size > budget:
+            self._forget()
+
+    def gather(self, r: Floats, c: Floats) -> Floats:
+        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
+        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
+        for lines, first, second in ((out, r, c), (out.T, c, r)):
+            for i, at in _lower(first, second):
+                row, start = self.rows[first[i]], self.starts[first[i]]
+                if row is not None:
+                    at = at[np.searchsorted(second[at], start) :]
+                    lines[i, at] = row[second[at] - start]
+        return out
+
+    def store(self, r: Floats, c: Floats, values: Floats) -> None:
+        """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
+        self.dtype = np.result_type(self.dtype, values)
+        for lines, first, second in ((values, r, c), (values.T, c, r)):
+            for i, at in _lower(first, second):
+                place, columns = int(first[i]), second[at]
+                row = self._row(place, int(columns[0]))
+                columns = columns - self.starts[place]
+                old = row[columns]
+                row[columns] = np.where(np.isnan(old), lines[i, at], old)
+
+    def _row(self, place: int, first: int) -> Floats:
+        """Return the row of a place, which has room for the objects from ``first`` on."""
+        row = self.rows[place]
+        if row is not None and row.dtype == self.dtype and self.starts[place] <= first:
+            return row
+        start = min(first, self.starts[place])
+        new = np.full(place + 1 - start, np.nan, dtype=self.dtype)
+        if row is not None:
+            new[self.starts[place] - start :] = row
+            self.nbytes -= row.nbytes
+        self.rows[place], self.starts[place] = new, start
+        self.nbytes += new.nbytes
+        return new
+
+
+def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
+    """Yield every index of ``first`` with those of ``second`` whose places are not higher, lowest first, if any are."""
+    order = np.argsort(second, kind="stable")
+    count = np.searchsorted(second[order], first, side="right")
+    for i in np.flatnonzero(count).tolist():
+        yield i, order[: count[i]]
+
+
+memo = ByteCache()
+"""The pairs of all settings of the process."""
+
+
+def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, compute: Rectangle) -> Floats:
+    """Return the matrix of all pairs, computing only those that are not known.
+
+    Parameters
+    ----------
+    setting : hashable
+        Key of the kernel, its parameters and its fitted state.
+    rows, columns : lists of digests
+        The objects; ``columns=None`` for the symmetric matrix of ``rows``.
+    compute : callable
+        ``compute(row_index, column_index)`` returns a rectangle of the matrix. It is called without a lock: threads
+        that ask for the same pairs at the same time each compute them.
+    """
+    budget = settings().memo_bytes
+    size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
+    if budget == 0 or size > budget:
+        return compute(np.arange(len(rows)), None if columns is None else np.arange(len(columns)))
+    known = memo.get(setting)
+    if known is None:
+        known = _Known()
+        memo.put(setting, known, size=0, budget=budget)
+    with known.lock:
+        known.make_room(size, budget)
+        c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
+        r = c if columns is None else known.places(rows)
+        out = known.gather(r, c)
+        position = known.position
+    matrix, computed = _complete(out, r, c, compute)
+    if computed:
+        with known.lock:
+            if known.position is position:  # nobody has forgotten these places meanwhile
+                for at, columns_at, values in computed:
+                    known.store(at, columns_at, values)
+            memo.put(setting, known, size=known.nbytes, budget=budget)
+    return matrix
+
+
+Part = tuple[Floats, Floats, Floats]
+"""Places of rows and columns, and their values."""
+
+
+def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
+    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates."""
+    missing = np.isnan(out)
+    if not missing.any():
+        return out, []
+    row_places, row_index, row_inverse = np.unique(r, return_index=True, return_inverse=True)
+    column_places, column_index, column_inverse = np.unique(c, return_index=True, return_inverse=True)
+    shared, in_rows, in_columns = np.intersect1d(row_places, column_places, assume_unique=True, return_indices=True)
+    unique = len(row_places) == len(r) and len(column_places) == len(c)
+    if unique and missing.all() and (r is c or not len(shared)):  # all is new, as in a first fit
+        found = compute(np.arange(len(r)), None if r is c else np.arange(len(c)))
+        return found, [(r, c, found)]
+    work = _Rectangles(out[np.ix_(row_index, column_index)], missing[np.ix_(row_index, column_index)])
+    computed: list[Part] = []
+
+    def evaluate(rows: Floats, columns: Floats) -> None:
+        same = np.array_equal(row_places[rows], column_places[columns])
+        found = compute(row_index[rows], None if same else column_index[columns])
+        computed.append((row_places[rows], column_places[columns], found))
+        work.put(rows, columns, found)
+        if not same:  # the mirror image, of objects that are on both sides
+            j, to_rows = _where(column_places[columns], row_places)
+            i, to_columns = _where(row_places[rows], column_places)
+            work.put(to_rows, to_columns, found[np.ix_(i, j)].T)
+
+    # Objects without a known self-kernel go first, as a symmetric matrix: its diagonal is exact, a rectangle's is not.
+    new = work.missing[in_rows, in_columns]
+    if new.any():
+        evaluate(in_rows[new], in_columns[new])
+    for attempt in range(RECTANGLES + 1):
+        somewhere = np.flatnonzero(work.missing.any(axis=1))
+        if not len(somewhere):
+            break
+        if attempt == RECTANGLES:
+            evaluate(somewhere, np.flatnonzero(work.missing.any(axis=0)))
+            break
+        # Rows that lack the same columns make an exact rectangle; the first such group goes first.
+        first = work.missing[somewhere[0]]
+        evaluate(np.flatnonzero((work.missing == first).all(axis=1)), np.flatnonzero(first))
+    return work.values[np.ix_(row_inverse, column_inverse)], computed
+
+
+class _Rectangles:
+    """A matrix that is filled by rectangles; what is there stays."""
+
+    def __init__(self, values: Floats, missing: Floats) -> None:
+        self.values = values
+        self.missing = missing
+
+    def put(self, rows: Floats, columns: Floats, found: Floats) -> None:
+        """Fill in what is missing of a rectangle."""
+        at = np.ix_(rows, columns)
+        self.values = self.values.astype(np.result_type(self.values, found), copy=False)
+        self.values[at] = np.where(self.missing[at], found, self.values[at])
+        self.missing[at] = False
+
+
+def _where(wanted: Floats, places: Floats) -> tuple[Floats, Floats]:
+    """Return which of ``wanted`` are among the sorted ``places``, and where."""
+    at = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+    among = places[at] == wanted
+    return np.flatnonzero(among), at[among]

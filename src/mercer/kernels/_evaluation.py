@@ -1,0 +1,313 @@
+"""How a kernel is evaluated: the stages from input to matrix, norms, logarithms, and the memo of pairs.
+
+A sample passes five stages, and every name in `mercer.kernels` means one of them:
+
+=========== ============================================================ ====================================
+stage       what it is                                                   made by
+=========== ============================================================ ====================================
+*input*     what a user passes: strings, a data frame, a batch           the user
+*accepted*  checked data: a matrix, `Sequences`, a batch                 ``kernel._accept(input)``
+*source*    what is compared: a batch of models, or the accepted data    ``kernel._source(accepted)``
+*operand*   a source with all done that needs one side only              ``kernel._prepare(source)``
+*prepared*  an operand with the self-kernels that normalize it           ``Evaluation(kernel).prepared(source)``
+=========== ============================================================ ====================================
+
+For ``ProbabilityProduct(HMM())`` these are strings, `Sequences`, `HMMs`, coupled chains, and coupled chains with their
+norms; for ``Fisher(HMM())`` strings, `Sequences`, the same `Sequences`, whitened scores, and scores with their norms.
+Two prepared sides give tiles, ``kernel.tile(a, b)``, from which the engine fills a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, namespace, to_numpy
+from mercer.data.segments import data_digests
+from mercer.gram.engine import fill
+from mercer.gram.pair_memo import gather
+from mercer.kernels._changes import same
+from mercer.kernels._data import has_digests, object_name, take
+
+LOG_RANGE = 1.0
+"""Log self-kernels closer than this have their distance from a formula that does not cancel."""
+
+
+class Prepared:
+    """An operand and the self-kernels that normalize it: what the engine slices into tiles."""
+
+    def __init__(self, operand: Any, norm: Array | None, zero: Floats | None = None) -> None:
+        self.operand = operand
+        self.norm = norm
+        self.zero = zero
+
+    @property
+    def order(self) -> Floats | None:
+        """The operand's hint: neighbors cost alike."""
+        return getattr(self.operand, "order", None)
+
+    @property
+    def tile_hint(self) -> int:
+        """The operand's hint: rows of a tile."""
+        return int(getattr(self.operand, "tile_hint", 256))
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    def __getitem__(self, key: Any) -> Prepared:
+        norm = None if self.norm is None else self.norm[..., key]
+        return Prepared(self.operand[key], norm, None if self.zero is None else self.zero[..., key])
+
+
+class Side:
+    """One side of a matrix: a source, and what was made of it, each when first needed.
+
+    The side of the training data lives as long as its kernel, so that ``transform`` prepares and digests the new
+    samples only. It is neither pickled nor copied. No lock is held while something is made: threads that come first
+    together make it twice, and one result stays.
+
+    Parameters
+    ----------
+    source : batch or data
+        What is compared; None until the training data are known.
+    """
+
+    def __init__(self, source: Any = None) -> None:
+        self.source = source
+        self._made: dict[str, tuple[Any, Any]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"source": self.source, "_made": {}}  # the rest can be made again, and may be large or on a device
+
+    def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` made for these values of the kernel's parameters."""
+        known = self._made.get(name)
+        if known is not None and _unchanged(known[0], parameters):
+            return known[1]
+        value = make()
+        self._made[name] = (parameters, value)
+        return value
+
+    def digests(self) -> list[bytes]:
+        """Return the digest of every object, always as the same list."""
+        digests: list[bytes] = self.once("digests", (), lambda: data_digests(self.source))
+        return digests
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep something that ``fit`` has computed until the operand is made of it."""
+        self._made[name] = ((), value)
+
+    def spend(self, name: str) -> Any:
+        """Return what was kept, once; then None."""
+        found = self._made.pop(name, None)
+        return None if found is None else found[1]
+
+
+def _unchanged(then: Any, now: Any) -> bool:
+    return len(then) == len(now) and all(a[0] == b[0] and same(a[1], b[1]) for a, b in zip(then, now, strict=True))
+
+
+class Evaluation:
+    """The values of one kernel that can answer: prepared sides, tiles, diagonals and matrices.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Fitted, or a copy that has seen what the data share.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.log_domain = kernel.domain == "log"
+
+    @cached_property
+    def _parameters(self) -> tuple[tuple[str, Any], ...]:
+        found: tuple[tuple[str, Any], ...] = self.kernel._current_parameters()
+        return found
+
+    # -- one side --------------------------------------------------------------------------------------------
+
+    def side(self, source: Any) -> Side:
+        """Return the side of a source; that of the training data is there already."""
+        training: Side | None = self.kernel.__dict__.get("_train_side")
+        return training if training is not None and training.source is source else Side(source)
+
+    def prepared(self, source: Any) -> Prepared:
+        """Prepare a source; the training data once per fit and setting of the parameters."""
+        return self.prepared_side(self.side(source))
+
+    def prepared_side(self, side: Side) -> Prepared:
+        """Return the prepared objects of a side."""
+        made: Prepared = side.once("prepared", self._parameters, lambda: self._prepare(side.source))
+        return made
+
+    def _prepare(self, source: Any) -> Prepared:
+        kernel = self.kernel
+        operand = kernel._prepare(source)
+        if not kernel.normalize:
+            return Prepared(operand, None)
+        norm = kernel._self(operand)
+        xp = namespace(norm)
+        values = to_numpy(norm)
+        bad = np.argwhere(np.isnan(values) | (values == np.inf))
+        if len(bad):
+            raise ValueError(
+                f"{object_name(source, bad[0][-1])} has no finite self-kernel ({values[tuple(bad[0])]}): it cannot be "
+                "normalized"
+            )
+        zero = values == -np.inf if self.log_domain else values <= 0
+        if not zero.any():
+            return Prepared(operand, norm)
+        name = type(kernel).__name__
+        if not self.log_domain and values.min() < -1e-10 * np.abs(values).max():
+            raise ValueError(
+                f"{object_name(source, int(np.argmin(values)))} has the self-kernel {values.min():.4g} under {name}, "
+                "which is not positive semi-definite and cannot be normalized: wrap the kernel in mc.Repaired first"
+            )
+        if kernel.on_zero == "raise":
+            raise ValueError(
+                f"{object_name(source, np.argwhere(zero)[0][-1])} has zero norm under {name}{kernel._why_zero}, so it "
+                "cannot be normalized: leave it out, set on_zero='zero' to make it dissimilar to everything, or "
+                "normalize=False"
+            )
+        mask = beside(norm, zero)
+        harmless = xp.zeros_like(norm) if self.log_domain else xp.ones_like(norm)
+        return Prepared(operand, xp.where(mask, harmless, norm), zero)
+
+    def diagonal(self, a: Prepared) -> Array:
+        """Return self-kernels in the kernel's domain; exactly one when normalized."""
+        if not self.kernel.normalize:
+            return self.kernel._self(a.operand)
+        xp = namespace(a.norm)
+        one = xp.zeros_like(a.norm) if self.log_domain else xp.ones_like(a.norm)
+        if a.zero is None:
+            return one
+        return xp.where(beside(one, a.zero), -xp.inf if self.log_domain else 0.0, one)
+
+    # -- tiles -----------------------------------------------------------------------------------------------
+
+    def tile(self, a: Prepared, b: Prepared) -> Array:
+        """Answer a tile in the kernel's domain, normalized if asked for."""
+        kernel = self.kernel
+        values = kernel._tile(a.operand, b.operand)
+        if kernel.normalize:
+            if self.log_domain:
+                values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2  # type: ignore[index]
+            else:
+                xp = namespace(values)
+                values = values / xp.sqrt(a.norm[..., :, None]) / xp.sqrt(b.norm[..., None, :])  # type: ignore[index]
+            values = self._silenced(values, a, b)
+        xp = namespace(values)
+        if bool(xp.any(xp.isnan(values))):
+            i, j = np.argwhere(np.isnan(to_numpy(values)))[0][-2:]
+            raise ArithmeticError(
+                f"{type(kernel).__name__} has no value for a pair (row {i}, column {j} of a tile): look for numbers in "
+                "the data that are too large to be squared, else please report it with the data"
+            )
+        return values
+
+    def _silenced(self, values: Array, a: Prepared, b: Prepared) -> Array:
+        """Give objects of zero norm the kernel 0, whatever rounding left of them."""
+        xp = namespace(values)
+        nothing = -xp.inf if self.log_domain else 0.0
+        for zero, at in ((a.zero, (..., slice(None), None)), (b.zero, (..., None, slice(None)))):
+            if zero is not None:
+                values = xp.where(beside(values, zero[at]), nothing, values)
+        return values
+
+    def value_tile(self, a: Prepared, b: Prepared) -> Array:
+        """Answer a tile of kernel values, not of logarithms."""
+        values = self.kernel._value_tile(a.operand, b.operand) if self.log_domain else None
+        if values is None:
+            return self.exp(self.tile(a, b))
+        if a.norm is not None and b.norm is not None:
+            values *= np.exp(-a.norm / 2)[:, None]
+            values *= np.exp(-b.norm / 2)
+        return values
+
+    def exp(self, values: Array) -> Array:
+        """Turn values in the kernel's domain into kernel values; raise where they overflow."""
+        xp, name = namespace(values), type(self.kernel).__name__
+        if not self.log_domain:
+            if bool(xp.any(xp.isinf(values))):
+                raise OverflowError(
+                    f"{name} has values beyond the largest number: scale the data, or normalize the kernel"
+                )
+            return values
+        if bool(xp.any(values > float(np.log(xp.finfo(values.dtype).max)))):
+            raise OverflowError(
+                f"{name} has values up to exp({to_numpy(values).max():.6g}), beyond the largest number: use "
+                "kernel.log(X), or normalize the kernel"
+            )
+        return xp.exp(values)
+
+    # -- matrices --------------------------------------------------------------------------------------------
+
+    def matrix(self, a: Prepared, b: Prepared | None, *, log: bool = False) -> Array:
+        """Fill the matrix of two prepared sides, or the symmetric one of ``a``; ``log`` in the kernel's domain."""
+        diagonal = None
+        if b is None:
+            diagonal = self.diagonal(a)
+            if not log:
+                diagonal = self.exp(diagonal)
+        return fill(self.tile if log else self.value_tile, a, b, diagonal=diagonal, label=type(self.kernel).__name__)
+
+    def distances(self, a: Prepared, b: Prepared | None) -> Array:
+        """Fill the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
+        label = f"{type(self.kernel).__name__}.distance"
+        if self.kernel._distance_tile(a[:1], (a if b is None else b)[:1]) is None:
+            values = self.matrix(a, b, log=self.log_domain)
+            own = self.diagonal(a)
+            return self.squared_distances(values, own, own if b is None else self.diagonal(b))
+        diagonal = np.zeros(len(a)) if b is None else None
+        return fill(self.kernel._distance_tile, a, b, diagonal=diagonal, label=label)
+
+    def squared_distances(self, values: Array, own: Array, other: Array) -> Array:
+        """Compute k(x,x) + k(y,y) - 2 k(x,y) from values and self-kernels in the kernel's domain (KK-4)."""
+        xp = namespace(values)
+        own, other = own[..., :, None], other[..., None, :]
+        plain = self.exp(own) + self.exp(other) - 2 * self.exp(values)
+        if self.log_domain:
+            # Where self-kernels are alike, without cancellation: 2 e^h (cosh g - e^(log k - h)), h their mean.
+            safe, safe_other = (xp.where(side > -xp.inf, side, xp.zeros_like(side)) for side in (own, other))
+            alike = (own > -xp.inf) & (other > -xp.inf) & (xp.abs(safe - safe_other) < LOG_RANGE)
+            mean = (safe + safe_other) / 2
+            gap = xp.where(alike, safe - safe_other, xp.zeros_like(mean)) / 4
+            excess = xp.where(alike, values - mean, xp.zeros_like(values))
+            close = self.exp(xp.where(alike, mean, xp.zeros_like(mean))) * (
+                4 * xp.sinh(gap) ** 2 - 2 * xp.expm1(excess)
+            )
+            plain = xp.where(alike, close, plain)
+        return xp.clip(plain, 0.0, None)
+
+    def remembered(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
+        """Return the matrix of two sides through the memo of pairs; ``right=None`` for the symmetric one of ``left``.
+
+        All of a side is prepared at once, so that messages name an object by its place in the data, and not before a
+        pair is missing.
+        """
+        setting = self._setting(left, right)
+        if setting is None:
+            whole = None if right is None else self.prepared_side(right)
+            return self.matrix(self.prepared_side(left), whole, log=log)
+
+        def rectangle(rows: Floats, columns: Floats | None) -> Floats:
+            other = None
+            if columns is not None:
+                other = take(self.prepared_side(left if right is None else right), columns)
+            return np.asarray(self.matrix(take(self.prepared_side(left), rows), other, log=log))
+
+        digests = None if right is None else right.digests()
+        return gather((setting, "log") if log else setting, left.digests(), digests, rectangle)
+
+    def _setting(self, left: Side, right: Side | None) -> Hashable | None:
+        """Return a key of all but the objects that values depend on; None where values are not remembered."""
+        kernel, sides = self.kernel, (left,) if right is None else (left, right)
+        if kernel._cheap_pairs(left.source) or not all(has_digests(side.source) for side in sides):
+            return None
+        keeper: Side = kernel.__dict__.get("_train_side") or Side()
+        found: Hashable | None = keeper.once("setting", self._parameters, kernel._setting)
+        return found

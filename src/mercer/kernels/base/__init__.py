@@ -1,0 +1,25 @@
+"""Base classes of kernels, for those who write their own.
+
+`Kernel` is any kernel. `ModelKernel` compares one fitted model per sample, `CoupledKernel` by a coupling of batches of
+models, `SharedModelKernel` samples under one model. `Compound` is made of several kernels, `Wrapper` of one. What a
+subclass writes is told in the page about the protocol.
+"""
+
+from mercer.kernels._evaluation import Prepared
+from mercer.kernels.base.compound import Compound, Views, Wrapper
+from mercer.kernels.base.hooks import NoFeatures
+from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.model import CoupledKernel, ModelKernel
+from mercer.kernels.base.shared import SharedModelKernel
+
+__all__ = [
+    "Compound",
+    "CoupledKernel",
+    "Kernel",
+    "ModelKernel",
+    "NoFeatures",
+    "Prepared",
+    "SharedModelKernel",
+    "Views",
+    "Wrapper",
+]

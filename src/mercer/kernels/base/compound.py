@@ -1,0 +1,160 @@
+"""Kernels made of other kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+from sklearn.base import clone
+
+from mercer._array import Array
+from mercer.data.segments import data_digests
+from mercer.kernels._data import n_objects
+from mercer.kernels.base.kernel import Kernel
+
+
+class Views:
+    """Several views of the same objects, one per part of a compound kernel: sources or operands."""
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts = parts
+
+    @property
+    def order(self) -> Any:
+        """The first part's hint: two parts can prefer different orders."""
+        return self.parts[0].order
+
+    @property
+    def tile_hint(self) -> int:
+        """The smallest of the parts' hints."""
+        return min(part.tile_hint for part in self.parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of objects."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return n_objects(self.parts[0])
+
+    def __getitem__(self, key: Any) -> Views:
+        return Views(tuple(part[key] for part in self.parts))
+
+    def digests(self) -> list[bytes]:
+        """Digest every object by all of its views."""
+        return [b"".join(row) for row in zip(*(data_digests(part) for part in self.parts), strict=True)]
+
+
+class Compound(Kernel):
+    """A kernel made of others. They are cloned when it is fitted, so that its parameters stay as they were given."""
+
+    _transparent: ClassVar[bool] = False
+    """Whether it learns nothing of its own, so that a parameter of a part may change after ``fit`` (``as_gp``)."""
+
+    def _names(self) -> tuple[str, ...]:
+        """Name the parameters that are kernels."""
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[Kernel, ...]:
+        """Return the fitted parts, or the parameters before fitting."""
+        fitted = getattr(self, "kernels_", None)
+        return fitted if fitted is not None else tuple(getattr(self, name) for name in self._names())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in self._names():
+            part = getattr(self, name)
+            if not isinstance(part, Kernel):
+                raise TypeError(f"{type(self).__name__}({name}={part!r}): give a kernel, such as mc.RBF()")
+            part._check_parameters()
+
+    @property
+    def _takes_confounds(self) -> bool:
+        return all(part._takes_confounds for part in self._parts())
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if reset:
+            self.kernels_ = tuple(clone(getattr(self, name)) for name in self._names())
+        accepted = Views(tuple(part._accept(X, reset=reset) for part in self._parts()))
+        if reset:
+            self._copy_width()
+        return accepted
+
+    def _copy_width(self) -> None:
+        """Follow scikit-learn's rule: the object that is fitted remembers the width of its input."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(self.kernels_[0], name):
+                setattr(self, name, getattr(self.kernels_[0], name))
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        for part, data in zip(self.kernels_, X.parts, strict=True):
+            part._fit_accepted(data, y)
+
+    def _training(self, X: Any) -> Any:
+        for part, data in zip(self.kernels_, X.parts, strict=True):
+            part._keep_training(data)
+        return Views(tuple(part.train_ for part in self.kernels_))
+
+    def _source(self, X: Any) -> Any:
+        return Views(tuple(part._source(data) for part, data in zip(self._parts(), X.parts, strict=True)))
+
+    def _match(self, source: Any, reference: Any) -> Any:
+        sides = zip(self._parts(), source.parts, reference.parts, strict=True)
+        return Views(tuple(part._match(s, r) for part, s, r in sides))
+
+    def _prepare(self, source: Any) -> Any:
+        return Views(tuple(part._evaluation.prepared(s) for part, s in zip(self._parts(), source.parts, strict=True)))
+
+    @property
+    def _needs_fit(self) -> str:
+        return next((part._needs_fit for part in self._parts() if part._needs_fit), "")
+
+    def _learned(self) -> Any:
+        return [part._setting() for part in self._parts()]
+
+    def _current_parameters(self) -> tuple[tuple[str, Any], ...]:
+        own = super()._current_parameters()
+        return own + tuple(pair for part in getattr(self, "kernels_", ()) for pair in part._current_parameters())
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return self._names()
+
+    def _setting(self) -> Hashable | None:
+        unknown = any(part._setting() is None for part in self._parts())
+        return None if unknown else super()._setting()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        parts = [part.__sklearn_tags__().input_tags for part in self._parts()]
+        tags.input_tags = parts[0]
+        tags.input_tags.sparse = all(part.sparse for part in parts)
+        tags.input_tags.allow_nan = all(part.allow_nan for part in parts)
+        tags.input_tags.positive_only = any(part.positive_only for part in parts)
+        return tags
+
+    def _tiles(self, a: Views, b: Views) -> list[Array]:
+        """Answer every part's tile, as logarithms if this kernel is in logarithms, else as values."""
+        return [
+            part.tile(p, q) if self.domain == "log" else part._evaluation.value_tile(p, q)
+            for part, p, q in zip(self._parts(), a.parts, b.parts, strict=True)
+        ]
+
+    def _diagonals(self, a: Views) -> list[Array]:
+        parts = [(part._evaluation, p) for part, p in zip(self._parts(), a.parts, strict=True)]
+        if self.domain == "log":
+            return [evaluation.diagonal(p) for evaluation, p in parts]
+        return [evaluation.exp(evaluation.diagonal(p)) for evaluation, p in parts]
+
+
+class Wrapper(Compound):
+    """A kernel made from one kernel."""
+
+    kernel: Any
+
+    def _names(self) -> tuple[str, ...]:
+        return ("kernel",)
+
+    @property
+    def _inner(self) -> Any:
+        return self._parts()[0]

@@ -1,0 +1,91 @@
+"""Kernels between samples under one model that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._batch import Batch
+from mercer.data import Sequences
+from mercer.families.estimator import Estimator
+from mercer.kernels._data import has_digests
+from mercer.kernels.base.kernel import Kernel
+from mercer.models.inference import read_before
+
+
+class SharedModelKernel(Kernel):
+    """A kernel between data under one model: an estimator, fitted to the training data, or a batch of shape (1,)."""
+
+    model: Any
+    model_: Any
+    _such_as: ClassVar[str] = "mc.Gaussian()"
+    """A model that the kernel takes, for messages."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.model, Batch):
+            self.model._require_one()
+        elif not isinstance(self.model, Estimator):
+            raise TypeError(
+                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as "
+                f"{self._such_as} or a fitted batch of shape (1,)"
+            )
+
+    def _accept(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, Batch):
+            raise TypeError(
+                f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
+            )
+        if hasattr(self.model, "read"):
+            return self.model.read(X)
+        context = None if reset else getattr(self, "context_", None)
+        try:
+            X = self._reader().accept(X, owner=self, reset=reset, context=context)
+        except ValueError as error:
+            raise read_before(error) if isinstance(self.model, Batch) else error from None
+        found = X.dimension if isinstance(X, Sequences) else X.shape[1]
+        expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
+        if expected is not None and found is not None and found != expected:
+            raise ValueError(f"the data have {found} coordinates, the model of {type(self).__name__} has {expected}")
+        return X
+
+    def _reader(self) -> Estimator:
+        """Return the estimator that knows what data of the model look like."""
+        return self.model if isinstance(self.model, Estimator) else self.model.estimator()
+
+    def _learn(self, X: Any, y: Any = None) -> None:
+        self.__dict__.pop("context_", None)
+        if isinstance(self.model, Batch):
+            self.model_ = self.model
+            return
+        fitted = clone(self.model)
+        fitted._check_parameters()
+        self.context_ = context = fitted.shared_context(X)
+        target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
+        told = tuple((str(values.dtype), str(values.tolist())) for values in target)
+        self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
+
+    @property
+    def _needs_fit(self) -> str:
+        if isinstance(self.model, Batch):
+            return ""
+        before = " (pass model.model_ to use what was fitted before)" if hasattr(self.model, "model_") else ""
+        return f"it learns one model that all data share{before}"
+
+    def _learned(self) -> Any:
+        return self.model_.digests()
+
+    def _setting(self) -> Hashable | None:
+        return super()._setting() if has_digests(self.model_) else None  # values of other libraries are not remembered
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return ("model",)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.model, Estimator):
+            tags.input_tags = self.model.__sklearn_tags__().input_tags
+        return tags

@@ -1,0 +1,133 @@
+"""The empirical kernel map: objects described by their log kernels with the training data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Array, Floats, safe_log, to_numpy
+from mercer._checks import check_gamma, is_number
+from mercer._verdict import Verdict
+from mercer.kernels._evaluation import Side
+from mercer.kernels._operands import Rows, finite
+from mercer.kernels._trained import FeaturedWrapper
+from mercer.kernels.base.hooks import WIDE, NoFeatures
+
+
+class EmpiricalKernelMap(FeaturedWrapper):
+    r"""Objects described by their log kernels with the training data: a cure for diagonal dominance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel that is never negative.
+    gamma : float or None, default=None
+        None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the
+        number of training objects.
+    floor : float, default=-700.0
+        What a log kernel of -inf counts as, or the smallest finite one of the training data where that is lower.
+    normalize : bool, default=True
+        Whether every object has the kernel 1 with itself.
+    on_zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Notes
+    -----
+    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, columns
+    standardised. Positive semi-definite by construction.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> X = np.array([[0.0], [1.0], [20.0], [21.0]])
+    >>> mc.EmpiricalKernelMap(mc.RBF(gamma=5.0)).fit_transform(X).round(2)[0]
+    array([ 1.  ,  0.99, -1.  , -1.  ])
+    """
+
+    _smooth = {"gamma": WIDE}  # noqa: RUF012
+
+    def __init__(
+        self,
+        kernel: Any,
+        gamma: float | None = None,
+        floor: float = -700.0,
+        normalize: bool = True,
+        on_zero: str = "raise",
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.floor = floor
+        self.normalize = normalize
+        self.on_zero = on_zero
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "floor")
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Inner products can be negative, Gaussians cannot."""
+        return "linear" if self.gamma is None else "log"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.gamma is not None:
+            check_gamma(self.gamma)
+        if self.kernel.domain != "log" and not self.kernel.nonnegative:
+            raise ValueError(
+                f"{type(self.kernel).__name__} can be negative, and has no logarithm: map a kernel with positive values"
+            )
+        if not is_number(self.floor):
+            raise ValueError(f"floor = {self.floor!r}: give the finite number that a log kernel of -inf counts as")
+
+    def _learn_gram(self) -> None:
+        logs = self._description(self._inner._train_side)
+        finite = logs > -np.inf
+        self._floor = min(float(self.floor), float(logs.min(where=finite, initial=np.inf)))
+        logs = np.where(finite, logs, self._floor)
+        self._center = logs.mean(axis=0)
+        spread = logs.std(axis=0)
+        self._scale = np.where(spread > 1e-12 * max(float(spread.max()), 1e-300), spread, 1.0)
+
+    def _description(self, objects: Side) -> Floats:
+        """Log kernels with the training objects, normalized."""
+        inner = self._inner
+        logs = to_numpy(self._columns(objects, log=True))
+        if inner.domain == "linear":
+            logs = safe_log(logs)
+        if inner.normalize:
+            return logs
+        evaluation = inner._evaluation
+        sides = (evaluation.prepared_side(side) for side in (objects, inner._train_side))
+        diagonals = [to_numpy(evaluation.diagonal(side)) for side in sides]
+        if inner.domain == "linear":
+            diagonals = [safe_log(diagonal) for diagonal in diagonals]
+        own, theirs = (finite(diagonal) for diagonal in diagonals)
+        return np.asarray(logs - (own[:, None] + theirs) / 2)
+
+    def _map(self, objects: Side) -> Floats:
+        logs = self._description(objects)
+        return (np.where(logs > -np.inf, logs, self._floor) - self._center) / self._scale
+
+    def _tile(self, a: Rows, b: Rows) -> Array:
+        if self.gamma is None:
+            return super()._tile(a, b)
+        return -self.gamma / a.width * a.squared_distances(b)
+
+    def _self(self, a: Rows) -> Array:
+        return super()._self(a) if self.gamma is None else np.zeros(len(a))
+
+    def _distance_tile(self, a: Any, b: Any) -> Array | None:
+        return super()._distance_tile(a, b) if self.gamma is None else None
+
+    def _features(self, a: Rows) -> Array:
+        if self.gamma is not None:
+            raise NoFeatures(
+                f"a Gaussian of descriptions (gamma={self.gamma}) has no finite explicit features: gamma=None has"
+            )
+        return super()._features(a)
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product, or a Gaussian, of explicit descriptions (KK-1)")

@@ -1,0 +1,72 @@
+"""Gaussians of distances in feature space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._array import Array, namespace
+from mercer._checks import check_gamma
+from mercer._verdict import Verdict
+from mercer.kernels._operands import WithNumbers
+from mercer.kernels.base.compound import Wrapper
+from mercer.kernels.base.hooks import WIDE
+
+
+class Gaussianized(Wrapper):
+    r"""A Gaussian of the distance in feature space: :math:`e^{-\gamma (k(x,x) - 2k(x,y) + k(y,y))}`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel whose distance is used.
+    gamma : float, default=1.0
+        Inverse width.
+
+    Notes
+    -----
+    LMMK-2 (equation 24 of mehta2010); on a Fisher kernel it is the variant of shawetaylor2004, 12.29.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Gaussianized(mc.Linear(normalize=False), gamma=0.5)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _transparent = True
+
+    def __init__(self, kernel: Any, gamma: float = 1.0) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_gamma(self.gamma)
+
+    def _prepare(self, source: Any) -> Any:
+        operand = super()._prepare(source)
+        return WithNumbers(operand, self._inner._evaluation.diagonal(operand.parts[0]))
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        inner, (p,), (q,) = self._inner, a.operand.parts, b.operand.parts
+        squared = inner._distance_tile(p, q)
+        if squared is None:
+            squared = inner._evaluation.squared_distances(inner.tile(p, q), a.numbers, b.numbers)
+        return -float(self.gamma) * squared
+
+    def _self(self, a: Any) -> Array:
+        return namespace(a.numbers).zeros_like(a.numbers)
+
+    @property
+    def infinitely_divisible(self) -> bool:  # type: ignore[override]
+        """A power only changes gamma, which is safe where the distance is one of a Hilbert space."""
+        return self._inner.psd == "always"
+
+    @property
+    def psd(self) -> Verdict:
+        """As the kernel (Schoenberg)."""
+        return Verdict(
+            str(self._inner.psd), f"a Gaussian of a Hilbert space distance (LMMK-2); {self._inner.psd.reason}"
+        )

@@ -1,0 +1,56 @@
+"""Normalized kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._array import Array
+from mercer._verdict import Verdict
+from mercer.kernels.base.compound import Views, Wrapper
+
+
+class Normalized(Wrapper):
+    r"""A kernel divided by the norms: :math:`k(x,y)/\sqrt{k(x,x)\,k(y,y)}`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    on_zero : {"raise", "zero"}, default="raise"
+        What an object of zero norm gets: an error, or zeros.
+
+    Notes
+    -----
+    C-5. Most kernels do this themselves (``normalize=True``); sums and products of kernels do not.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Normalized(mc.Linear(normalize=False) + mc.RBF(gamma=1.0))([[1.0], [2.0]]).round(4)
+    array([[1.    , 0.7488],
+           [0.7488, 1.    ]])
+    """
+
+    _transparent = True
+
+    normalize = True
+
+    def __init__(self, kernel: Any, on_zero: str = "raise") -> None:
+        self.kernel = kernel
+        self.on_zero = on_zero
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """The kernel's."""
+        return str(self._inner.domain)
+
+    def _tile(self, a: Views, b: Views) -> Array:
+        return self._tiles(a, b)[0]
+
+    def _self(self, a: Views) -> Array:
+        return self._diagonals(a)[0]
+
+    @property
+    def psd(self) -> Verdict:
+        """As the kernel."""
+        return Verdict(str(self._inner.psd), f"normalisation keeps it (C-5); {self._inner.psd.reason}")

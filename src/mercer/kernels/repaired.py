@@ -1,0 +1,75 @@
+"""Kernels made positive semi-definite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer._checks import is_number
+from mercer._verdict import Verdict
+from mercer.kernels._evaluation import Side
+from mercer.kernels._trained import FeaturedWrapper
+
+
+class Repaired(FeaturedWrapper):
+    r"""A kernel made positive semi-definite by clipping the negative eigenvalues of its training matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel that is not always positive semi-definite.
+    method : {"clip"}, default="clip"
+        What happens to negative eigenvalues: they become zero.
+    tolerance : float, default=1e-12
+        Eigenvalues below this fraction of the largest count as zero.
+
+    Attributes
+    ----------
+    clipped_ : float
+        Sum of the clipped eigenvalues as a fraction of the trace of absolute values: how much was repaired.
+
+    Notes
+    -----
+    With :math:`K = V \Lambda V^\top` and the positive part :math:`V_+, \Lambda_+`, objects are mapped to
+    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes its nearest positive semi-definite one, and
+    test rows are projected the same way.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> K = mc.Repaired(mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)).fit_transform(X)
+    >>> bool(mc.gram.psd.check(K))
+    True
+    """
+
+    def __init__(self, kernel: Any, method: str = "clip", tolerance: float = 1e-12) -> None:
+        self.kernel = kernel
+        self.method = method
+        self.tolerance = tolerance
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), "method", "tolerance")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method != "clip":
+            raise ValueError(f"method = {self.method!r}: the one repair that maps test rows consistently is 'clip'")
+        if not is_number(self.tolerance) or self.tolerance < 0:
+            raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, 0 or more")
+
+    def _learn_gram(self) -> None:
+        values, vectors = np.linalg.eigh(to_numpy(self._train_gram()))
+        keep = values > self.tolerance * np.abs(values).max()
+        self.clipped_ = float(np.abs(values[values < 0]).sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
+        self._projection = vectors[:, keep] / np.sqrt(values[keep])
+
+    def _map(self, objects: Side) -> Floats:
+        return np.asarray(to_numpy(self._columns(objects)) @ self._projection)
+
+    @property
+    def psd(self) -> Verdict:
+        """Always positive semi-definite."""
+        return Verdict("always", "an inner product of explicit features, after clipping negative eigenvalues")

@@ -1,0 +1,87 @@
+"""Powers of normalized kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer._array import Array
+from mercer._checks import is_number
+from mercer._verdict import Verdict
+from mercer.kernels._evaluation import Side
+from mercer.kernels._operands import WithNumbers, finite
+from mercer.kernels.base.compound import Wrapper
+
+
+class Tempered(Wrapper):
+    r"""A normalised kernel to a power: :math:`\hat k(x,y)^\beta`, a cure for diagonal dominance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel with positive values.
+    beta : float, default=0.5
+        The power, above 0 and at most 1.
+
+    Notes
+    -----
+    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible, as ``psd`` says of those
+    that are known to be. For others check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Tempered(mc.RBF(gamma=8.0), beta=0.125)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    _smooth = {"beta": (1e-5, 1.0)}  # noqa: RUF012
+    _transparent = True
+
+    def __init__(self, kernel: Any, beta: float = 0.5) -> None:
+        self.kernel = kernel
+        self.beta = beta
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not is_number(self.beta) or not 0 < self.beta <= 1:
+            raise ValueError(f"beta = {self.beta!r}: give a power above 0 and at most 1")
+        if self.kernel.domain != "log":
+            why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
+            raise ValueError(
+                f"{type(self.kernel).__name__} {why}, and has no powers: temper a kernel with positive values, such as "
+                "ProbabilityProduct or RBF"
+            )
+
+    def _prepare(self, source: Any) -> Any:
+        operand = super()._prepare(source)
+        return WithNumbers(operand, self._inner._evaluation.diagonal(operand.parts[0]))
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        logs = self._tiles(a.operand, b.operand)[0]
+        return self.beta * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
+
+    def _self(self, a: Any) -> Array:
+        return a.numbers - finite(a.numbers)
+
+    def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
+        inner = self._inner
+        if not inner.normalize:
+            return super()._gram(left, right, log=log)
+        # The kernel's own pairs are remembered, so that a search over beta evaluates them once.
+        sides = [None if side is None else inner._evaluation.side(side.source.parts[0]) for side in (left, right)]
+        logs = self.beta * inner._gram(*sides, log=True)
+        return logs if log else self._evaluation.exp(logs)
+
+    @property
+    def psd(self) -> Verdict:
+        """As the kernel where it is infinitely divisible or beta is 1, else conditional."""
+        if self.beta == 1:
+            return Verdict(str(self._inner.psd), self._inner.psd.reason)
+        if self._inner.infinitely_divisible:
+            reason = f"every power of an infinitely divisible kernel is a kernel (KK-2); {self._inner.psd.reason}"
+            return Verdict("always", reason)
+        return Verdict(
+            "conditional",
+            "a power of a kernel is one for every beta only if the kernel is infinitely divisible (KK-2)",
+        )
