@@ -40,7 +40,7 @@ def _at(where: tuple[int, ...]) -> str:
     return f" at index {where}" if where else ""
 
 
-def normalised(counts: Floats, fallback: Any) -> Floats:
+def normalized(counts: Floats, fallback: Any) -> Floats:
     """Divide every row by its sum; a row of zeros becomes ``fallback``."""
     total = np.einsum("...k->...", counts)[..., None]  # several times the speed of a sum over a short last axis
     visited = total > 0

@@ -181,17 +181,17 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
     emission, data = emissions()[name]
     estimator = HMM(3, emission, prior=prior, prior_strength=2.0, n_iter=25, n_init=1, tol=0.0)
     history = []
-    maximise = _baum_welch.HMMGoal.maximise
+    maximize = _baum_welch.HMMGoal.maximize
 
     def watched(self, models, data, found, memory):
         history.append(found.log_prob + self.log_prior(models))
-        return maximise(self, models, data, found, memory)
+        return maximize(self, models, data, found, memory)
 
     with warnings.catch_warnings(), mc.config(cache_bytes=0):
         warnings.simplefilter("ignore", UserWarning)
         X = estimator.accept(data)
         context = clone(estimator).set_params(n_iter=8).context(X)
-        monkeypatch.setattr(_baum_welch.HMMGoal, "maximise", watched)
+        monkeypatch.setattr(_baum_welch.HMMGoal, "maximize", watched)
         estimator.fit_each(data, context)
     objective = np.array(history)
     assert objective.shape == (25, 3)

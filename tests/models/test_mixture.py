@@ -102,13 +102,13 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
         sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0, 1.0]).astype(float) for n in (40, 60)]
     estimator = Mixture(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=0.0)
     context = clone(estimator).set_params(n_iter=3).context(estimator.accept(sets))
-    history, maximise = [], MixtureGoal.maximise
+    history, maximize = [], MixtureGoal.maximize
 
     def watched(self, mixtures, data, found, memory):
         history.append(found.log_prob + self.log_prior(mixtures))
-        return maximise(self, mixtures, data, found, memory)
+        return maximize(self, mixtures, data, found, memory)
 
-    monkeypatch.setattr(MixtureGoal, "maximise", watched)
+    monkeypatch.setattr(MixtureGoal, "maximize", watched)
     with mc.config(cache_bytes=0):
         estimator.fit_each(sets, context)
     objective = np.array(history)

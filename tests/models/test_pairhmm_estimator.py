@@ -50,7 +50,7 @@ def climbed(goal, data, model, n_iter):
     for _ in range(n_iter):
         found, memory = goal.expect(model, data)
         objective.append(found.log_prob.sum() + goal.log_prior(model)[0])
-        model = goal.maximise(model, data, found, memory)
+        model = goal.maximize(model, data, found, memory)
     return model, np.array(objective)
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.windows import windows_of
 from mercer.families.estimator import Context, Estimator
@@ -262,7 +262,7 @@ class MarkovChain(Estimator):
             given = prior.dense()
             fallback = [to_numpy(given.initial)[0], to_numpy(given.transition)[0]]
             laws = [law + self.prior_strength * table for law, table in zip(laws, fallback, strict=True)]
-        return normalised(laws[0], fallback[0]), normalised(laws[1], fallback[1])
+        return normalized(laws[0], fallback[0]), normalized(laws[1], fallback[1])
 
     def _sparse(
         self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float
@@ -278,8 +278,8 @@ class MarkovChain(Estimator):
         empty = np.zeros(1, dtype=np.int64)
         shared = SparseRows(np.empty((0, width)), empty[:0], empty, place_rows, places, contexts)
         fallback = shared.shared_rows(context)
-        rows = normalised(counts + strength * fallback, fallback)
-        unseen = normalised(strength * place_rows + self.smoothing, place_rows)
+        rows = normalized(counts + strength * fallback, fallback)
+        unseen = normalized(strength * place_rows + self.smoothing, place_rows)
         transition = SparseRows(rows, context, _pointers(owner, n), unseen, places, contexts)
         size = n_heads(k, int(self.order), self.end)
         return self._sparse_laws(heads, n, size, prior, strength, self.smoothing * size + evenly), transition

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum, segments
 from mercer.families.estimator import Context, Estimator
@@ -284,6 +284,6 @@ class Mixture(IterativeEstimator):
         pooled = component.fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
         everywhere = pooled[np.zeros(len(offsets) - 1, dtype=int)][:, np.zeros(self.n_components, dtype=int)]
         return Mixtures._make(
-            weights=normalised(segment_sum(shares, offsets), 1.0 / self.n_components),
+            weights=normalized(segment_sum(shares, offsets), 1.0 / self.n_components),
             components=component.fit_weighted(x, shares, offsets, context, start=everywhere),
         )

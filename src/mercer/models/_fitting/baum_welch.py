@@ -1,11 +1,11 @@
-"""What HMMs maximise: the steps of Baum-Welch (EST-2), shrunk to a prior where there is one (EST-2b)."""
+"""What HMMs maximize: the steps of Baum-Welch (EST-2), shrunk to a prior where there is one (EST-2b)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from mercer._array import Floats, to_numpy
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import EmissionStep, expected_log
@@ -39,7 +39,7 @@ class HMMGoal(NamedTuple):
         initial, transition = to_numpy(models.initial), to_numpy(models.transition)
         return expectations(initial, transition, evidence, data.runs, states=isinstance(evidence, Densities)), memory
 
-    def maximise(self, models: HMMs, data: Data, found: Expectations, memory: Any) -> HMMs:
+    def maximize(self, models: HMMs, data: Data, found: Expectations, memory: Any) -> HMMs:
         """Fit again to expected counts; rows that nobody visits stay what they were, or what the prior says."""
         ends = data.sequence_offsets
         first, step = segment_sum(found.first, ends), segment_sum(found.transitions, ends)
@@ -47,8 +47,8 @@ class HMMGoal(NamedTuple):
             first = first + self.strength * to_numpy(self.prior.initial)
             step = step + self.strength * to_numpy(self.prior.transition)
         return HMMs._make(
-            initial=normalised(first, to_numpy(models.initial)),
-            transition=normalised(step, to_numpy(models.transition)),
+            initial=normalized(first, to_numpy(models.initial)),
+            transition=normalized(step, to_numpy(models.transition)),
             n_states=models.n_states,
-            emission=self.emission.maximise(models.emission, data, found, memory),
+            emission=self.emission.maximize(models.emission, data, found, memory),
         )

@@ -55,7 +55,7 @@ class Goal(Protocol):
         """Return what is expected of the hidden variables, and what the other step needs to remember."""
         ...
 
-    def maximise(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
+    def maximize(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
         """Fit the models again to what is expected."""
         ...
 
@@ -115,7 +115,7 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
             objective[active], steps[active] = reached, iteration
             visits = np.zeros((n, found.visits.shape[1])) if visits is None else visits
             visits[active] = segment_sum(found.visits, ends)
-            models = goal.maximise(models, data, found, memory)
+            models = goal.maximize(models, data, found, memory)
             done = (gained <= tol * data.mass) & (tol > 0)
             converged[active] = done
             if iteration == n_iter:

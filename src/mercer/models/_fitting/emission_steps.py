@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
@@ -39,10 +39,10 @@ class EmissionStep:
     """What an emission contributes to one iteration of Baum-Welch."""
 
     def evidence(self, emission: Any, data: Data) -> tuple[Evidence, Any]:
-        """Return what the states think of the observations, and what `maximise` needs of it."""
+        """Return what the states think of the observations, and what `maximize` needs of it."""
         raise NotImplementedError
 
-    def maximise(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
+    def maximize(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
         """Fit the emissions again to the observations, as far as their states were visited."""
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class SymbolStep(EmissionStep):
         """Return the probability of every code."""
         return Symbols(data.x, code_probabilities(emission)), None
 
-    def maximise(self, emission: Categoricals, data: Data, found: Expectations, memory: Any) -> Categoricals:
+    def maximize(self, emission: Categoricals, data: Data, found: Expectations, memory: Any) -> Categoricals:
         """Return frequencies; a state that nobody visits stays what it was."""
         counts = segment_sum(np.asarray(found.symbols), data.sequence_offsets)
         p = to_numpy(emission.probability)
@@ -77,7 +77,7 @@ class SymbolStep(EmissionStep):
             plain = plain + p * (share @ sets)
         if self.prior is not None:
             plain = plain + self.prior
-        return Categoricals._make(probability=normalised(plain, p), alphabet=emission.alphabet)
+        return Categoricals._make(probability=normalized(plain, p), alphabet=emission.alphabet)
 
     def log_prior(self, emission: Categoricals) -> Floats:
         """Log Dirichlet prior."""
@@ -121,7 +121,7 @@ class DensityStep(EmissionStep):
         share = np.exp(joint - np.where(possible, total[..., None], 0.0))
         return Densities(total), np.where(possible, share, 1.0 / joint.shape[-1])
 
-    def maximise(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
+    def maximize(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
         """Fit every column; a state that nobody visits stays what it was, or what the prior says."""
         shares = found.states
         assert shares is not None
@@ -146,7 +146,7 @@ class DensityStep(EmissionStep):
         weights = to_numpy(emission.weights)
         mass = segment_sum(shares, offsets).reshape(weights.shape)
         mass = mass if self.weights is None else mass + self.weights
-        return Mixtures._make(weights=normalised(mass, weights), components=fitted.reshape(*weights.shape))
+        return Mixtures._make(weights=normalized(mass, weights), components=fitted.reshape(*weights.shape))
 
     def log_prior(self, emission: Any) -> Floats:
         """Log conjugate prior of weights and components."""

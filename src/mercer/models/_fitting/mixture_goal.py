@@ -1,4 +1,4 @@
-"""What mixtures maximise: a mixture is what the only state of an HMM emits, without any order of its points."""
+"""What mixtures maximize: a mixture is what the only state of an HMM emits, without any order of its points."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MixtureGoal(NamedTuple):
         )
         return found, memory
 
-    def maximise(self, mixtures: Mixtures, data: Data, found: Expectations, memory: Any) -> Mixtures:
+    def maximize(self, mixtures: Mixtures, data: Data, found: Expectations, memory: Any) -> Mixtures:
         """Fit weights and components again to the points, as far as they belong to them."""
-        fitted: Mixtures = self.step.maximise(mixtures.reshape(-1, 1), data, found, memory).reshape(-1)
+        fitted: Mixtures = self.step.maximize(mixtures.reshape(-1, 1), data, found, memory).reshape(-1)
         return fitted

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context
@@ -69,7 +69,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     else:
         wide = np.concatenate(weights) if weights else table
         fitted = leaf_of(emission).fit_weighted(x, wide, offsets, context)
-        mass = normalised(segment_sum(wide, offsets).reshape(data.size, n, columns), 1.0 / columns)
+        mass = normalized(segment_sum(wide, offsets).reshape(data.size, n, columns), 1.0 / columns)
         made = Mixtures._make(weights=mass, components=fitted.reshape(data.size, n, columns))
     return HMMs._make(
         initial=np.tile(first / first.sum(), (data.size, 1)),
@@ -98,7 +98,7 @@ def _state_shares(
     if context.alphabet is not None:
         # Every state weighs every symbol by a random factor: frequencies, perturbed.
         factors = np.exp(rng.normal(0.0, 0.5, (context.alphabet.n_codes, n)))
-        return normalised(factors[np.asarray(x)], 1.0 / n)
+        return normalized(factors[np.asarray(x)], 1.0 / n)
     return seed_shares(numbers(x, context), np.ones(len(where)), n, rng)
 
 
@@ -129,4 +129,4 @@ def _frequencies(x: Floats, table: Floats, offsets: Floats, context: Context) ->
     indicators[np.asarray(x) == context.alphabet.missing] = 0.0
     indicators /= np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
     counts = np.stack([segment_sum(table[:, j, None] * indicators, offsets) for j in range(table.shape[1])], axis=1)
-    return Categoricals._make(probability=normalised(counts, 1.0 / k), alphabet=context.alphabet)
+    return Categoricals._make(probability=normalized(counts, 1.0 / k), alphabet=context.alphabet)

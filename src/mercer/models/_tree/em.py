@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from mercer._array import Floats, logsumexp, safe_log
-from mercer._probability import normalised, ratio, shared_out
+from mercer._probability import normalized, ratio, shared_out
 from mercer.models._fitting.climb import ascend
 from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
@@ -85,7 +85,7 @@ def fit_trees(
     def step(current: Parameters) -> tuple[float, Parameters]:
         found = _expect(current, codes, count, sets)
         value = found.log_prob + _log_prior(current, prior, learn, strength)
-        return value, _maximise(current, prior, found, learn, strength)
+        return value, _maximize(current, prior, found, learn, strength)
 
     return Fitted(*ascend(step, start, n_iter, tol * float(count.sum()), "the tree"))
 
@@ -179,15 +179,15 @@ def _spread(shown: Floats, member: Member, matrices: Floats, coded: Floats, edge
     emission += coded * np.einsum("lab,lac->bc", matrices, per_chance)
 
 
-def _maximise(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
+def _maximize(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
     """Return the laws that make what was expected most probable, with the prior."""
     changed: dict[str, object] = {}
     if "root" in learn:
-        changed["root"] = normalised(found.root + strength * prior.root, p.root)
+        changed["root"] = normalized(found.root + strength * prior.root, p.root)
     if "emission" in learn:
-        changed["emission"] = normalised(found.emission + strength * prior.emission, p.emission)
+        changed["emission"] = normalized(found.emission + strength * prior.emission, p.emission)
     if "weights" in learn:
-        changed["weights"] = normalised(found.weights + strength * prior.weights, p.weights)
+        changed["weights"] = normalized(found.weights + strength * prior.weights, p.weights)
     if "edges" in learn:
         changed["edges"] = _new_edges(p, prior, found, strength)
     return replace(p, **changed)  # type: ignore[arg-type]
@@ -196,12 +196,12 @@ def _maximise(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str
 def _new_edges(p: Parameters, prior: Parameters, found: _Counts, strength: float) -> tuple[Floats, ...]:
     if p.kind == "free":
         return tuple(
-            normalised(counts + strength * before, now)
+            normalized(counts + strength * before, now)
             for counts, before, now in zip(found.edges, prior.edges, p.edges, strict=True)
         )
     if p.kind == "tied":
         counts = sum(counts.sum(axis=0) for counts in found.edges)
-        return (normalised(counts + strength * prior.edges[0], p.edges[0]),)
+        return (normalized(counts + strength * prior.edges[0], p.edges[0]),)
     lengths, counts = np.concatenate([layout.lengths for layout in p.layouts]), np.concatenate(found.edges)
     rate = p.edges[0]
     for _ in range(RATE_STEPS):
