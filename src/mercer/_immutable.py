@@ -1,4 +1,4 @@
-"""A base for what cannot be changed: attributes are set once, and a copy is the thing itself."""
+"""A base class of immutable objects: attributes are set once, and a copy is the object itself."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Immutable:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} objects cannot be changed; make a new one to set {name}")
+        raise AttributeError(f"{type(self).__name__} objects cannot be changed; create a new one to set {name}.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} objects cannot be changed; {name} stays")
+        raise AttributeError(f"{type(self).__name__} objects cannot be changed; {name} cannot be deleted.")
 
     def __copy__(self) -> Self:
         return self

@@ -380,7 +380,7 @@ class TestBatch:
             KDEs.concat([p, estimates(d=3)])
         with pytest.raises(ValueError, match="differ in dimension"):
             p.log_product(estimates(d=3))
-        with pytest.raises(TypeError, match="cannot pair KDEs with Poissons"):
+        with pytest.raises(TypeError, match=r"KDEs with Poissons.*same family"):
             p.log_product(mc.Poissons([[1.0, 2.0]]))
 
     def test_digests_are_of_the_content(self):
@@ -427,7 +427,7 @@ class TestBatch:
         for bad in ((2, 3), (5,), ()):
             with pytest.raises(ValueError, match="one batch axis"):
                 p.reshape(*bad)
-        with pytest.raises(ValueError, match=r"needs a batch of shape \(N,\)"):
+        with pytest.raises(ValueError, match=r"must have shape \(N,\)"):
             p[0].log_product(p)
         assert p.nbytes == 42 * 2 * 8 + 7 * 8 + 6 * 8
 

@@ -524,7 +524,7 @@ def test_constructor_messages():
         mc.MeanMap(length=3)(MarkovChain(order=2, alphabet="protein").fit_each(["ACDEF"]))
     with pytest.raises(ValueError, match="without an end"):
         mc.MeanMap(length=3)(chains(2, end=True))
-    with pytest.raises(ValueError, match=r"not \(\): use p\[3:4\]"):
+    with pytest.raises(ValueError, match=r"got \(\)\. Use p\[3:4\]"):
         chains(2)[0].log_prob(["ab"])
     with pytest.raises(ValueError, match="when they are made dense: lower the order"):
         MarkovChain(order=5, alphabet="protein", prior=None).fit_each(["ACDEFGH"] * 3).dense()

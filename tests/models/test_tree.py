@@ -324,7 +324,7 @@ def test_one_hidden_state_makes_data_independent():
 
 def test_history_needs_one_tree():
     p = random_tree(0)
-    with pytest.raises(ValueError, match="the shared model has shape"):
+    with pytest.raises(ValueError, match=r"shared model must have shape \(1,\)"):
         HiddenTrees.concat([p, p]).shared_history(np.zeros((1, p.dimension)))
 
 
