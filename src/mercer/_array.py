@@ -114,7 +114,6 @@ def cross_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """
     if not a or not b:
         raise ValueError(
-            "Both batches must have at least one axis; got a single distribution. Index with a slice, such as p[3:4], "
-            "to keep the axis."
+            "Both batches must have at least one axis; index with a slice, such as p[3:4], to keep the axis."
         )
     return (*np.broadcast_shapes(a[:-1], b[:-1]), a[-1], b[-1])

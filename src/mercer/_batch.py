@@ -108,7 +108,7 @@ class Batch:
             while keys and isinstance(keys[-1], slice) and keys[-1] == slice(None) and len(keys) > 1:
                 keys = keys[:-1]
         if len(keys) > self.ndim:
-            raise IndexError(f"A batch of shape {self.shape} takes at most {self.ndim} indices; got {len(keys)}.")
+            raise IndexError(f"Too many indices: got {len(keys)} indices for a batch of shape {self.shape}.")
         return keys
 
     def _require_axis(self) -> None:
@@ -157,14 +157,14 @@ class Batch:
         """Raise if two batches differ in family, alphabet or dimension."""
         if type(self) is not type(other):
             raise TypeError(
-                f"Cannot pair {type(self).__name__} with {type(other).__name__}; both must be of the same family."
+                f"Cannot pair {type(self).__name__} with {type(other).__name__}; both sides must be of the same family."
             )
         for name in self._shared:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine is not theirs and mine != theirs:
                 raise ValueError(
-                    f"Two batches of {type(self).__name__} differ in {name}: {mine} and {theirs}. "
-                    f"Create both with the same {name}."
+                    f"Two batches of {type(self).__name__} differ in {name}: {mine} and {theirs}; "
+                    f"make both with the same {name}."
                 )
         for name in self._arrays:
             axes = self._event_axes(name)
@@ -186,8 +186,8 @@ class Batch:
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} is a batch of distributions and cannot be converted to an array. Compute a Gram "
-            "matrix with a kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
+            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix with a "
+            "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )
 
     def __copy__(self) -> Self:

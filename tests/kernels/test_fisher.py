@@ -284,7 +284,7 @@ def test_bad_input():
     for model in (None, mc.Gaussian, "gaussian", 3):
         with pytest.raises(TypeError, match=r"Fisher needs one model for all data, an estimator such as"):
             mc.Fisher(model).fit(X)
-    with pytest.raises(ValueError, match=r"shared model must have shape \(1,\); got \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"shared model has shape \(2, 3\): give a batch of shape \(1,\)"):
         mc.Fisher(mc.Poissons(np.ones((2, 3, 2)))).fit(X)
     with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`, which Scoreless does not have; use a family"):
         mc.Fisher(Scoreless([[1.0, 1.0]])).fit(X)
@@ -849,7 +849,7 @@ def test_the_seed_is_checked():
 def test_one_model_has_one_start():
     strings = ["ACGTAC", "AACCGT", "TTGACG"]
     apart = mc.HMM(2, alphabet="dna").fit_each(strings)
-    with pytest.raises(ValueError, match=r"init has shape \(3,\), and one model is learned"):
+    with pytest.raises(ValueError, match=r"init must have shape \(1,\), .* got shape \(3,\)"):
         mc.Fisher(mc.HMM(2, alphabet="dna", init=apart, prior=None)).fit(strings)
 
 
