@@ -65,7 +65,7 @@ def test_genes_of_a_class_share_their_history():
         ({"rate": -1.0}, r"rate=-1\.0 is not possible"),
         ({"rate": [1.0, 2.0]}, "give a number above 0, or one for each of 6 classes"),
         ({"tree": "(a,b);"}, "the tree has branches without a length"),
-        ({"tree": "(a:1,b"}, "the tree does not parse"),
+        ({"tree": "(a:1,b"}, "tree cannot be parsed: expected"),
     ],
 )
 def test_refused(parameters, sentence):
