@@ -34,7 +34,7 @@ def histograms(X: mc.Sequences, k: int, width: int) -> np.ndarray:
     return np.stack(tensors)
 
 
-def normalised(K: np.ndarray) -> np.ndarray:
+def normalized(K: np.ndarray) -> np.ndarray:
     scale = 1 / np.sqrt(np.diag(K))
     return K * scale[:, None] * scale
 
@@ -45,7 +45,7 @@ def dense_product(X: mc.Sequences, k: int, width: int) -> np.ndarray:
     smoothed = H
     for axis in range(1, width + 1):
         smoothed = np.moveaxis(np.tensordot(smoothed, base_kernel(k), axes=(axis, 0)), -1, axis)
-    return normalised(smoothed.reshape(len(H), -1) @ H.reshape(len(H), -1).T)
+    return normalized(smoothed.reshape(len(H), -1) @ H.reshape(len(H), -1).T)
 
 
 def dense_pairs(X: mc.Sequences, k: int, width: int) -> np.ndarray:
@@ -58,7 +58,7 @@ def dense_pairs(X: mc.Sequences, k: int, width: int) -> np.ndarray:
     for i in range(len(H)):
         for j in range(i + 1):
             K[i, j] = K[j, i] = np.einsum(f"{first},{first}->", smoothed[i], H[j])
-    return normalised(K)
+    return normalized(K)
 
 
 def strings(alphabet: str, k: int, orders: tuple[int, ...], count: int, dense_up_to: int) -> None:

@@ -1,10 +1,10 @@
 """Kernels from generative models, for scikit-learn.
 
-Say how your data arise (a hidden Markov model, a multinomial, a Gaussian), and mercer turns the model into a
-positive semi-definite kernel, and the kernel into an SVM, a Gaussian process, a kernel PCA. Which kernel fits your
-data is the subject of the documentation's page "Which kernel for my data?".
+Choose a generative model of your data (a hidden Markov model, a multinomial, a Gaussian). mercer turns the model into
+a positive semi-definite kernel for an SVM, a Gaussian process or kernel PCA. The page "Which kernel for my data?" of
+the documentation helps to choose a kernel.
 
-Names are imported when they are first used: ``import mercer`` itself is fast and needs no scikit-learn.
+Names are imported on first use, so ``import mercer`` is fast and does not import scikit-learn.
 """
 
 # ruff: noqa: F401, F403 - type checkers read the imports, Python the table below
@@ -53,7 +53,7 @@ __all__ = sorted((*_HOME, *_ROOMS, *_HERE))
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name where it is first used."""
+    """Import a public name on first use."""
     if name in _ROOMS:
         return import_module(f"mercer.{name}")
     if name not in _HOME:

@@ -1,7 +1,7 @@
-"""Array namespaces: one source for NumPy, torch, CuPy and the strict test namespace.
+"""Array API helpers: the same code runs on NumPy, torch, CuPy and array-api-strict.
 
-A function fetches its namespace once, at its top, and then uses only that. Nothing here imports
-an array library that the caller has not imported already.
+A function gets its namespace once, at the top, and uses only that. Nothing here imports an array library that the
+caller has not imported already.
 """
 
 from __future__ import annotations
@@ -20,30 +20,34 @@ from array_api_compat import (
 Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
 Floats: TypeAlias = np.ndarray[Any, Any]
-"""A NumPy array, on the host."""
+"""A NumPy array of floats, on the host."""
+Indices: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array of integers: indices, offsets or codes."""
+Mask: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array of booleans."""
 Namespace: TypeAlias = Any
 """The module-like object that ``array_namespace`` returns."""
 
 
 def namespace(*arrays: Any) -> Namespace:
-    """Return the array namespace that all of ``arrays`` share; what is no array does not count."""
+    """Return the array namespace that all of ``arrays`` share; non-array arguments are ignored."""
     found = [a for a in arrays if is_array_api_obj(a)]
     return array_namespace(*found) if found else array_namespace(np.empty(0))
 
 
 def as_float(x: Any) -> Array:
-    """Turn lists and numbers into NumPy arrays, integers and booleans into float64; other arrays stay as they are."""
+    """Convert lists and numbers to NumPy arrays, integers and booleans to float64; return float arrays unchanged."""
     x = x if is_array_api_obj(x) else np.asarray(x)
     xp = namespace(x)
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
-        raise TypeError(f"expected numbers, got an array of dtype {x.dtype}")
+        raise TypeError(f"expected numbers, got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
 
 
 def frozen(x: Array) -> Array:
-    """Copy ``x``; a NumPy copy is made read-only. Torch keeps its gradient through the copy."""
+    """Return a copy of ``x``, read-only for NumPy; a torch copy keeps its gradient."""
     if is_torch_array(x):
         return x.clone()
     xp = namespace(x)
@@ -54,7 +58,7 @@ def frozen(x: Array) -> Array:
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
-    """Copy ``x`` to NumPy on the host, without its gradient: for checks, files and messages only."""
+    """Convert ``x`` to NumPy on the host, without its gradient; for checks, files and messages only."""
     if is_torch_array(x):
         return np.asarray(x.detach().cpu().numpy())
     if hasattr(x, "get") and not is_numpy_array(x) and is_array_api_obj(x):  # CuPy
@@ -63,20 +67,20 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
 
 
 def beside(x: Array, values: Any, dtype: Any = None) -> Array:
-    """Return ``values`` as an array of the library and on the device of ``x``."""
+    """Return ``values`` as an array in the library and on the device of ``x``."""
     return namespace(x).asarray(values, dtype=dtype, device=device(x))
 
 
 def identity(x: Array, n: int) -> Array:
-    """Return the identity matrix in the dtype, library and on the device of ``x``."""
+    """Return the n x n identity matrix in the library and dtype and on the device of ``x``."""
     return namespace(x).eye(n, dtype=x.dtype, device=device(x))
 
 
 def safe_log(x: Array) -> Array:
-    """Logarithm with log 0 = -inf, without a warning and with a zero gradient there; NaN stays NaN."""
+    """Compute log x with log 0 = -inf, without a warning and with gradient zero at 0; NaN stays NaN."""
     xp = namespace(x)
-    nothing = x <= 0
-    return xp.where(nothing, -xp.inf, xp.log(xp.where(nothing, xp.ones_like(x), x)))
+    zero = x <= 0
+    return xp.where(zero, -xp.inf, xp.log(xp.where(zero, xp.ones_like(x), x)))
 
 
 def xlogx(x: Array) -> Array:
@@ -87,7 +91,7 @@ def xlogx(x: Array) -> Array:
 
 
 def logsumexp(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
-    """Compute log sum exp along ``axis``; all entries -inf give -inf, one NaN gives NaN."""
+    """Compute log sum exp along ``axis``; -inf if all entries are -inf, NaN if any entry is NaN."""
     xp = namespace(x)
     top = xp.max(x, axis=axis, keepdims=True)
     shift = xp.where(xp.isinf(top), xp.zeros_like(top), top)
@@ -96,7 +100,7 @@ def logsumexp(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
 
 
 def cross_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of a pairing: leading axes align, the last axes cross (matmul's rule).
+    """Return the shape of all pairs: leading axes broadcast, the last axes cross (as in matmul).
 
     Parameters
     ----------
@@ -110,6 +114,6 @@ def cross_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """
     if not a or not b:
         raise ValueError(
-            "a pairing needs batches with at least one axis; index with a slice, such as p[3:4], to keep it"
+            "Both batches must have at least one axis; index with a slice, such as p[3:4], to keep the axis."
         )
     return (*np.broadcast_shapes(a[:-1], b[:-1]), a[-1], b[-1])

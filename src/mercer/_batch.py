@@ -1,4 +1,4 @@
-"""The base of every plural: an immutable struct of arrays with a leading batch shape."""
+"""The base class of all batches: an immutable struct of arrays with a leading batch shape."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _registry: dict[str, type[Batch]] = {}
 class Batch:
     """A batch of distributions: arrays that share their leading axes, the batch shape.
 
-    A subclass names its arrays in ``_arrays`` (field: number of trailing axes that belong to one
-    distribution), the batches it is made of in ``_parts`` (field: number of batch axes that belong to one
-    distribution) and its plain values, shared by all members, in ``_shared``. Its ``__init__`` checks the
-    values and ends with ``self._freeze(...)``. Indexing, reshaping, joining, digests and files come from here.
+    A subclass lists its arrays in ``_arrays`` (field: number of trailing axes of one distribution), the batches it is
+    made of in ``_parts`` (field: number of their batch axes that belong to one distribution) and its plain values,
+    shared by all members, in ``_shared``. Its ``__init__`` checks the values and ends with ``self._freeze(...)``. It
+    inherits indexing, reshaping, concatenation, digests and files.
     """
 
     _arrays: ClassVar[dict[str, int]] = {}
@@ -37,13 +37,13 @@ class Batch:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         known = _registry.setdefault(cls.__name__, cls)
-        if known.__module__ == cls.__module__:  # written again, as in a notebook; a class of another module stays
+        if known.__module__ == cls.__module__:  # redefined, as in a notebook; a class of another module is kept
             _registry[cls.__name__] = cls
 
     # -- construction --------------------------------------------------------------------------------
 
     def _freeze(self, **fields: Any) -> None:
-        """Store checked fields, copying arrays and making the copies read-only."""
+        """Store checked fields; arrays are copied and the copies made read-only."""
         owned = {
             name: frozen(value) if name in self._arrays and not hasattr(value, "indptr") else value
             for name, value in fields.items()
@@ -53,7 +53,7 @@ class Batch:
 
     @classmethod
     def _make(cls, **fields: Any) -> Self:
-        """Build from fields that are known to be valid, without a copy; NumPy arrays are held as read-only views."""
+        """Build from fields that are known to be valid, without copies; NumPy arrays become read-only views."""
         self = object.__new__(cls)
         self.__dict__.update({name: _read_only(value) for name, value in fields.items()})
         self.__dict__["shape"] = self._batch_shape()
@@ -69,7 +69,7 @@ class Batch:
         for name, inner in self._parts.items():
             shape = getattr(self, name).shape
             return tuple(shape[: len(shape) - inner])
-        raise TypeError(f"{type(self).__name__} names no arrays")
+        raise TypeError(f"{type(self).__name__} must list its arrays in _arrays, or its batches in _parts.")
 
     def _map(self, array: Callable[[str, Array], Any], part: Callable[[str, Batch], Batch]) -> Self:
         fields = {name: array(name, getattr(self, name)) for name in self._arrays}
@@ -77,7 +77,7 @@ class Batch:
         return self._make(**fields, **{name: getattr(self, name) for name in self._shared})
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}")
+        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}.")
 
     # -- shape and indexing ---------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Batch:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"this {type(self).__name__} is a single distribution (shape ()), it has no length")
+            raise TypeError(f"A single distribution has no length; got {type(self).__name__} of shape ().")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Self]:
@@ -108,23 +108,21 @@ class Batch:
             while keys and isinstance(keys[-1], slice) and keys[-1] == slice(None) and len(keys) > 1:
                 keys = keys[:-1]
         if len(keys) > self.ndim:
-            raise IndexError(f"{len(keys)} indices for a batch of shape {self.shape}")
+            raise IndexError(f"Too many indices: got {len(keys)} indices for a batch of shape {self.shape}.")
         return keys
 
     def _require_axis(self) -> None:
-        """Raise unless this is a batch with one axis."""
+        """Raise if the batch does not have exactly one axis."""
         if self.ndim != 1:
-            raise ValueError(f"this needs a batch of shape (N,), not {self.shape}: use p[3:4] for a single member")
+            raise ValueError(f"The batch must have shape (N,); got {self.shape}. Use p[3:4] for a single member.")
 
     def _require_one(self) -> None:
-        """Raise unless this is a batch of one model, which all data share."""
+        """Raise if the batch is not a single model, shared by all samples."""
         if self.shape != (1,):
-            raise ValueError(
-                f"the shared model has shape {self.shape}: give a batch of shape (1,), such as p[3:4], or p.reshape(1)"
-            )
+            raise ValueError(f"The shared model must have shape (1,); got {self.shape}. Use p[3:4] or p.reshape(1).")
 
     def reshape(self, *shape: int) -> Self:
-        """Return the same distributions in another batch shape; one entry may be -1."""
+        """Return the same distributions with another batch shape; one entry may be -1."""
         count = int(np.prod(self.shape))
         known = int(np.prod([n for n in shape if n != -1]))
         shape = tuple(count // max(known, 1) if n == -1 else n for n in shape)
@@ -132,7 +130,9 @@ class Batch:
         def array(name: str, x: Array) -> Array:
             if hasattr(x, "indptr"):
                 if shape != self.shape:
-                    raise ValueError("a batch of sparse probabilities has one batch axis: make it dense to reshape it")
+                    raise ValueError(
+                        f"Sparse probabilities have one batch axis; got shape {shape}. Make them dense to reshape them."
+                    )
                 return x
             event = tuple(x.shape[len(x.shape) - self._event_axes(name) :]) if self._event_axes(name) else ()
             return namespace(x).reshape(x, shape + event)
@@ -141,9 +141,9 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Join batches along their first axis."""
+        """Concatenate batches along their first axis."""
         if not batches:
-            raise ValueError(f"{cls.__name__}.concat needs at least one batch")
+            raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
         first = batches[0]
         for other in batches[1:]:
             first._check_alike(other)
@@ -154,48 +154,47 @@ class Batch:
         return first._make(**fields, **{name: getattr(first, name) for name in first._shared})
 
     def _check_alike(self, other: Batch) -> None:
-        """Raise where two batches cannot be compared: another family, alphabet or dimension."""
+        """Raise if two batches differ in family, alphabet or dimension."""
         if type(self) is not type(other):
             raise TypeError(
-                f"cannot pair {type(self).__name__} with {type(other).__name__}: both sides must be of the same family"
+                f"Cannot pair {type(self).__name__} with {type(other).__name__}; both sides must be of the same family."
             )
         for name in self._shared:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine is not theirs and mine != theirs:
                 raise ValueError(
-                    f"two batches of {type(self).__name__} differ in {name}: {mine} and {theirs}; "
-                    f"make both with the same {name}"
+                    f"Two batches of {type(self).__name__} differ in {name}: {mine} and {theirs}; "
+                    f"make both with the same {name}."
                 )
         for name in self._arrays:
             axes = self._event_axes(name)
             mine, theirs = getattr(self, name).shape, getattr(other, name).shape
             if tuple(mine[len(mine) - axes :]) != tuple(theirs[len(theirs) - axes :]):
                 raise ValueError(
-                    f"two batches of {type(self).__name__} differ in dimension: {name} has "
-                    f"{tuple(mine[len(mine) - axes :])} and {tuple(theirs[len(theirs) - axes :])} "
-                    "entries per distribution"
+                    f"Two batches of {type(self).__name__} differ in dimension: {name} has shape "
+                    f"{tuple(mine[len(mine) - axes :])} and {tuple(theirs[len(theirs) - axes :])} per distribution."
                 )
         for name in self._parts:
             getattr(self, name)._check_alike(getattr(other, name))
 
     def matched(self, reference: Batch) -> Self:
-        """Return this batch in the storage of ``reference``, with which it is to be paired; raise if it cannot be."""
+        """Return this batch in the storage format of ``reference``, to be paired with it; raise if they differ."""
         reference._check_alike(self)
         return self
 
-    # -- borders ---------------------------------------------------------------------------------------
+    # -- conversion, digests and files -------------------------------------------------------------------
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix "
-            "with a kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))"
+            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix with a "
+            "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )
 
     def __copy__(self) -> Self:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # immutable, so that clone(kernel) shares it
+        return self  # immutable, so clone(kernel) can share it
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -214,12 +213,12 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
+        """Size of the arrays in bytes."""
         own = sum(_nbytes(getattr(self, name)) for name in self._arrays)
         return own + sum(getattr(self, name).nbytes for name in self._parts)
 
     def digests(self) -> list[bytes]:
-        """Return one digest per member of the first axis, a function of its content alone."""
+        """Return one digest per member along the first axis; it depends on the content only."""
         columns = [row_digests(getattr(self, name)) for name in self._arrays]
         columns += [getattr(self, name).digests() for name in self._parts]
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
@@ -228,7 +227,7 @@ class Batch:
         return [blake2b(b"".join(row), key=key, digest_size=16).digest() for row in zip(*columns, strict=True)]
 
     def _shared_header(self) -> dict[str, Any]:
-        """Return the plain values in a form that JSON can hold, all of their content."""
+        """Return the shared values in a form that JSON can represent completely."""
         values = {name: getattr(self, name) for name in self._shared}
         return {name: v.to_header() if hasattr(v, "to_header") else v for name, v in values.items()}
 
@@ -242,7 +241,9 @@ class Batch:
         """Read a batch that `save` wrote."""
         batch = cls._from_file(path, *_files.read(path, "batch"))
         if not isinstance(batch, cls):
-            raise ValueError(f"{os.fspath(path)} holds {type(batch).__name__}, not {cls.__name__}")
+            raise ValueError(
+                f"{os.fspath(path)} contains {type(batch).__name__}, not {cls.__name__}. Use mercer.load(path)."
+            )
         return batch
 
     @staticmethod
@@ -250,7 +251,9 @@ class Batch:
         try:
             return _unpack(header["batch"], arrays)
         except KeyError as error:
-            raise ValueError(f"{os.fspath(path)} lacks {error}: it was not written by mercer, or is damaged") from error
+            raise ValueError(
+                f"{os.fspath(path)} has no entry {error}; it is damaged or was not written by mercer."
+            ) from error
         except _Damaged as error:
             raise ValueError(f"{os.fspath(path)} is damaged: {error}") from error
 
@@ -276,9 +279,9 @@ class Batch:
 def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:
     name = header["class"]
     if name not in _registry:
-        importlib.import_module("mercer.models")  # the package loads lazily, and a class is registered by its import
+        importlib.import_module("mercer.models")  # the package loads lazily; importing a class registers it
     if name not in _registry:
-        raise ValueError(f"the file holds {name}, a class that is not imported here: import it first")
+        raise ValueError(f"The file contains {name}, a class that is not imported. Import it first.")
     cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
@@ -291,7 +294,7 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
 
 
 class _Damaged(Exception):
-    """A file's arrays do not make the batch that its header promises."""
+    """The arrays of a file do not fit its header."""
 
 
 def _nbytes(x: Any) -> int:
@@ -308,8 +311,8 @@ def _read_only(value: Any) -> Any:
 
 
 def take_rows(x: Any, key: tuple[Any, ...]) -> Any:
-    """Index the leading axes of an array of any library as NumPy does."""
-    if hasattr(x, "indptr"):  # compressed rows have one batch axis
+    """Index the leading axes of an array of any library by NumPy's rules."""
+    if hasattr(x, "indptr"):  # CSR rows have one batch axis
         return x[key[0]]
     if is_numpy_array(x):
         taken = x[key]
@@ -334,7 +337,7 @@ def _concat(values: list[Any]) -> Any:
 
 
 def row_digests(x: Any) -> list[bytes]:
-    """Digest every row of an array: equal bytes, dtype and row shape give equal digests."""
+    """Return the digest of each row: equal bytes, dtype and row shape give equal digests."""
     if hasattr(x, "row_digests"):
         return list(x.row_digests())
     rows = np.ascontiguousarray(to_numpy(x))

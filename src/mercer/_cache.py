@@ -1,4 +1,4 @@
-"""A process-wide cache bounded in bytes, least recently used out first, and the keys of estimators in it."""
+"""A process-wide LRU cache with a limit in bytes, and cache keys of estimators."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import joblib
 
 
 def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
-    """Return a key of an estimator's class, its parameters and ``more``; None where something has no digest.
+    """Return a key of an estimator's class, parameters and ``more``; None if one of them cannot be hashed.
 
-    Classes count as themselves, not by their names: one that is written anew, as in a notebook, is another one.
-    Functions have names only, so that nothing is remembered where a parameter holds one.
+    The key contains the classes themselves, not their names: a class that is redefined, as in a notebook, gets a new
+    key. Joblib hashes a function by its name, which does not identify it, so parameters with functions have no key.
     """
     parameters = estimator.get_params()
     if _holds_function(list(parameters.values())):
         return None
     try:
         digest = joblib.hash((parameters, more))
-    except Exception:  # what cannot be pickled, such as a lambda: a cache is an optimisation only
+    except Exception:  # not picklable, such as a lambda; the cache is only an optimization
         return None
     return type(estimator), tuple(type(value) for value in parameters.values() if value is not None), digest
 
 
 def _holds_function(value: Any) -> bool:
-    """Whether a parameter is a function, or a container or partial call of one."""
+    """Whether a parameter is a function, or a container or partial of one."""
     if isinstance(value, dict):
         return any(_holds_function(part) for part in value.values())
     if isinstance(value, list | tuple | set):
@@ -38,7 +38,7 @@ def _holds_function(value: Any) -> bool:
 
 
 class ByteCache:
-    """Keep values until their bytes exceed the budget given at `put`.
+    """Cache that drops the least recently used values when their size exceeds the budget passed to `put`.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class ByteCache:
             return self._entries[key][0]
 
     def put(self, key: Hashable, value: Any, *, size: int, budget: int) -> None:
-        """Keep ``value``, which takes ``size`` bytes; drop the oldest until all fit in ``budget``."""
+        """Store ``value`` of ``size`` bytes; drop the least recently used values until all fit in ``budget``."""
         with self._lock:
             if key in self._entries:
                 self._bytes -= self._entries.pop(key)[1]
@@ -76,7 +76,7 @@ class ByteCache:
                 self._bytes -= dropped
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         with self._lock:
             self._entries.clear()
             self._bytes = 0

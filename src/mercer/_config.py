@@ -1,7 +1,7 @@
-"""Settings of the process, with defaults from ``MERCER_*`` environment variables.
+"""Process-wide settings, with defaults from ``MERCER_*`` environment variables.
 
-They are process-wide rather than context variables, because worker threads and joblib workers must
-see them: a kernel that is pickled into a child process brings the settings along (`snapshot`, `adopt`).
+They are not context variables, because worker threads and joblib workers must see them: a kernel that is pickled into
+a child process takes the settings along (`snapshot`, `adopt`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be set for the whole process.
+    """Settings of the process.
 
     Parameters
     ----------
     n_jobs : int or None
-        Threads that fill a Gram matrix; None means every core where the work is worth it, -1 always every core.
+        Number of threads that compute a Gram matrix. None uses all cores if the matrix is large enough, -1 always
+        uses all cores.
     progress : bool or None
-        Progress bars on work that lasts over a second; None shows them on a terminal only.
+        Whether to show a progress bar for work that takes more than a second; None shows it only on a terminal.
     cache_bytes : int
-        Memory for models fitted to single data, shared by all estimators; 0 turns the cache off.
+        Memory for models fitted to single samples, shared by all estimators; 0 disables the cache.
     memo_bytes : int
-        Memory for kernel values of pairs seen by ``fit_transform`` and ``transform``; 0 turns the memo off.
+        Memory for kernel values computed by ``fit_transform`` and ``transform``; 0 disables the memo.
 
     Examples
     --------
@@ -55,17 +56,19 @@ def _parse(name: str, text: str) -> Any:
             return int(text)
         except ValueError:
             pass
-    raise ValueError(f"environment variable MERCER_{name.upper()}={text!r} is not a valid value of {name}")
+    must = "true, false or auto" if name == "progress" else "a whole number"
+    raise ValueError(f"The environment variable MERCER_{name.upper()} must be {must}; got {text!r}.")
 
 
 def _check(settings: Settings) -> Settings:
     if settings.n_jobs is not None and (not _whole(settings.n_jobs) or settings.n_jobs == 0):
-        raise ValueError(f"n_jobs={settings.n_jobs!r}: give a number of threads, -1 for every core, or None")
+        raise ValueError(f"n_jobs must be a number of threads, -1 for all cores, or None; got {settings.n_jobs!r}.")
     if settings.progress is not None and not isinstance(settings.progress, bool):
-        raise ValueError(f"progress={settings.progress!r}: give True, False or None")
+        raise ValueError(f"progress must be True, False or None; got {settings.progress!r}.")
     for name in ("cache_bytes", "memo_bytes"):
-        if not _whole(getattr(settings, name)) or getattr(settings, name) < 0:
-            raise ValueError(f"{name}={getattr(settings, name)!r}: give a whole number of bytes, 0 to turn it off")
+        value = getattr(settings, name)
+        if not _whole(value) or value < 0:
+            raise ValueError(f"{name} must be a nonnegative whole number of bytes; got {value!r}. Use 0 to disable it.")
     return settings
 
 
@@ -86,11 +89,11 @@ _default = _from_environment(os.environ)
 _current = _default
 _lock = threading.Lock()
 _changes: list[dict[str, Any]] = []
-"""What the open ``with`` blocks of all threads change, the latest last."""
+"""Changes made by the open ``with`` blocks of all threads, the latest last."""
 
 
 def settings() -> Settings:
-    """Return the settings in force.
+    """Return the current settings.
 
     Examples
     --------
@@ -103,7 +106,7 @@ def settings() -> Settings:
 
 @contextmanager
 def config(**changes: Any) -> Iterator[Settings]:
-    """Change settings for the length of a ``with`` block, for every thread and joblib worker.
+    """Change settings within a ``with`` block, for all threads and joblib workers.
 
     Parameters
     ----------
@@ -120,20 +123,20 @@ def config(**changes: Any) -> Iterator[Settings]:
     unknown = set(changes) - {field.name for field in fields(Settings)}
     if unknown:
         names = ", ".join(field.name for field in fields(Settings))
-        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}: the settings are {names}")
+        raise TypeError(f"Unknown setting {sorted(unknown)[0]!r}; the settings are {names}.")
     _check(replace(_current, **changes))
     with _lock:
         _changes.append(changes)
-        now = _put_in_force()
+        now = _apply_changes()
     try:
         yield now
     finally:
-        with _lock:  # blocks of two threads can end in any order: each takes back its own changes alone
+        with _lock:  # blocks of two threads can end in any order: each undoes only its own changes
             _changes[:] = [kept for kept in _changes if kept is not changes]
-            _put_in_force()
+            _apply_changes()
 
 
-def _put_in_force() -> Settings:
+def _apply_changes() -> Settings:
     global _current
     _current = _adopted or _default
     for changes in _changes:
@@ -142,23 +145,23 @@ def _put_in_force() -> Settings:
 
 
 def snapshot() -> dict[str, Any] | None:
-    """Return what a pickled kernel brings to a worker: the settings and this process's number, None for the defaults.
+    """Return the settings and the process id for a pickled kernel; None if all settings have their defaults.
 
-    Workers inherit the environment, and so the defaults; and without them a kernel has the same pickle in every
-    process, as ``Pipeline(memory=...)`` needs.
+    Workers inherit the environment and therefore the defaults. Without them a kernel has the same pickle in every
+    process, as ``Pipeline(memory=...)`` requires.
     """
     return None if _current == _default else {"pid": os.getpid(), **asdict(_current)}
 
 
 def adopt(sent: dict[str, Any] | None) -> None:
-    """Take over the settings of the parent process; a file read years later changes nothing."""
+    """Adopt settings from a `snapshot` of the parent process; those of any other process are ignored."""
     global _adopted
     with _lock:
-        if sent is None:  # a worker that is used again, after the parent's ``with`` block
+        if sent is None:  # a worker that is reused after the parent's ``with`` block
             _adopted = None
         elif sent["pid"] == os.getppid():
             _adopted = Settings(**{name: value for name, value in sent.items() if name != "pid"})
-        _put_in_force()
+        _apply_changes()
 
 
 _adopted: Settings | None = None

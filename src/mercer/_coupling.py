@@ -1,10 +1,10 @@
-"""What two distributions are asked when they meet, and the operand that a tile is made from.
+"""Couplings (elementary kernels on distributions) and the operands that tiles are computed from.
 
 A *coupling* is an elementary kernel on distributions and a power on hidden weights: `PowerProduct` (probability
 product, PPK), `Smoothed`, `LaplaceSmoothed` and `CountSmoothed` (mean maps, GMMK), `Divergence` (dual
-Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does once per batch what does not depend
-on the other side, and returns an operand; two operands answer a tile. Structured models ask their leaves, so that a new
-coupling costs no edit in any model.
+Jensen-Shannon, DJS-2). ``batch.couple(coupling, lengths)`` does the work that needs only one side, once per batch, and
+returns an operand; two operands give a tile. Structured models delegate to their leaves, so a new coupling does not
+change any model.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ class Coupling(Protocol):
         """Power on the weights of hidden variables."""
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Answer every pair, ``(*B, n) x (*B, m) -> (*B, n, m)``, as a logarithm."""
+        """Compute the log kernel of all pairs, ``(*B, n) x (*B, m) -> (*B, n, m)``."""
 
 
 @dataclass(frozen=True)
 class PowerProduct:
     """Probability product: log of the integral of p^rho q^rho (PPK-1).
 
-    With ``marginal`` the power is of the observed law: a model with hidden variables then multiplies copies of itself
-    (`mercer.models.powers`); without, of the joint law of observed and hidden variables (PPK-4.0).
+    If ``marginal``, the power is taken of the distribution of the observed variables: a model with hidden variables
+    then multiplies copies of itself (`mercer.models.powers`). Otherwise it is taken of the joint distribution of
+    observed and hidden variables (PPK-4.0).
     """
 
     rho: float
@@ -42,17 +43,17 @@ class PowerProduct:
 
     @property
     def power(self) -> float:
-        """Hidden weights are raised to rho too (PPK-4.0, the kernel of the joint)."""
+        """Hidden weights are raised to rho, too (PPK-4.0, the kernel of the joint distribution)."""
         return self.rho
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family for its log product."""
+        """Return the family's log product."""
         return _capability(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
 
 
 @dataclass(frozen=True)
 class _MeanMap:
-    """What mean maps share."""
+    """Base class of mean maps."""
 
     gamma: float
 
@@ -67,19 +68,19 @@ class Smoothed(_MeanMap):
     """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0)."""
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family for its log mean map."""
+        """Return the family's log mean map."""
         able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
         return _capability(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
 class LaplaceSmoothed(_MeanMap):
-    """Mean map of another base kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a)."""
+    """Mean map of the Laplace kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a)."""
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family for its log mean map."""
+        """Return the family's log mean map."""
         able = (
-            "Gaussians with variances of coordinates, or Mixtures or HMMs of these, or base='rbf', or "
+            "Gaussians with diagonal or isotropic covariances, Mixtures or HMMs of these, base='rbf', or "
             "n_components=1000 for random features"
         )
         return _capability(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
@@ -87,11 +88,11 @@ class LaplaceSmoothed(_MeanMap):
 
 @dataclass(frozen=True)
 class CountSmoothed(_MeanMap):
-    """Mean map of vectors of counts: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a)."""
+    """Mean map of count vectors: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a)."""
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family for its log mean map."""
-        able = "a family of counts, Multinomials, CountVectors or Poissons, or base='rbf'"
+        """Return the family's log mean map."""
+        able = "a family of counts (Multinomials, CountVectors or Poissons), or base='rbf'"
         return _capability(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
 
 
@@ -101,29 +102,29 @@ class Divergence:
 
     @property
     def power(self) -> float:
-        """Only families have a dual; the power is never used."""
+        """Only families have a dual divergence, so the power is never used."""
         return 1.0
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family for its dual divergence."""
+        """Return the family's dual divergence."""
         return _capability(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
 
 
 def _capability(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
     if not hasattr(batch, method):
         raise TypeError(
-            f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}"
+            f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}."
         )
     return getattr(batch, method)
 
 
 def or_point(batch: Any) -> str:
-    """Return the cure that a kernel has for predictive laws besides others, for messages; else nothing."""
+    """Return the additional advice for predictive distributions in error messages, else an empty string."""
     return ", or estimate='point'" if getattr(batch, "is_predictive", False) else ""
 
 
 class Operand(Protocol):
-    """All that the Gram engine and structured models may touch of a coupled batch."""
+    """Interface of a coupled batch for the Gram engine and structured models."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,24 +132,24 @@ class Operand(Protocol):
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches."""
+        """Number of rows of a tile that fits into the caches."""
 
     @property
     def order(self) -> np.ndarray[Any, Any] | None:
-        """A permutation in which neighbours cost alike, or None."""
+        """A permutation that puts members of similar cost next to each other, or None."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, key: Any) -> Self: ...
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair: ``(*B, n) x (*B, m) -> (..., *B, n, m)``."""
+        """Compute all pairs: ``(*B, n) x (*B, m) -> (..., *B, n, m)``."""
 
     def alone(self) -> Array:
-        """Answer every member with itself: ``(..., *B, n)``."""
+        """Compute the self-kernel of each member: ``(..., *B, n)``."""
 
 
 class Leaf:
-    """A family batch under a coupling: asks the family for every tile."""
+    """A batch of a family under a coupling: the family computes every tile."""
 
     order: np.ndarray[Any, Any] | None = None
 
@@ -163,7 +164,7 @@ class Leaf:
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches."""
+        """Number of rows of a tile that fits into the caches."""
         return int(self.batch.tile_hint)
 
     def __len__(self) -> int:
@@ -177,17 +178,17 @@ class Leaf:
         return type(self)(self.batch.reshape(*shape), self.coupling)
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair, as a logarithm (a divergence: as it is)."""
+        """Compute all pairs: the log kernel, or the divergence itself."""
         return self.coupling.leaf(self.batch, other.batch)
 
     def alone(self) -> Array:
-        """Answer every member with itself, by aligning all of its axes."""
+        """Compute the self-kernel of each member, by aligning all of its axes."""
         single = self.reshape(*self.shape, 1)
         return single.pair(single)[..., 0, 0]
 
 
 class InnerLeaf:
-    """Members with explicit features: log <f, f'>^trials, by one matrix product a tile.
+    """Members with explicit features: log <f, f'>^trials, by one matrix product per tile.
 
     Parameters
     ----------
@@ -196,10 +197,10 @@ class InnerLeaf:
     trials : float, default=1.0
         The power.
     logs : array of shape (*B, k) or None, default=None
-        Logarithms of the features, where some are so small that their products underflow: then tiles are sums of
-        logarithms.
+        Logarithms of the features, given if some are so small that their products underflow: tiles are then computed
+        in logarithms.
     floor : float or None, default=None
-        Logarithm of what is added to every inner product, where it is too small for a feature of its own.
+        Logarithm of a constant added to every inner product, given if it is too small to be a feature of its own.
     """
 
     order: np.ndarray[Any, Any] | None = None
@@ -215,7 +216,7 @@ class InnerLeaf:
 
     @classmethod
     def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:
-        """Make the features p^rho of probabilities."""
+        """Create the features p^rho of probabilities."""
         xp = namespace(p)
         smallest = xp.min(xp.where(p > 0, p, xp.ones_like(p))) if p.size else 1.0
         tiny = rho * float(np.log(float(to_numpy(smallest)))) < float(np.log(xp.finfo(p.dtype).smallest_normal)) / 2
@@ -223,10 +224,10 @@ class InnerLeaf:
 
     @classmethod
     def smoothed(cls, p: Array, gamma: float, trials: float = 1.0) -> Self:
-        """Make features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma) (GMMK-1)."""
+        """Create features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma) (GMMK-1)."""
         if not mismatch_underflows(gamma, p):
             return cls(smoothed_features(p, gamma), trials)
-        leaf = cls.of_power(p, 1.0, trials)  # 1 - e is 1
+        leaf = cls.of_power(p, 1.0, trials)  # 1 - e rounds to 1
         leaf.floor = -2.0 * float(gamma)
         return leaf
 
@@ -251,25 +252,25 @@ class InnerLeaf:
 
     @property
     def underflows(self) -> bool:
-        """Whether products of features leave the range of floats, so that only logarithms are right."""
+        """Whether products of features underflow, so that tiles must be computed in logarithms."""
         return self.logs is not None or self.floor is not None
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair, as a logarithm."""
+        """Compute the log kernel of all pairs."""
         if self.logs is not None or other.logs is not None:
             return self._finished(self._log_inner(other))
         xp = namespace(self.features, other.features)
         return self._finished(safe_log(self.features @ xp.matrix_transpose(other.features)))
 
     def _finished(self, inner: Array) -> Array:
-        """Add the floor to the logarithms of inner products, and take the power."""
+        """Add the floor to the log inner products and take the power."""
         if self.floor is not None:
             xp = namespace(inner)
             inner = xp.logaddexp(inner, xp.full_like(inner, self.floor))
         return self.trials * inner
 
     def _log_inner(self, other: Self) -> Array:
-        """Sum in logarithms, one feature at a time."""
+        """Compute log inner products, adding one feature at a time."""
         left = safe_log(self.features) if self.logs is None else self.logs
         right = safe_log(other.features) if other.logs is None else other.logs
         xp = namespace(left, right)
@@ -279,7 +280,7 @@ class InnerLeaf:
         return total
 
     def alone(self) -> Array:
-        """Answer every member with itself."""
+        """Compute the self-kernel of each member."""
         xp = namespace(self.features)
         if self.logs is not None:
             return self._finished(logsumexp(2 * self.logs, axis=-1))
@@ -287,19 +288,19 @@ class InnerLeaf:
 
 
 def mismatch_underflows(gamma: float, p: Array) -> bool:
-    """Whether exp(-2 gamma) comes near the smallest float of the probabilities ``p``."""
+    """Whether exp(-2 gamma) is close to the smallest float of the dtype of ``p``."""
     return bool(2 * gamma > -0.85 * float(np.log(float(namespace(p).finfo(p.dtype).smallest_normal))))
 
 
 def smoothed_features(p: Array, gamma: float) -> Array:
-    """Features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
+    """Return features whose inner product is (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
     xp = namespace(p)
     column = beside(p, np.full((*p.shape[:-1], 1), np.exp(-float(gamma))), p.dtype)
     return xp.concat([p * float(np.sqrt(-np.expm1(-2.0 * gamma))), column], axis=-1)
 
 
 def power(x: Array, rho: float) -> Array:
-    """Raise to ``rho``; the two most common powers without the cost of a general one."""
+    """Compute x^rho for x >= 0, with shortcuts for rho = 1 and rho = 1/2."""
     xp = namespace(x)
     if rho == 1:
         return x

@@ -1,4 +1,4 @@
-"""The one thread map of the library: a progress bar, threads, and BLAS held to one thread each."""
+"""Parallel execution: a thread map with a progress bar and one BLAS thread per worker."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from mercer._config import settings
 Item = TypeVar("Item")
 
 BAR_AFTER_SECONDS = 1.0
-"""Shorter work shows no progress bar."""
+"""A progress bar appears after this time."""
 
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    # Finding the loaded BLAS libraries takes milliseconds, using what was found takes microseconds.
+    # Finding the loaded BLAS libraries takes milliseconds, limiting known ones microseconds.
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def _limited() -> Any:
-    """Limit BLAS to one thread: all of it, or that of this Python thread where BLAS runs on OpenMP."""
+    """Limit BLAS to one thread, in the whole process or, if BLAS uses OpenMP, in this Python thread."""
     return _controller().limit(limits=1, user_api="blas")
 
 
 class _SingleBlas:
-    """One BLAS thread for the process while anybody is inside: the first limits, the last to leave restores.
+    """Context manager that limits BLAS to one thread: the first to enter sets the limit, the last to leave restores it.
 
-    Plain limits of several threads overlap in time: each would restore what it found, and the last leave BLAS at one.
+    Separate limits of several threads would overlap in time: each would restore the value that it found on entry, and
+    BLAS could stay at one thread.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class _SingleBlas:
 
 
 def _release_blas() -> None:
-    """Let any thread set limits: threadpoolctl 3.7 and later listens to the first one that did, and to no other."""
+    """Let any thread set limits: threadpoolctl 3.7 and later obeys only the first thread that set one."""
     from threadpoolctl import OpenBLASController
 
     if hasattr(OpenBLASController, "clear_controlling_thread"):
@@ -71,11 +72,11 @@ def _release_blas() -> None:
 
 
 single_blas = _SingleBlas()
-"""``with single_blas():`` BLAS runs one thread, so that results do not depend on their number."""
+"""``with single_blas():`` limits BLAS to one thread, so that results do not depend on the number of threads."""
 
 
 def n_threads() -> int:
-    """Return how many threads may be used here: one inside a worker of somebody else's pool."""
+    """Return the number of threads to use; 1 inside a worker thread or process."""
     if multiprocessing.current_process().name != "MainProcess":
         return 1
     if threading.current_thread() is not threading.main_thread():
@@ -88,7 +89,7 @@ def n_threads() -> int:
 
 
 def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
-    """Yield ``items`` under a bar that appears, and is imported, only when the work has lasted over a second."""
+    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then."""
     shown = settings().progress
     if shown is False or (shown is None and not sys.stderr.isatty()):
         yield from items
@@ -110,10 +111,10 @@ def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
 
 
 def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int, label: str) -> None:
-    """Call ``work`` on every item, on ``threads`` threads, each with a single BLAS thread.
+    """Call ``work`` on every item, on ``threads`` threads with a single BLAS thread each.
 
-    The items write their results themselves, so that no more than ``threads`` results are alive beside
-    the final one. The first error stops the rest.
+    ``work`` stores its result itself, so at most ``threads`` intermediate results exist at a time. The first error
+    stops the remaining work.
     """
     with single_blas(), closing(progress_bar(items, label)) as queue:
         if threads <= 1 or len(items) <= 1:

@@ -10,7 +10,7 @@ from mercer._checks import is_whole
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
-    """Turn None, an int, a Generator or a RandomState into a Generator."""
+    """Convert None, an int, a Generator or a RandomState to a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
     return np.random.default_rng(random_state)
@@ -27,7 +27,7 @@ def check_seed(random_state: Any, name: str = "random_state") -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed of fits that must be the same again: a whole number, 0 for None, or one from a generator."""
+    """Return the seed of reproducible fits: ``random_state`` itself, 0 for None, or a draw from a generator."""
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
         return int(random_generator(random_state).integers(2**31 - 1))
     return 0 if random_state is None else int(random_state)

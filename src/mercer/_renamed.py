@@ -1,4 +1,4 @@
-"""Names that mercer no longer has: asking for one raises one sentence with the name to use."""
+"""Names that were renamed: accessing an old one raises an error that states the new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARAMETERS = {"power": "marginal", "zero": "on_zero"}
 
 
 def missing(module: str, name: str, renamed: Mapping[str, str]) -> NoReturn:
-    """Raise for an attribute that a module does not have, naming its successor where there is one."""
+    """Raise AttributeError for a missing attribute of a module; the message states its new name, if it has one."""
     hint = f"; use {renamed[name]}" if name in renamed else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 

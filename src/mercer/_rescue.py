@@ -1,4 +1,4 @@
-"""The control flow of every fast recursion: compute fast, find what left the floating range, compute that again."""
+"""The control flow of all fast recursions: compute in floats, then recompute what left the range of floats."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mercer._array import Floats
 
 
 def rescued(values: Floats, sound: Any, careful: Callable[..., Any]) -> Floats:
-    """Compute again, in place, the values that are not sound.
+    """Recompute, in place, the values that are not sound.
 
     Parameters
     ----------
     values : ndarray
-        What a fast recursion found.
+        Results of a fast recursion.
     sound : ndarray of bool, same shape
-        Where it can be trusted.
+        Whether each result is accurate.
     careful : callable
-        Called with the indices of the others, one integer array per axis as `numpy.nonzero` returns them; returns
-        their values. Not called where all are sound.
+        Called with the indices of the other results, one integer array per axis as in `numpy.nonzero`; returns their
+        values. Not called if all results are sound.
 
     Returns
     -------

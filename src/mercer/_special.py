@@ -1,7 +1,7 @@
 """Special functions on arrays of any library.
 
-NumPy goes to SciPy and torch to its own functions, with gradients; any other library makes a round trip through NumPy,
-which is right everywhere and fast nowhere.
+NumPy arrays use SciPy; torch tensors use torch's functions, with gradients. Arrays of any other library are converted
+to NumPy and back, which always works but is slow.
 """
 
 from __future__ import annotations

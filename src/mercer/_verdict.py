@@ -1,4 +1,4 @@
-"""Whether a kernel is positive semi-definite, and why."""
+"""The verdict whether a kernel is positive semi-definite, and why."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _WEAKEST_FIRST = ("no", "approximate", "conditional", "always")
 
 
 class Verdict(str):
-    """One of "always", "conditional", "approximate", "no", with the theorem or the counterexample.
+    """One of "always", "conditional", "approximate", "no", with the theorem or the counterexample as its reason.
 
-    It compares equal to its plain string; ``reason`` says why, with the id of the formula in the documentation.
+    It compares equal to its plain string. ``reason`` gives the id of the formula in the documentation.
 
     Examples
     --------
@@ -23,7 +23,7 @@ class Verdict(str):
 
     def __new__(cls, answer: str, reason: str) -> Verdict:
         if answer not in _WEAKEST_FIRST:
-            raise ValueError(f"a verdict is one of {_WEAKEST_FIRST}, not {answer!r}")
+            raise ValueError(f"answer must be one of {_WEAKEST_FIRST}; got {answer!r}.")
         verdict = super().__new__(cls, answer)
         verdict.reason = reason
         return verdict

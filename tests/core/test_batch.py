@@ -78,7 +78,7 @@ class TestIndexing:
             gaussians(3)[0, 0]
         with pytest.raises(IndexError):
             gaussians(3)[3]
-        with pytest.raises(TypeError, match="is a single distribution"):
+        with pytest.raises(TypeError, match=r"single distribution has no length.*shape \(\)"):
             len(gaussians(3)[0])
 
     def test_iteration_gives_single_distributions(self):
@@ -130,7 +130,7 @@ class TestShape:
     def test_concat_of_what_does_not_fit(self):
         with pytest.raises(ValueError, match="needs at least one batch"):
             mc.Gaussians.concat([])
-        with pytest.raises(TypeError, match="cannot pair Gaussians with Poissons"):
+        with pytest.raises(TypeError, match=r"Gaussians with Poissons.*same family"):
             mc.Gaussians.concat([gaussians(2), mc.Poissons(np.ones((2, 2)))])
         with pytest.raises(ValueError, match="differ in dimension"):
             mc.Poissons.concat([mc.Poissons(np.ones((2, 2))), mc.Poissons(np.ones((2, 3)))])

@@ -61,11 +61,11 @@ class TestEnvironment:
         ("variable", "text"), [("N_JOBS", "two"), ("PROGRESS", "often"), ("CACHE_BYTES", "1GB"), ("MEMO_BYTES", "1.5")]
     )
     def test_nonsense_is_named(self, variable, text):
-        with pytest.raises(ValueError, match=f"MERCER_{variable}='{text}' is not a valid value"):
+        with pytest.raises(ValueError, match=f"MERCER_{variable} must be .*got '{text}'"):
             _config._from_environment({f"MERCER_{variable}": text})
 
     def test_nonsense_stops_the_import_with_a_sentence(self):
-        assert "MERCER_N_JOBS='two' is not a valid value of n_jobs" in python("import mercer", MERCER_N_JOBS="two")
+        assert "MERCER_N_JOBS must be a whole number; got 'two'" in python("import mercer", MERCER_N_JOBS="two")
 
 
 class TestBlock:
@@ -93,14 +93,14 @@ class TestBlock:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"n_jobs": 0}, "n_jobs=0: give a number of threads, -1 for every core, or None"),
-            ({"n_jobs": 1.5}, "n_jobs=1.5: give a number of threads"),
-            ({"n_jobs": "2"}, "n_jobs='2': give a number of threads"),
-            ({"n_jobs": True}, "n_jobs=True: give a number of threads"),
-            ({"progress": "yes"}, "progress='yes': give True, False or None"),
-            ({"memo_bytes": -1}, "memo_bytes=-1: give a whole number of bytes, 0 to turn it off"),
-            ({"cache_bytes": "1GB"}, "cache_bytes='1GB': give a whole number of bytes"),
-            ({"cache_bytes": None}, "cache_bytes=None: give a whole number of bytes"),
+            ({"n_jobs": 0}, "n_jobs must be a number of threads, -1 for all cores, or None; got 0"),
+            ({"n_jobs": 1.5}, "n_jobs must be a number of threads.*got 1.5"),
+            ({"n_jobs": "2"}, "n_jobs must be a number of threads.*got '2'"),
+            ({"n_jobs": True}, "n_jobs must be a number of threads.*got True"),
+            ({"progress": "yes"}, "progress must be True, False or None; got 'yes'"),
+            ({"memo_bytes": -1}, "memo_bytes must be .* number of bytes; got -1. Use 0 to disable it"),
+            ({"cache_bytes": "1GB"}, "cache_bytes must be .* number of bytes; got '1GB'"),
+            ({"cache_bytes": None}, "cache_bytes must be .* number of bytes; got None"),
         ],
     )
     def test_nonsense(self, changes, message):
@@ -110,7 +110,7 @@ class TestBlock:
         assert mc.settings() == before
 
     def test_unknown_names(self):
-        with pytest.raises(TypeError, match="unknown setting 'njobs': the settings are n_jobs, progress"):
+        with pytest.raises(TypeError, match="setting 'njobs'; the settings are n_jobs, progress"):
             mc.config(njobs=2).__enter__()
 
     def test_numpy_integers_are_numbers(self):

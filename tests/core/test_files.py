@@ -113,7 +113,7 @@ class TestRoundTrip:
     def test_a_failed_write_leaves_the_old_file(self, tmp_path):
         path = tmp_path / "batch.npz"
         BATCHES["poissons"].save(path)
-        with pytest.raises(ValueError, match="x holds Python objects"):
+        with pytest.raises(ValueError, match="x contains Python objects"):
             _files.write(path, {"kind": "batch"}, {"x": np.array([object()])})
         assert_same(mc.load(path), BATCHES["poissons"])
         assert len(list(tmp_path.iterdir())) == 1
@@ -149,28 +149,28 @@ def rewrite(path, target, change):
 class TestUnreadable:
     def test_a_newer_format(self, tmp_path):
         rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header.update(format=99))
-        with pytest.raises(ValueError, match="has file format 99, this version reads up to 1: upgrade mercer"):
+        with pytest.raises(ValueError, match=r"has file format 99; .* up to 1\. Upgrade mercer"):
             mc.load(tmp_path / "x.npz")
 
     def test_the_wrong_kind(self, tmp_path):
-        with pytest.raises(ValueError, match="holds a gram, not a batch"):
+        with pytest.raises(ValueError, match="contains a gram, not a batch"):
             mc.Poissons.load(V1 / "gram.npz")
         _files.write(tmp_path / "x.npz", {"kind": "report"}, {})
-        with pytest.raises(ValueError, match="holds a report, not a batch or a gram"):
+        with pytest.raises(ValueError, match="contains a report, not a batch or a gram"):
             mc.load(tmp_path / "x.npz")
-        with pytest.raises(ValueError, match="holds Poissons, not Gaussians"):
+        with pytest.raises(ValueError, match="contains Poissons, not Gaussians"):
             mc.Gaussians.load(V1 / "poissons.npz")
 
     def test_an_unknown_class(self, tmp_path):
         rewrite(
             V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header["batch"].update({"class": "Unheardofs"})
         )
-        with pytest.raises(ValueError, match="holds Unheardofs, a class that is not imported here: import it first"):
+        with pytest.raises(ValueError, match=r"contains Unheardofs.*Import it first"):
             mc.load(tmp_path / "x.npz")
 
     def test_something_missing(self, tmp_path):
         rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda _, content: content.clear())
-        with pytest.raises(ValueError, match="lacks 'rate'"):
+        with pytest.raises(ValueError, match="has no entry 'rate'"):
             mc.load(tmp_path / "x.npz")
         rewrite(V1 / "gram.npz", tmp_path / "x.npz", lambda header, _: {k: v for k, v in header.items() if k != "rows"})
         with pytest.raises(ValueError, match="lacks 'rows'"):
@@ -178,7 +178,7 @@ class TestUnreadable:
 
     def test_no_header_or_a_strange_one(self, tmp_path):
         np.savez(tmp_path / "x.npz", a=np.eye(2))
-        with pytest.raises(ValueError, match="an npz archive without mercer's header"):
+        with pytest.raises(ValueError, match="npz archive without a header"):
             mc.load(tmp_path / "x.npz")
         for text, message in (("{}", "no format number"), ("[1]", "no format number"), ("{", "is damaged")):
             np.savez(tmp_path / "x.npz", header=np.frombuffer(text.encode(), dtype=np.uint8))
@@ -188,18 +188,18 @@ class TestUnreadable:
     @pytest.mark.parametrize("content", [b"", b"hello, this is no archive", b"\x80\x04pickle"])
     def test_no_archive(self, tmp_path, content):
         (tmp_path / "x.npz").write_bytes(content)
-        with pytest.raises(ValueError, match=r"is not a mercer file \(it is no npz archive\)"):
+        with pytest.raises(ValueError, match=r"is not a mercer file: it is not an npz archive"):
             mc.load(tmp_path / "x.npz")
 
     def test_an_npy_file(self, tmp_path):
         np.save(tmp_path / "x.npy", np.eye(2))
-        with pytest.raises(ValueError, match="it is no npz archive"):
+        with pytest.raises(ValueError, match="it is not an npz archive"):
             mc.load(tmp_path / "x.npy")
 
     def test_a_truncated_file(self, tmp_path):
         raw = (V1 / "poissons.npz").read_bytes()
         (tmp_path / "x.npz").write_bytes(raw[: len(raw) // 2])
-        with pytest.raises(ValueError, match="it is no npz archive"):
+        with pytest.raises(ValueError, match="it is not an npz archive"):
             mc.load(tmp_path / "x.npz")
 
     def test_flipped_bytes(self, tmp_path):
@@ -214,7 +214,7 @@ class TestUnreadable:
             mc.load(path)
 
     def test_no_file(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="there is no file"):
+        with pytest.raises(FileNotFoundError, match="does not exist"):
             mc.load(tmp_path / "nothing.npz")
 
     def test_a_pickle_inside_is_refused(self, tmp_path):

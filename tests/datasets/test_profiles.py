@@ -65,7 +65,7 @@ def test_genes_of_a_class_share_their_history():
         ({"rate": -1.0}, r"rate must be a finite number above 0, .* got -1\.0"),
         ({"rate": [1.0, 2.0]}, "above 0, or one for each of 6 classes; got"),
         ({"tree": "(a,b);"}, r"must have a length, as in '\(A:0.1,B:0.2\);'"),
-        ({"tree": "(a:1,b"}, "the tree does not parse"),
+        ({"tree": "(a:1,b"}, "tree cannot be parsed: expected"),
     ],
 )
 def test_refused(parameters, sentence):

@@ -135,11 +135,11 @@ def test_alphabet_travels():
 @pytest.mark.parametrize(
     ("probability", "message"),
     [
-        ([[0.5, 0.4]], r"probability at index \(0,\) sums to 0.9, not to one: divide counts by their sum first"),
-        ([[0.5, 0.5], [1.5, -0.5]], r"probability at index \(1,\) holds -0.5: probabilities must be nonnegative"),
-        ([[np.nan, 1.0]], "holds nan: probabilities must be nonnegative"),
-        (1.0, r"probability has shape \(\)"),
-        (np.zeros((3, 0)), r"probability has shape \(3, 0\)"),
+        ([[0.5, 0.4]], r"probability at index \(0,\) sums to 0.9, not to one\. Divide counts by their sum"),
+        ([[0.5, 0.5], [1.5, -0.5]], r"probability at index \(1,\) contains -0.5; probabilities must be nonnegative"),
+        ([[np.nan, 1.0]], "contains nan; probabilities must be nonnegative"),
+        (1.0, r"probability must have k >= 1 .* shape \(\)"),
+        (np.zeros((3, 0)), r"probability must have k >= 1 .* shape \(3, 0\)"),
     ],
 )
 def test_bad_probabilities(probability, message):

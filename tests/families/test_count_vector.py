@@ -224,7 +224,7 @@ def test_sparse_equals_dense(law, tmp_path):
         assert_allclose(p[pick].dense().probability, d[pick].probability, rtol=1e-14)
         assert_array_equal(p[pick].length, d[pick].length)
     assert type(p).concat([p[:2], p[2:]]).digests() == p.digests()
-    with pytest.raises(ValueError, match="one batch axis: make it dense to reshape it"):
+    with pytest.raises(ValueError, match=r"one batch axis.*dense to reshape"):
         p.reshape(2, 3)
 
 

@@ -132,7 +132,7 @@ def test_sparse_equals_dense(trials, tmp_path):
     assert type(p).concat([p[:2], p[2:]]).digests() == p.digests()
     with pytest.raises(IndexError):
         p[6]
-    with pytest.raises(ValueError, match="one batch axis: make it dense to reshape it"):
+    with pytest.raises(ValueError, match=r"one batch axis.*dense to reshape"):
         p.reshape(2, 3)
 
 

@@ -14,7 +14,7 @@ import mercer as mc
 from mercer.kernels._windows import counts as window_counts
 from mercer.kernels._windows.counts import WindowCounts, way_of
 from mercer.kernels._windows.points import WindowSets
-from mercer.testing.kernels import KernelContract, by_pairs, normalised
+from mercer.testing.kernels import KernelContract, by_pairs, normalized
 
 
 class TestPointSets(KernelContract):
@@ -143,7 +143,7 @@ def test_spectrum_limit():
     X = ["abab", "aabb", "babab"]
     grams = ["aa", "ab", "ba", "bb"]
     counts = np.array([[sum(x[i : i + 2] == g for i in range(len(x) - 1)) for g in grams] for x in X])
-    np.testing.assert_allclose(mc.EmpiricalMeanMap(order=1, gamma=50.0)(X), normalised(counts @ counts.T), atol=1e-12)
+    np.testing.assert_allclose(mc.EmpiricalMeanMap(order=1, gamma=50.0)(X), normalized(counts @ counts.T), atol=1e-12)
 
 
 # -- windows of symbols ------------------------------------------------------------------------------------

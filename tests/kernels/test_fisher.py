@@ -20,7 +20,7 @@ from mercer.models._scores.scores import hmm_scores
 from mercer.models.hmm_estimator import HMM
 from mercer.models.markov_estimator import MarkovChain
 from mercer.models.posterior import Posterior
-from mercer.testing.kernels import KernelContract, normalised, string_weights, strings
+from mercer.testing.kernels import KernelContract, normalized, string_weights, strings
 
 
 def gaussian_log_density(x, parameters):
@@ -195,7 +195,7 @@ def test_counts_dense_and_sparse():
     k = mc.Fisher(mc.Multinomial(), information="exact").fit(X)
     p = X.sum(axis=0) / X.sum()
     g = X - X.sum(axis=1, keepdims=True) * p
-    expected = normalised(g @ np.linalg.pinv(np.diag(p) - np.outer(p, p)) @ g.T)
+    expected = normalized(g @ np.linalg.pinv(np.diag(p) - np.outer(p, p)) @ g.T)
     np.testing.assert_allclose(k(X), expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(k(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(k.fit_transform(sparse.csr_array(X)), expected, rtol=1e-9, atol=1e-10)
@@ -758,7 +758,7 @@ def test_chains_of_high_order_stay_sparse(information):
             moment = np.mean(g**2, axis=0)
             g = g / np.sqrt(moment + 1e-3 * moment.mean())
         z = np.sign(g) * np.sqrt(np.abs(g))
-        np.testing.assert_allclose(k.transform(X), normalised(z @ z.T), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(k.transform(X), normalized(z @ z.T), rtol=1e-9, atol=1e-12)
     else:
         assert np.isfinite(k.transform(X)).all()
 
@@ -849,7 +849,7 @@ def test_the_seed_is_checked():
 def test_one_model_has_one_start():
     strings = ["ACGTAC", "AACCGT", "TTGACG"]
     apart = mc.HMM(2, alphabet="dna").fit_each(strings)
-    with pytest.raises(ValueError, match=r"init has shape \(3,\), and one model is learned"):
+    with pytest.raises(ValueError, match=r"init must have shape \(1,\), .* got shape \(3,\)"):
         mc.Fisher(mc.HMM(2, alphabet="dna", init=apart, prior=None)).fit(strings)
 
 

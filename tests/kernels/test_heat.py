@@ -79,12 +79,12 @@ class TestDocuments(KernelContract):
         np.testing.assert_allclose(k(p.dense()[:10], p[10:]), k(X)[:10, 10:], rtol=1e-12)
 
 
-def normalised(weights):
+def normalized(weights):
     empty = weights.sum(axis=1, keepdims=True) == 0
     return (weights + empty) / (weights + empty).sum(axis=1, keepdims=True)
 
 
-probabilities = arrays(float, (6, 4), elements=st.floats(0.0, 1.0)).map(normalised)
+probabilities = arrays(float, (6, 4), elements=st.floats(0.0, 1.0)).map(normalized)
 
 
 @settings(max_examples=60, deadline=None)

@@ -14,7 +14,7 @@ from mercer.compiled import chains_ranged
 from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import operand as _chain_operand
 from mercer.models._chains.coupled import coupled_chains_log
-from mercer.testing.kernels import STEP, density_on_line, normalised
+from mercer.testing.kernels import STEP, density_on_line, normalized
 
 RHOS = [0.3, 0.5, 1.0, 2.0]
 
@@ -375,4 +375,4 @@ def test_cauchy_schwarz(seed, rho, length):
     K = mc.ProbabilityProduct(rho=rho, length=length)(both)
     assert K.max() <= 1 + 1e-12
     raw = mc.ProbabilityProduct(rho=rho, length=length, normalize=False)(both)
-    np.testing.assert_allclose(normalised(raw), K, rtol=1e-9)
+    np.testing.assert_allclose(normalized(raw), K, rtol=1e-9)

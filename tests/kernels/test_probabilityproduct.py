@@ -354,7 +354,7 @@ def test_raw_data_without_a_model(data):
 
 
 POISSONS = mc.Poissons(np.ones((3, 2)))
-FAMILY = "cannot pair .*: both sides must be of the same family"
+FAMILY = "Cannot pair .* must be of the same family"
 TWO_SIDES = [
     (POISSONS, mc.Bernoullis(np.full((3, 2), 0.5)), TypeError, FAMILY),
     (POISSONS, mc.Poissons(np.ones((3, 3))), ValueError, "differ in dimension"),

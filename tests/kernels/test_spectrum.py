@@ -16,7 +16,7 @@ import mercer as mc
 from mercer.datasets import make_dna
 from mercer.kernels import spectrum
 from mercer.kernels.spectrum import Spectrum
-from mercer.testing.kernels import KernelContract, by_pairs, normalised
+from mercer.testing.kernels import KernelContract, by_pairs, normalized
 
 
 def brute(x, y, k, m, letters):
@@ -221,7 +221,7 @@ def test_more_strings_than_can_be_numbered(k):
 def test_alphabet_is_learned_on_the_training_data():
     k = Spectrum(2).fit(["abcab", "cab"])
     np.testing.assert_allclose(k.transform(["ab"]), Spectrum(2, alphabet="abc")(["ab"], ["abcab", "cab"]), rtol=1e-14)
-    np.testing.assert_allclose(normalised(Spectrum(2, normalize=False)(["aab", "abb"])), Spectrum(2)(["aab", "abb"]))
+    np.testing.assert_allclose(normalized(Spectrum(2, normalize=False)(["aab", "abb"])), Spectrum(2)(["aab", "abb"]))
 
 
 def test_in_a_classifier():

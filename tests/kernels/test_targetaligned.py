@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer as mc
 from mercer.gram import engine
 from mercer.kernels import linear_rbf
-from mercer.kernels._alignment import align_matrices, centred_target
+from mercer.kernels._alignment import align_matrices, centered_target
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
 from mercer.testing.kernels import WIDTH, Matrices, PluralContract, categoricals
 
@@ -33,7 +33,7 @@ class Labelled(TargetAligned):
 
 
 def weighed(matrices, y, kind="auto"):
-    return align_matrices(matrices, centred_target(y, kind, len(y)))[0]
+    return align_matrices(matrices, centered_target(y, kind, len(y)))[0]
 
 
 class TestAlignedLogs(Matrices):
@@ -123,7 +123,7 @@ def targets(seed):
 def test_no_other_weights_align_better(seed, which):
     K = grams(example(seed)[0])
     y, T = targets(seed)[which]
-    weights, own, best = align_matrices(K, centred_target(y, "auto", len(y)))
+    weights, own, best = align_matrices(K, centered_target(y, "auto", len(y)))
     assert np.all(weights >= 0)
     np.testing.assert_allclose(weights.sum(), 1)
     np.testing.assert_allclose(alignment(sum(w * k for w, k in zip(weights, K, strict=True)), T), best, rtol=1e-10)
@@ -166,7 +166,7 @@ def test_several_numbers():
     two = np.column_stack([y, X[:, 2]])
     K = grams(X)
     T = two / np.abs(two).max(axis=0)
-    best = align_matrices(K, centred_target(two, "auto", len(y)))[2]
+    best = align_matrices(K, centered_target(two, "auto", len(y)))[2]
     total = sum(w * k for w, k in zip(weighed(K, two), K, strict=True))
     np.testing.assert_allclose(alignment(total, T @ T.T), best, rtol=1e-10)
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
-from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalised, take
+from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalized, take
 
 
 class TestNormalized(Matrices):
@@ -139,7 +139,7 @@ class TestTemperedHMMs(PluralContract):
         return hmms(z)
 
     def truth(self, X):
-        return normalised(mc.ProbabilityProduct(rho=1.0, length=20)(X)) ** 0.1
+        return normalized(mc.ProbabilityProduct(rho=1.0, length=20)(X)) ** 0.1
 
 
 class TestRepaired(Matrices):
@@ -226,7 +226,7 @@ def test_objects_of_zero_norm_pass_through(kernel):
     np.testing.assert_allclose(distance[2], np.sqrt(np.diag(K)), atol=1e-12)
     np.testing.assert_allclose(mc.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
     tempered = mc.Tempered(kernel, beta=0.5)(SPARSE)
-    np.testing.assert_allclose(tempered, np.sqrt(normalised(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
+    np.testing.assert_allclose(tempered, np.sqrt(normalized(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
     for wrapper in (
         mc.EmpiricalKernelMap(kernel),
         mc.EmpiricalKernelMap(kernel, gamma=1.0),

@@ -554,7 +554,7 @@ def test_hmm_messages():
         model.shared_history(["a", ""])
     with pytest.raises(ValueError, match="is empty"):
         model.shared_history(["", ""])
-    with pytest.raises(ValueError, match=r"has shape \(2,\): give a batch of shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"must have shape \(1,\); got \(2,\)"):
         mc.HMMs.concat([model, model]).shared_history(["ab"])
     with pytest.raises(ValueError, match=r"2 observations and .* 3 observations.*mc.PairHMM"):
         model.shared_history(["ab"]).pair(model.shared_history(["abb"]))

@@ -109,7 +109,7 @@ class TestDensities:
         assert_allclose(x.mean(axis=1), [[1, 5], [9, 9]], atol=error)
         assert_allclose(x.var(axis=1), [[1.25, 0.25], [4, 4]], rtol=0.05)
         assert_array_equal(p.sample(3, random_state=1), p.sample(3, random_state=1))
-        with pytest.raises(ValueError, match="size = -1: give a whole number"):
+        with pytest.raises(ValueError, match=r"size must be a whole number .* got -1"):
             p.sample(-1)
 
 
@@ -241,7 +241,9 @@ class TestBandwidths:
         assert p.bandwidth[2] >= p.bandwidth[0]
         variance = np.concatenate(x).var()
         assert 0.01 / 2 <= p.bandwidth[0] / variance <= 0.01 * 2
-        with pytest.raises(ValueError, match=r"sequence 0 has points that are all equal, or one, and floor = 0"):
+        with pytest.raises(
+            ValueError, match=r"sequence 0 has a single point, or only equal points, and floor is 0\. Use floor > 0"
+        ):
             KDE(rule, floor=0.0).fit_each(x)
 
     @pytest.mark.parametrize("rule", ["silverman", "lscv"])
@@ -314,7 +316,7 @@ class TestEstimator:
 
     def test_bad_data(self):
         x = sets(0)
-        with pytest.raises(ValueError, match="sequence 1 is empty: a density needs a point"):
+        with pytest.raises(ValueError, match=r"sequence 1 is empty; .* Leave it out"):
             KDE().fit_each([x[0], np.zeros((0, 2)), x[1]])
         with pytest.raises(ValueError, match=r"sequence 1 \(point 1\) has a coordinate that was not observed"):
             KDE().fit_each([x[1], np.array([[0.0, 1.0], [np.nan, 0.0]])])
@@ -322,15 +324,13 @@ class TestEstimator:
             KDE().fit_each(["abc", "ab"])
         with pytest.raises(ValueError, match="coordinates"):
             KDE().fit(x).fit_each(sets(0, d=3))
-        with pytest.raises(TypeError, match="no components of other models"):
+        with pytest.raises(TypeError, match=r"cannot be components of other models.* Use mc\.Gaussian"):
             mc.Mixture(KDE(), prior=None).fit(x)
         for bad in (mc.Poissons([[1.0]]), "other", estimates()):
             with pytest.raises((TypeError, ValueError), match="prior"):
                 KDE(prior=bad).fit(x)
         for rule in ("silverman", 0.5):
-            with pytest.raises(
-                ValueError, match="prior is an estimate of points with 3 coordinates, and the data have 2"
-            ):
+            with pytest.raises(ValueError, match=r"prior must have the dimension of the data, 2; got 3"):
                 KDE(rule, prior=estimates(d=3)[:1]).fit_each(x)
 
     def test_classifier(self):
@@ -380,7 +380,7 @@ class TestBatch:
             KDEs.concat([p, estimates(d=3)])
         with pytest.raises(ValueError, match="differ in dimension"):
             p.log_product(estimates(d=3))
-        with pytest.raises(TypeError, match="cannot pair KDEs with Poissons"):
+        with pytest.raises(TypeError, match=r"KDEs with Poissons.*same family"):
             p.log_product(mc.Poissons([[1.0, 2.0]]))
 
     def test_digests_are_of_the_content(self):
@@ -427,7 +427,7 @@ class TestBatch:
         for bad in ((2, 3), (5,), ()):
             with pytest.raises(ValueError, match="one batch axis"):
                 p.reshape(*bad)
-        with pytest.raises(ValueError, match=r"needs a batch of shape \(N,\)"):
+        with pytest.raises(ValueError, match=r"must have shape \(N,\)"):
             p[0].log_product(p)
         assert p.nbytes == 42 * 2 * 8 + 7 * 8 + 6 * 8
 
@@ -444,42 +444,42 @@ class TestBatch:
     def test_bad_input(self):
         x = sets(0)
         for bad in (0.0, -1.0, np.nan, np.inf):
-            with pytest.raises(ValueError, match=r"bandwidth 3 is .*: a variance must be positive and finite"):
+            with pytest.raises(ValueError, match=r"bandwidth must be positive and finite; got .* at index 3"):
                 KDEs(x, [1.0, 1.0, 1.0, bad, 1.0, 1.0])
         for bad in (np.ones(5), np.ones((6, 1)), "wide"):
-            with pytest.raises(ValueError, match="one variance for all of the 6 estimates, or one for each"):
+            with pytest.raises(ValueError, match=r"one variance, or one per estimate, shape \(6,\); got"):
                 KDEs(x, bad)
         with pytest.raises(ValueError, match=r"sequence 1 .*empty"):
             KDEs([x[0], np.zeros((0, 2))], 1.0)
-        with pytest.raises(ValueError, match=r"sequence 1 \(point 0\) is .*all coordinates"):
+        with pytest.raises(ValueError, match=r"finite coordinates; got .* at sequence 1 \(point 0\)\. Leave it out"):
             KDEs([x[0], np.array([[np.nan, 1.0]])], 1.0)
-        with pytest.raises(TypeError, match="symbols or whole numbers"):
+        with pytest.raises(TypeError, match=r"got symbols or integers\. Convert them by \.astype"):
             KDEs(["ab"], 1.0)
         p = KDEs(x, 1.0)
         for bad in (np.zeros((3, 3)), np.zeros(2)):
-            with pytest.raises(ValueError, match=r"give \(T, 2\)"):
+            with pytest.raises(ValueError, match=r"must have shape \(T, 2\)"):
                 p.log_prob(bad)
-        with pytest.raises(ValueError, match="point 1 is"):
+        with pytest.raises(ValueError, match=r"finite coordinates; got .* at point 1\. Leave it out"):
             p.log_prob([[0.0, 0.0], [np.nan, 0.0]])
         for rho in (0.5, 2.0):
-            with pytest.raises(ValueError, match=rf"rho = {rho}: .* closed form at rho = 1 alone"):
+            with pytest.raises(ValueError, match=rf"rho must be 1 .* got {rho}\. Use rho=1\.0"):
                 mc.ProbabilityProduct(rho=rho)(p)
         with pytest.raises(ValueError, match="gamma"):
             p.log_mean_map(p, gamma=-1.0)
-        with pytest.raises(TypeError, match="no parts of other models"):
+        with pytest.raises(TypeError, match="cannot be part of another model"):
             p.couple(mc.families.PowerProduct(1.0)).reshape(2, 3)
 
     def test_scikit_learn_models_that_are_none(self):
         x = sets(0, (20,))[0]
         for model, message in (
-            (KernelDensity(), "fit it first"),
-            (KernelDensity(kernel="tophat").fit(x), "only 'gaussian'"),
+            (KernelDensity(), "Fit it first"),
+            (KernelDensity(kernel="tophat").fit(x), "kernel='gaussian' .* got 'tophat'"),
             (KernelDensity(metric="manhattan").fit(x), "'manhattan'"),
-            (KernelDensity().fit(x, sample_weight=np.arange(1.0, 21.0)), "weighs its points"),
+            (KernelDensity().fit(x, sample_weight=np.arange(1.0, 21.0)), "Fit it without weights"),
         ):
             with pytest.raises(ValueError, match=message):
                 KDEs.from_sklearn(model)
-        with pytest.raises(TypeError, match="cannot read a SVC"):
+        with pytest.raises(TypeError, match="must be KernelDensity of scikit-learn; got a SVC"):
             KDEs.from_sklearn(SVC())
 
     def test_numba_waits(self):

@@ -102,13 +102,13 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
         sets = [rng.poisson(rng.choice([1.0, 8.0], (n, 1)) * [1.0, 2.0, 1.0]).astype(float) for n in (40, 60)]
     estimator = Mixture(component, n_components=2, prior=prior, n_iter=30, n_init=1, tol=0.0)
     context = clone(estimator).set_params(n_iter=3).context(estimator.accept(sets))
-    history, maximise = [], MixtureGoal.maximise
+    history, maximize = [], MixtureGoal.maximize
 
     def watched(self, mixtures, data, found, memory):
         history.append(found.log_prob + self.log_prior(mixtures))
-        return maximise(self, mixtures, data, found, memory)
+        return maximize(self, mixtures, data, found, memory)
 
-    monkeypatch.setattr(MixtureGoal, "maximise", watched)
+    monkeypatch.setattr(MixtureGoal, "maximize", watched)
     with mc.config(cache_bytes=0):
         estimator.fit_each(sets, context)
     objective = np.array(history)
@@ -234,7 +234,7 @@ def test_bad_batches_get_one_clear_sentence():
     components = mc.Gaussians([[[0.0], [1.0]]], [[1.0, 1.0]])
     with pytest.raises(ValueError, match=r"sums to 0\.9"):
         mc.Mixtures([[0.5, 0.4]], components)
-    with pytest.raises(ValueError, match="one per weight"):
+    with pytest.raises(ValueError, match="one component per weight"):
         mc.Mixtures([[1.0]], components)
     with pytest.raises(TypeError, match="JensenShannon needs"):
         mc.JensenShannon()(mc.Mixtures([[0.5, 0.5]], components))
@@ -330,9 +330,9 @@ def test_a_bad_init_gets_one_clear_sentence():
     two = mc.Mixtures(np.full((2, 2), 0.5), components)
     sets = [np.arange(4.0)[:, None], np.ones((3, 1))]
     for init, n, error, message in [
-        ("random", 2, TypeError, "init = 'random': give None for k-means"),
-        (two, 2, ValueError, r"init has shape \(2,\): give Mixtures of shape \(1,\)"),
-        (two[:1], 3, ValueError, "init has 2 components, and n_components = 3"),
+        ("random", 2, TypeError, "init must be None for k-means.* got 'random'"),
+        (two, 2, ValueError, r"init must be Mixtures of shape \(1,\), .* got shape \(2,\)"),
+        (two[:1], 3, ValueError, "init has 2 components, but n_components is 3"),
     ]:
         with pytest.raises(error, match=message):
             mc.Mixture(n_components=n, init=init).fit_each(sets)
@@ -399,11 +399,11 @@ V = [np.random.default_rng(i).normal(size=(12, 2)) for i in range(3)]
 
 def test_what_is_given_must_suit_the_components():
     two = mc.Mixture(n_components=2).fit(V).model_
-    with pytest.raises(ValueError, match="prior has 2 components, and n_components = 3"):
+    with pytest.raises(ValueError, match="prior has 2 components, but n_components is 3"):
         mc.Mixture(n_components=3, prior=two).fit(V)
     with pytest.raises(ValueError, match="prior does not suit Gaussian components"):
         mc.Mixture(mc.Gaussian("full"), prior=two).fit_each(V)
-    with pytest.raises(TypeError, match="give None, 'pooled', or Mixtures"):
+    with pytest.raises(TypeError, match="must be None, 'pooled', or Mixtures"):
         mc.Mixture(prior=mc.Gaussian("diagonal").fit(V).model_).fit_each(V)
     with pytest.raises(ValueError, match="prior does not suit"):
         mc.Mixture(mc.Gaussian("diagonal")).fit(V).set_params(component=mc.Gaussian("full")).fit_each(V)
@@ -413,7 +413,7 @@ def test_what_is_given_must_suit_the_components():
 
 def test_numbers_of_points_to_draw():
     mixture = mc.Mixture().fit(V).model_
-    with pytest.raises(ValueError, match=r"size = 2.5: give a whole number"):
+    with pytest.raises(ValueError, match=r"size must be a whole number .* got 2.5"):
         mixture.sample(2.5)
 
 

@@ -47,10 +47,10 @@ def test_read(text, parent, names, lengths):
         ("(A:x,B);", r"expected the length of a branch, a number, at position 3, before 'x,B\);'"),
         ("(A:,B);", r"expected the length of a branch, a number, at position 3, before ',B\);'"),
         ("(A:inf,B);", r"expected the length of a branch, a number, at position 3"),
-        ("(A:-0.5,B);", r"a branch of negative length, -0.5, at position 3: lengths are 0 or more"),
-        ("(A,,B);", r"a leaf without a name at position 3, before ',B\);': name it"),
+        ("(A:-0.5,B);", r"must be nonnegative; got -0.5 at position 3"),
+        ("(A,,B);", r"a leaf without a name at position 3, before ',B\);'\. Add a name"),
         ("(A,());", r"a leaf without a name at position 4"),
-        ("(Ab,(B,Ab));", r"two leaves with the name 'Ab', at positions 1 and 7: give every leaf a name of its own"),
+        ("(Ab,(B,Ab));", r"distinct names; got 'Ab' at positions 1 and 7\. Rename one"),
         ("(A[open,B);", r"expected '\]', which closes a comment, at position 2"),
         ("('A,B);", r"expected a closing quote \('\) at position 1"),
     ],
@@ -61,12 +61,12 @@ def test_refused_with_its_position(text, sentence):
 
 
 def test_no_string():
-    with pytest.raises(TypeError, match=r"a tree is a string in Newick notation, such as .*, not int"):
+    with pytest.raises(TypeError, match=r"tree must be a Newick string, such as .*; got a int"):
         parse_newick(3)
 
 
 def test_a_single_leaf_has_nothing_hidden():
-    with pytest.raises(ValueError, match=r"the single leaf 'A', .* give one, as in '\(A:1.0\);'"):
+    with pytest.raises(ValueError, match=r"the single leaf 'A', .* Add one, as in '\(A:1.0\);'"):
         layout_of(parse_newick("A:1;"), ("A",))
 
 

@@ -645,7 +645,7 @@ def test_a_batch_of_models(tmp_path):
     assert models[:1].bic(X).shape == (1,)
     reader = models.estimator()
     assert (reader.n_states, reader.alphabet) == (2, models.alphabet)
-    with pytest.raises(ValueError, match=r"the shared model has shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"shared model must have shape \(1,\); got \(3,\)"):
         models.matches("ab", "b")
 
 

@@ -352,7 +352,7 @@ def test_no_axis_and_no_members():
     with pytest.raises(ValueError, match=r"shape \(0,\) holds no model"):
         p[:0].estimator()
     assert p[0].estimator().fit(["ab"]).model_.digests() == p.digests()
-    with pytest.raises(ValueError, match=r"needs a batch of shape \(N,\)"):
+    with pytest.raises(ValueError, match=r"must have shape \(N,\)"):
         p[0].log_prob(["a"])
 
 
@@ -427,5 +427,5 @@ def test_bad_questions():
         p.shared_history(["ab", "ac"])
     with pytest.raises(ValueError, match="precision = 'float16': give 'float64' or 'float32'"):
         p.shared_history(["ab"], precision="float16")
-    with pytest.raises(ValueError, match="the shared model has shape"):
+    with pytest.raises(ValueError, match=r"shared model must have shape \(1,\)"):
         p[[0, 0]].shared_history(["ab"])

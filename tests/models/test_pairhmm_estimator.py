@@ -41,7 +41,7 @@ def climbed(goal, data, model, n_iter):
     for _ in range(n_iter):
         found, memory = goal.expect(model, data)
         objective.append(found.log_prob.sum() + goal.log_prior(model)[0])
-        model = goal.maximise(model, data, found, memory)
+        model = goal.maximize(model, data, found, memory)
     return model, np.array(objective)
 
 
@@ -241,7 +241,7 @@ def test_warnings():
     ):
         PairHMM(2, n_iter=2, tol=1e-12).fit(X)
     stuck = PairHMMs([[1.0, 0.0]], [[[0.8, 0.0], [0.5, 0.0]]], [[0.2, 0.5]], TRUE.emission, [[0.2, 0.2]])
-    with pytest.warns(UserWarning, match="state 1 of the model of all data is visited by nobody"):
+    with pytest.warns(UserWarning, match="State 1 of the model of all data is never visited"):
         fitted = PairHMM(2, init=stuck, n_iter=2, tol=0, smoothing=0.0).fit(X).model_
     np.testing.assert_array_equal(fitted.transition[0, 1], [0.5, 0.0])
     with warnings.catch_warnings():
@@ -282,7 +282,7 @@ def test_what_cannot_be_fitted():
     with pytest.raises(ValueError, match="nothing to fit: every sequence is empty"):
         PairHMM(alphabet="ab").fit(["", ""])
     for fit_to in ("pairs", "sequences"):
-        with pytest.raises(ValueError, match="nothing to learn from: every symbol is missing"):
+        with pytest.raises(ValueError, match="nothing to learn from: all symbols are missing"):
             PairHMM(alphabet="dna", fit_to=fit_to).fit(["NN", "NNN"])
     with pytest.raises(TypeError, match="one model that all sequences share, and is not fitted to each"):
         PairHMM().fit_each(["ab", "b"])
@@ -301,7 +301,7 @@ def test_a_start_that_excludes_the_data(fit_to, name):
     X = mc.Sequences(["ab", "a"], alphabet="ab", ids=["x", "z"])
     with pytest.raises(ValueError, match=f"{name} has probability zero under init") as error:
         PairHMM(1, init=once, fit_to=fit_to).fit(X)
-    assert "give a model without zeros" in str(error.value)
+    assert "Use a model without zeros" in str(error.value)
     with pytest.raises(ValueError, match="sequence 2 has probability zero under init"):
         PairHMM(1, init=once, fit_to="sequences").fit(["a", "b", "ab", "a"])
 

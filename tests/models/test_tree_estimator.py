@@ -162,16 +162,16 @@ def test_ambiguity_codes():
 @pytest.mark.parametrize(
     ("X", "sentence"),
     [
-        ([[0, 1, 1]], r"the data have 3 columns, and the tree has 4 leaves \('a', 'b', 'c', 'd'\): give a column for"),
-        ([[0, 1]] * 4, "2 columns, and the tree has 4 leaves .* observed; if every leaf has a row, pass X.T"),
-        ([["0", "1"]] * 4, "2 columns, and the tree has 4 leaves .* observed; if every leaf has a row, pass X.T"),
-        ([0, 1, 1, 0], r"one row without a table around it: pass a list of rows, \[x\] for a single one"),
-        ([[0, 1, 1, 0], [0, 1]], "the rows of the data have different lengths: give a column for every leaf"),
-        ([[0, 1, 1, 2]], "row 0 holds 2 at leaf 'd': give whole numbers from 0 to 1, the 2 symbols, or NaN"),
-        ([[0, 1, 1, 0], [0, -1, 1, 0]], "row 1 holds -1 at leaf 'b'"),
-        ([[0, 1, 0.5, 0]], r"row 0 holds 0\.5 at leaf 'c'"),
-        (["0110", "011"], r"sequence 1 has 3 symbols, and the tree has 4 leaves \('a', .* give one symbol for every"),
-        ([["0", "1", "1", "z"]], "row 0 holds 'z' at leaf 'd', which is not in the alphabet 01: put None where"),
+        ([[0, 1, 1]], r"X has 3 columns, but the tree has 4 leaves \('a', 'b', 'c', 'd'\)\. Pass one column per leaf"),
+        ([[0, 1]] * 4, "2 columns, but the tree has 4 leaves .* values; if each leaf is a row, pass X.T"),
+        ([["0", "1"]] * 4, "2 columns, but the tree has 4 leaves .* values; if each leaf is a row, pass X.T"),
+        ([0, 1, 1, 0], r"one row per sample; got shape \(4,\)\. Pass \[x\] for a single row"),
+        ([[0, 1, 1, 0], [0, 1]], "rows of X have different lengths. Pass one column per leaf"),
+        ([[0, 1, 1, 2]], "row 0 has 2 at leaf 'd'. Pass whole numbers from 0 to 1 for the 2 symbols, and NaN"),
+        ([[0, 1, 1, 0], [0, -1, 1, 0]], "row 1 has -1 at leaf 'b'"),
+        ([[0, 1, 0.5, 0]], r"row 0 has 0\.5 at leaf 'c'"),
+        (["0110", "011"], r"sequence 1 has 3 symbols, but the tree has 4 leaves \('a', .* Pass one symbol per leaf"),
+        ([["0", "1", "1", "z"]], "row 0 has 'z' at leaf 'd', which is not in the alphabet 01. Use None for missing"),
         (["0110", "01z0"], "sequence 1 has the symbol 'z' at position 2.* unknown='missing'"),
         ([[0, 1, 1, np.inf]], "first at row 0, column 3"),
     ],
@@ -204,25 +204,25 @@ def test_tables_refused():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(np.zeros((2, 4)), columns=list("abce"))
     with pytest.raises(
-        ValueError, match="no column for the leaf 'd', and others that are no leaves, 'e': name the columns"
+        ValueError, match=r"no column for the leaf 'd', and columns that are not leaves, 'e'\. Name the columns"
     ):
         HiddenTree(TREE).fit(table)
-    with pytest.raises(ValueError, match="the data have no column for the leaves 'c', 'd': name the columns as the"):
+    with pytest.raises(ValueError, match=r"X has no column for the leaves 'c', 'd'\. Name the columns as the"):
         HiddenTree(TREE).fit(table[["a", "b"]])
-    with pytest.raises(ValueError, match=r"the leaves are rows of the table, and should be its columns: .*df\.T"):
+    with pytest.raises(ValueError, match=r"leaves must be the columns .* got them as rows\. Pass df\.T"):
         HiddenTree(TREE).fit(pd.DataFrame(np.zeros((4, 4)), index=list("abcd")))
-    with pytest.raises(ValueError, match="the data have two columns with the name 'a': keep one"):
+    with pytest.raises(ValueError, match=r"X has two columns with the name 'a'\. Keep one"):
         HiddenTree(TREE).fit(table[list("aabce")])
-    with pytest.raises(ValueError, match="there are no data: give rows with a column for every leaf"):
+    with pytest.raises(ValueError, match=r"there are no data: X is empty\. Pass rows with one column per leaf"):
         HiddenTree(TREE).fit([])
     table["d"] = 0.0
-    with pytest.raises(ValueError, match="the data have columns that are no leaves of the tree, 'e': leave them out"):
+    with pytest.raises(ValueError, match=r"X has columns that are not leaves of the tree, 'e'\. Leave them out"):
         HiddenTree(TREE).fit(table)
-    with pytest.raises(TypeError, match="the data are symbols, and the tree has no alphabet: give alphabet='01'"):
+    with pytest.raises(TypeError, match=r"X contains symbols, but the tree has no alphabet\. Use alphabet='01'"):
         HiddenTree(TREE).fit(["0110"])
     mixed = pd.DataFrame({"d": ["0", "?"], "c": [0, 1], "b": [1, 1], "a": [0, 0]})
     for X in (mixed, [[0, 1, 0, 0], [0, 1, 1, "?"]]):
-        with pytest.raises(TypeError, match=r"row 1 holds '\?' at leaf 'd': replace '\?' by NaN"):
+        with pytest.raises(TypeError, match=r"row 1 has '\?' at leaf 'd'\. For missing values, replace '\?' by NaN"):
             HiddenTree(TREE).fit(X)
     assert HiddenTree(TREE).fit(mixed.replace("?", np.nan).astype(float)).n_features_in_ == 4
 
@@ -253,11 +253,11 @@ def test_names_of_the_nodes_of_every_tree():
     ("parameters", "error", "sentence"),
     [
         ({"tree": "((a,b);"}, ValueError, "expected ',' or"),
-        ({"tree": 3}, TypeError, "tree = 3: give a string in Newick notation"),
-        ({"tree": [TREE, "((a,b),c);"]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
-        ({"tree": ["((a,b),c);", TREE]}, ValueError, "all trees must have the same leaves, and 'd' is in one"),
-        ({"tree": "data/tree.nwk"}, ValueError, r"looks like the name of a file: .*Path\('data/tree.nwk'\).read_text"),
-        ({"tree": ["tree.nwk", TREE]}, ValueError, r"'tree.nwk' looks like the name of a file"),
+        ({"tree": 3}, TypeError, "tree must be a Newick string.* got 3"),
+        ({"tree": [TREE, "((a,b),c);"]}, ValueError, "trees must have the same leaves; 'd' is missing in one"),
+        ({"tree": ["((a,b),c);", TREE]}, ValueError, "trees must have the same leaves; 'd' is missing in one"),
+        ({"tree": "data/tree.nwk"}, ValueError, r"looks like a file name\. Pass Path\('data/tree.nwk'\)"),
+        ({"tree": ["tree.nwk", TREE]}, ValueError, r"got 'tree.nwk', which looks like a file name"),
         ({"n_states": 0}, ValueError, r"n_states must be .*; got 0"),
         ({"n_iter": -1}, ValueError, r"n_iter must be .*; got -1"),
         ({"tol": -1}, ValueError, r"tol must be .*; got -1"),
@@ -268,13 +268,21 @@ def test_names_of_the_nodes_of_every_tree():
         ({"learn": ("roots",)}, ValueError, "learn holds 'roots': give some of 'root', 'edges', 'emission', 'weights'"),
         ({"learn": "emission"}, ValueError, r"emission=None says that leaves show their state: give emission=0\.05"),
         ({"alphabet": "dna"}, ValueError, r"ACGT \(dna\) has 4 symbols, and leaves show 2: give n_states=4"),
-        ({"rate": RATE, "transition": FLIP}, ValueError, "both rate and transition are given"),
-        ({"rate": "fast"}, ValueError, "rate = 'fast': give 'equal'"),
-        ({"rate": [["x"]]}, ValueError, r"rate = \[\['x'\]\]: give 'equal', or a matrix of rates of shape \(2, 2\)"),
-        ({"root": "uniform"}, ValueError, r"root = 'uniform': give None, or probabilities of shape \(2,\)"),
+        ({"rate": RATE, "transition": FLIP}, ValueError, "one of rate and transition can be given; got both"),
+        ({"rate": "fast"}, ValueError, "rate must be 'equal', .* got 'fast'"),
+        (
+            {"rate": [["x"]]},
+            ValueError,
+            r"rate must be 'equal', or a matrix of rates of shape \(2, 2\); got \[\['x'\]\]",
+        ),
+        ({"root": "uniform"}, ValueError, r"root must be None, or probabilities of shape \(2,\); got 'uniform'"),
         ({"root": [0.5, 0.6]}, ValueError, "^root sums to 1.1, not to one"),
-        ({"root": [1.5, -0.5]}, ValueError, "^root holds -0.5: probabilities must be nonnegative"),
-        ({"weights": "uniform"}, ValueError, r"weights = 'uniform': give None, .* or probabilities of shape \(1,\)"),
+        ({"root": [1.5, -0.5]}, ValueError, "^root contains -0.5; probabilities must be nonnegative"),
+        (
+            {"weights": "uniform"},
+            ValueError,
+            r"weights must be None, .* or probabilities of shape \(1,\); got 'uniform'",
+        ),
         ({"learn": ("weights",)}, ValueError, "learn holds 'weights', .* and there is one: give a list of trees"),
         ({"emission": "noisy"}, ValueError, r"emission = 'noisy': give None, .* or probabilities of shape \(2, 'A'\)"),
         ({"transition": "x"}, ValueError, r"transition = 'x': give probabilities of shape \(2, 2\)"),
@@ -286,22 +294,34 @@ def test_names_of_the_nodes_of_every_tree():
         ({"tree": "((a,b:1)x:1,c:1);", "rate": "equal"}, ValueError, "the branch above 'a' has no length"),
         ({"transition": 2 * FLIP}, ValueError, "transition at index .* sums to 2"),
         ({"transition": {"a": FLIP}}, ValueError, "no matrix for 5 edges of the tree, the first above 'ab'"),
-        ({"transition": {"zz": FLIP, None: FLIP}}, ValueError, "transition names 'zz', which the tree does not have"),
-        ({"tree": "((a,b:1)x:1,c:1);"}, ValueError, "the branch above 'a' has no length.* or transition="),
+        (
+            {"transition": {"zz": FLIP, None: FLIP}},
+            ValueError,
+            "transition has entries for 'zz', which are not nodes of the tree",
+        ),
+        ({"tree": "((a,b:1)x:1,c:1);"}, ValueError, "branch above 'a' has no length.* or use transition="),
         (
             {"tree": "((a,b)x,(c,d)x);", "transition": {"x": FLIP, None: FLIP}},
             ValueError,
-            "transition names 'x', which several nodes of the tree are called",
+            "transition has an entry for 'x', the name of several nodes",
         ),
-        ({"learn": 5}, TypeError, "learn = 5: give some of 'root'"),
-        ({"learn": None}, TypeError, r"learn = None: give some of .* or \(\) for nothing"),
-        ({"leaves": 5}, TypeError, "leaves = 5: give the names of the leaves"),
-        ({"transition": {None: FLIP}, "tied": True}, ValueError, "tied=True wants one matrix"),
-        ({"root": [1.0]}, ValueError, r"root has shape \(1,\): for n_states = 2 give \(2,\)"),
-        ({"weights": [0.5, 0.5]}, ValueError, r"weights has shape \(2,\): give one for every tree, \(1,\)"),
-        ({"emission": 1.5}, ValueError, r"emission = 1\.5: the probability of showing another state"),
-        ({"emission": np.ones((3, 1))}, ValueError, r"emission has shape \(3, 1\): for n_states = 2"),
-        ({"leaves": ["a", "b", "c"]}, ValueError, "are not those of the tree"),
+        ({"learn": 5}, TypeError, "learn must be a tuple of 'root'.* got 5"),
+        ({"learn": None}, TypeError, r"learn must be .* or \(\) for nothing; got None"),
+        ({"leaves": 5}, TypeError, "leaves must be the names of the leaves.* got 5"),
+        (
+            {"transition": {None: FLIP}, "tied": True},
+            ValueError,
+            "must be one matrix for all edges with tied=True; got a dictionary of 1",
+        ),
+        ({"root": [1.0]}, ValueError, r"root must have shape \(2,\) for n_states = 2; got shape \(1,\)"),
+        ({"weights": [0.5, 0.5]}, ValueError, r"weights must have .* shape \(1,\); got shape \(2,\)"),
+        ({"emission": 1.5}, ValueError, r"emission must be a probability of showing another state, .* got 1\.5"),
+        (
+            {"emission": np.ones((3, 1))},
+            ValueError,
+            r"emission must have shape .* for n_states = 2 .* got shape \(3, 1\)",
+        ),
+        ({"leaves": ["a", "b", "c"]}, ValueError, r"must be those of the tree, .* got \['a', 'b', 'c'\]"),
     ],
 )
 def test_parameters_refused(parameters, error, sentence):
@@ -310,7 +330,9 @@ def test_parameters_refused(parameters, error, sentence):
 
 
 def test_one_model_of_all_data():
-    with pytest.raises(TypeError, match=r"HiddenTree is one model of all data, .* mc.Marginalization or mc.Fisher"):
+    with pytest.raises(
+        TypeError, match=r"HiddenTree cannot be fitted to single samples.* mc.Marginalization or mc.Fisher"
+    ):
         HiddenTree(TREE).fit_each(np.zeros((2, 4)))
 
 
@@ -482,7 +504,7 @@ def test_says_what_went_wrong():
     stiff = "((a:0,b:0):1,(c:1,d:1):1);"
     with pytest.raises(ValueError, match="row 1 has probability zero under the tree that the fit starts from"):
         HiddenTree(stiff).fit([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]])
-    with pytest.raises(ValueError, match="there is nothing to learn from: no leaf was observed"):
+    with pytest.raises(ValueError, match="there is nothing to learn from: all values are missing"):
         Marginalization(HiddenTree(TREE)).fit(np.full((3, 4), np.nan))
     assert HiddenTree(stiff, n_iter=0).fit([[0, 1, 0, 0]]).score_samples([[0, 1, 0, 0]]) == -np.inf
 

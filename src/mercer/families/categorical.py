@@ -13,7 +13,7 @@ from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules
-from mercer._probability import checked_probability, drawn, normalised
+from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
@@ -255,7 +255,7 @@ class Categorical(Estimator):
         ambiguous = counts[..., k:-1]
         unsure = np.any(ambiguous > 0, axis=-1)
         guess = plain + ambiguous @ sets / sets.sum(axis=1).max(initial=1) if np.any(unsure) else plain
-        p = normalised(guess, fallback)
+        p = normalized(guess, fallback)
         if np.any(unsure):
             p[unsure] = _shared_out(plain[unsure], ambiguous[unsure], sets, p[unsure])
         return Categoricals._make(probability=p, alphabet=context.alphabet)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._parameters import Rules
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum, segments
@@ -71,7 +71,7 @@ class CountVector(DocumentEstimator):
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
         """Make a batch of these expected counts; ``weights`` are the same up to a factor, or 0: then ``fallback``."""
         alphabet = getattr(self.prior, "alphabet", None)  # counts have no words: those of the prior become the model's
-        frequencies = normalised(weights, fallback)
+        frequencies = normalized(weights, fallback)
         return CountVectors._make(probability=frequencies, length=mean.sum(axis=-1), law=self.law, alphabet=alphabet)
 
     def _even(self, x: Any, context: Context) -> CountVectors:
@@ -143,7 +143,7 @@ class CountVector(DocumentEstimator):
         if start is not None:
             known = np.asarray(start.mean_parameters)
         mean = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), known)
-        batch = self._batch(mean, np.where(mass > 0, total, known), normalised(known, 1.0 / context.dimension))
+        batch = self._batch(mean, np.where(mass > 0, total, known), normalized(known, 1.0 / context.dimension))
         return self._of_fixed(batch, own[..., 0]) if self.law == "fixed" else batch
 
     def _of_fixed(self, batch: CountVectors, own: Floats) -> CountVectors:

@@ -13,7 +13,7 @@ from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
-from mercer._probability import check_sums, checked_probability, normalised
+from mercer._probability import check_sums, checked_probability, normalized
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
@@ -400,7 +400,7 @@ class Multinomial(DocumentEstimator):
             counts = counts + factor * self.prior_strength * fallback
         if start is not None:
             fallback = np.asarray(start.dense().probability)
-        frequencies = normalised(counts, fallback)
+        frequencies = normalized(counts, fallback)
         return Multinomials._make(probability=frequencies, trials=self.trials, alphabet=alphabet)
 
     def _prior_frequencies(self, context: Context) -> tuple[Floats, Alphabet | None]:

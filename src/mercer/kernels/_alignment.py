@@ -57,7 +57,7 @@ def _nonnegative(between: Floats, own: Floats) -> Floats:
     return np.where((np.diag(between) > 0) & (weights > NOTHING * weights.max(initial=0.0)), weights, 0.0)
 
 
-def centred_target(y: Any, kind: str, n: int) -> Floats:
+def centered_target(y: Any, kind: str, n: int) -> Floats:
     """Return centred indicators of classes, or centred numbers, ``(N, c)``."""
     if y is None:
         raise ValueError(

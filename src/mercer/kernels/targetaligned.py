@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
 from mercer._verdict import Verdict, weakest
-from mercer.kernels._alignment import align_matrices, centred_target
+from mercer.kernels._alignment import align_matrices, centered_target
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
 from mercer.kernels.base.compound import Compound, Views
@@ -130,12 +130,12 @@ class TargetAligned(Compound):
     # -- weights -------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
-        self._centred_target = centred_target(y, self.target, n_objects(X))
+        self._centered_target = centered_target(y, self.target, n_objects(X))
         super()._learn(X, y)
 
     def _training(self, X: Any) -> Views:
         source: Views = super()._training(X)
-        target = self.__dict__.pop("_centred_target")
+        target = self.__dict__.pop("_centered_target")
         matrices = [to_numpy(part._gram(part._train_side, None)) for part in self.kernels_]
         self.weights_, self.alignments_, self.alignment_ = align_matrices(matrices, target)
         used = np.flatnonzero(self.weights_)
@@ -287,7 +287,7 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
     sizes = [len(matrix) for matrix in matrices]
     if len(set(sizes)) > 1:
         raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the data of y")
-    return align_matrices(matrices, centred_target(y, together.target, sizes[0]))[0]
+    return align_matrices(matrices, centered_target(y, together.target, sizes[0]))[0]
 
 
 def _weighted_sum(kernels: Any, weights: Floats) -> Kernel:

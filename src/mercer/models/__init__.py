@@ -1,4 +1,4 @@
-"""Structured models made of families."""
+"""Structured models: mixtures, Markov chains, hidden Markov models, hidden trees and kernel density estimates."""
 
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches

@@ -1,6 +1,6 @@
-"""Models of other libraries: read from hmmlearn, glhmm and scikit-learn, and written back to hmmlearn.
+"""Conversion of models from hmmlearn, glhmm and scikit-learn, and back to hmmlearn.
 
-Nothing of these libraries is imported to read their models: what counts is which attributes a model has.
+These libraries are not imported to read their models; any object with the right attributes is accepted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Tables = tuple[Floats, Floats, Any]
 
 
 def joined(models: Any, read: Callable[[Any], Any], concat: Callable[[list[Any]], Any]) -> Any:
-    """Read one model or a list of them into one batch."""
+    """Convert one model or a list of models to one batch."""
     if isinstance(models, list | tuple | np.ndarray):
         if len(models) == 0:
-            raise ValueError("there are no models: the list is empty")
+            raise ValueError("models must have at least one model; got an empty list.")
         return concat([read(model) for model in models])
     return read(models)
 
 
 def _fitted(model: Any, *names: str) -> list[Floats]:
-    """Return attributes of a fitted model, or raise."""
+    """Return attributes of a fitted model; raise if one is missing."""
     missing = [name for name in names if getattr(model, name, None) is None]
     if missing:
-        raise ValueError(f"this {type(model).__name__} has no {missing[0]}: fit it first")
+        raise ValueError(f"The {type(model).__name__} has no {missing[0]}. Fit it first.")
     return [np.asarray(getattr(model, name), dtype=float) for name in names]
 
 
@@ -47,7 +47,8 @@ def from_hmmlearn(model: Any) -> Tables:
     """Read hmmlearn's CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM."""
     if not hasattr(model, "startprob_") and not hasattr(model, "n_components"):
         raise TypeError(
-            f"cannot read a {type(model).__name__}: give hmmlearn's CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM"
+            "models must be CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM of hmmlearn; got a "
+            f"{type(model).__name__}."
         )
     initial, transition = _fitted(model, "startprob_", "transmat_")
     emission: Any
@@ -55,7 +56,7 @@ def from_hmmlearn(model: Any) -> Tables:
         emission = Categoricals(_fitted(model, "emissionprob_")[0][None])
     elif hasattr(model, "weights_"):
         weights, means, covariances = _fitted(model, "weights_", "means_", "covars_")
-        if model.covariance_type == "tied":  # the components of a state share one
+        if model.covariance_type == "tied":  # the components of a state share one covariance
             covariances = np.repeat(covariances[:, None], weights.shape[1], axis=1)
         emission = Mixtures(weights[None], Gaussians(means[None], covariances[None]))
     elif hasattr(model, "lambdas_"):
@@ -64,22 +65,23 @@ def from_hmmlearn(model: Any) -> Tables:
         means, covariances = _fitted(model, "means_", "covars_")  # full matrices, for every covariance type
         if model.covariance_type == "diag":
             covariances = np.diagonal(covariances, axis1=-2, axis2=-1)
-        elif model.covariance_type == "spherical":  # hmmlearn 0.3 repeats every state's for every coordinate
+        elif model.covariance_type == "spherical":  # hmmlearn 0.3 repeats the variance of a state for each coordinate
             covariances = covariances[:, 0, 0].reshape(len(means), -1)[:, 0]
         emission = Gaussians(means[None], covariances[None])
     else:
         raise TypeError(
-            f"cannot read a {type(model).__name__}: give hmmlearn's CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM"
+            "models must be CategoricalHMM, GaussianHMM, GMMHMM or PoissonHMM of hmmlearn; got a "
+            f"{type(model).__name__}."
         )
     return initial[None], transition[None], emission
 
 
 def to_hmmlearn(initial: Floats, transition: Floats, emission: Any) -> Any:
-    """Write one model, of shape ``(1,)``, as hmmlearn's."""
+    """Convert one model, of shape ``(1,)``, to a model of hmmlearn."""
     try:
         hmm = import_module("hmmlearn.hmm")
     except ImportError:
-        raise ImportError("to_hmmlearn needs hmmlearn, which is not installed: pip install hmmlearn") from None
+        raise ImportError("to_hmmlearn needs hmmlearn, which is not installed. Run pip install hmmlearn.") from None
     n = initial.shape[-1]
     if isinstance(emission, Categoricals):
         model = hmm.CategoricalHMM(n_components=n)
@@ -100,8 +102,8 @@ def to_hmmlearn(initial: Floats, transition: Floats, emission: Any) -> Any:
         model.lambdas_, model.n_features = to_numpy(emission.rate)[0], emission.dimension
     else:
         raise TypeError(
-            f"hmmlearn has no emissions like {type(emission).__name__}: it knows Categoricals, Gaussians, Poissons and "
-            "Mixtures of Gaussians"
+            "The emissions must be Categoricals, Gaussians, Poissons or Mixtures of Gaussians for hmmlearn; got "
+            f"{type(emission).__name__}."
         )
     model.startprob_, model.transmat_ = initial[0], transition[0]
     return model
@@ -115,14 +117,14 @@ def _covariance_type(batch: Gaussians) -> str:
 
 
 def from_glhmm(model: Any) -> Tables:
-    """Read a glhmm model: expected parameters of its variational posterior, in the space that it was fitted in."""
+    """Convert a glhmm model: the expected parameters of its variational posterior, in the space of its fit."""
     settings = getattr(model, "hyperparameters", None)
     if not isinstance(settings, dict) or "covtype" not in settings:
-        raise TypeError(f"cannot read a {type(model).__name__}: give a trained model of glhmm, glhmm.glhmm.glhmm(...)")
+        raise TypeError(f"models must be trained glhmm.glhmm.glhmm models; got a {type(model).__name__}.")
     if getattr(model, "beta", None) is not None:
         raise ValueError(
-            "this glhmm model regresses its data on others (model_beta is not 'no'), which no HMM here does: fit it "
-            "with model_beta='no'"
+            "The glhmm model contains a regression (model_beta is not 'no'), which HMMs do not support. Fit it with "
+            "model_beta='no'."
         )
     initial, transition = _fitted(model, "Pi", "P")
     n, kind = len(initial), settings["covtype"]
@@ -130,11 +132,11 @@ def from_glhmm(model: Any) -> Tables:
     mean, spread = [], []
     if model.mean is not None:
         mean = [np.asarray(model.mean[0 if shared else k]["Mu"], dtype=float).ravel() for k in range(n)]
-    if kind != "identity":  # one matrix, or vector of variances, where all states share it
+    if kind != "identity":  # a single matrix, or vector of variances, if all states share it
         spread = [np.asarray(s["rate"], dtype=float) / s["shape"] for s in model.Sigma]
         spread = [spread[k if len(spread) > 1 else 0] for k in range(n)]
     if not mean and not spread:
-        raise ValueError("this glhmm model has neither means nor covariances: its states are all alike")
+        raise ValueError("The glhmm model has neither means nor covariances, so its states are all equal.")
     mean = mean or [np.zeros(len(spread[0]))] * n
     spread = spread or [np.ones(len(mean[0]))] * n
     return initial[None], transition[None], Gaussians(np.stack(mean)[None], np.stack(spread)[None])
@@ -144,9 +146,9 @@ def from_glhmm(model: Any) -> Tables:
 
 
 def gaussian_mixture(model: Any) -> Mixtures:
-    """Read scikit-learn's GaussianMixture or BayesianGaussianMixture, of any covariance type, as shape ``(1,)``."""
+    """Convert a GaussianMixture or BayesianGaussianMixture of scikit-learn to a batch of shape ``(1,)``."""
     if not hasattr(model, "covariance_type"):
-        raise TypeError(f"cannot read a {type(model).__name__}: give scikit-learn's GaussianMixture")
+        raise TypeError(f"models must be GaussianMixture of scikit-learn; got a {type(model).__name__}.")
     weights, means, covariances = _fitted(model, "weights_", "means_", "covariances_")
     if model.covariance_type == "tied":
         covariances = np.repeat(covariances[None], len(weights), axis=0)

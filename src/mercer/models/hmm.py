@@ -1,4 +1,4 @@
-"""Hidden Markov models as a batch: probabilities, posteriors, samples, and the coupling of two of them."""
+"""Batches of hidden Markov models: probabilities, posteriors, sampling, and couplings of two models."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class HMMs(Batch):
     transition : array of shape (N, n, n)
         ``transition[..., i, j]`` is the probability of going from i to j.
     emission : family batch of shape (N, n), or Mixtures
-        What every state emits.
+        The emission distributions of the states.
     n_states : array of int of shape (N,), default=None
-        Numbers of states where models of different sizes were padded to a common one; see `concat`.
+        Number of states of each model, if models of different sizes were padded to a common size; see `concat`.
 
     Notes
     -----
@@ -49,8 +49,8 @@ class HMMs(Batch):
     .. math:: \Phi_1 = (\pi^\rho {\pi'}^{\rho\top}) \circ \psi,\quad
               \Phi_{t+1} = ({A^\rho}^\top \Phi_t {A'}^\rho) \circ \psi,\quad \tilde k = \sum \Phi_L
 
-    with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the observed law
-    (``marginal=True``, PPK-4.0) is that of rho copies of the chain, which emit the same sequence.
+    with :math:`\psi_{ij}` the kernel of the emissions of states i and j. A whole power of the distribution of the
+    observations (``marginal=True``, PPK-4.0) is computed with rho copies of the chain that emit the same sequence.
 
     Examples
     --------
@@ -82,22 +82,26 @@ class HMMs(Batch):
         batch = tuple(initial.shape[:-1])
         if tuple(transition.shape) != (*batch, n, n):
             raise ValueError(
-                f"transition has shape {tuple(transition.shape)}: for initial of shape {tuple(initial.shape)} give "
-                f"{(*batch, n, n)}"
+                f"transition must have shape {(*batch, n, n)} for initial of shape {tuple(initial.shape)}; got "
+                f"{tuple(transition.shape)}."
             )
         if not isinstance(emission, Batch):
             raise TypeError(
-                f"emission is a {type(emission).__name__}: give a batch of a family, such as mc.Categoricals(...)"
+                f"emission must be a batch of a family, such as mc.Categoricals(...); got a {type(emission).__name__}."
             )
         if emission.shape != (*batch, n):
-            raise ValueError(f"emission has shape {emission.shape}: give one distribution per state, {(*batch, n)}")
+            raise ValueError(
+                f"emission must have one distribution per state, shape {(*batch, n)}; got shape {emission.shape}."
+            )
         sizes = np.full(batch, n) if n_states is None else np.asarray(n_states)
         if sizes.shape != batch or sizes.dtype.kind not in "iu" or np.any(sizes < 1) or np.any(sizes > n):
-            raise ValueError(f"n_states must hold whole numbers from 1 to {n}, of shape {batch}")
+            raise ValueError(f"n_states must be whole numbers from 1 to {n}, of shape {batch}; got {n_states!r}.")
         beyond = np.arange(n) >= sizes[..., None]
         entering = np.where(beyond[..., :, None], 0.0, to_numpy(transition)).max(axis=-2, initial=0.0)
         if np.any(beyond & ((to_numpy(initial) > 0) | (entering > 0))):
-            raise ValueError("n_states leaves out a state that can be reached: it counts the states before the padding")
+            raise ValueError(
+                "n_states must count all states that can be reached; got a model that can reach a state beyond it."
+            )
         self._freeze(initial=initial, transition=transition, n_states=sizes, emission=emission)
 
     @property
@@ -107,20 +111,20 @@ class HMMs(Batch):
 
     @property
     def alphabet(self) -> Any:
-        """The alphabet of the symbols that are emitted; None for vectors."""
+        """The alphabet of the emitted symbols; None for vectors."""
         return getattr(getattr(self.emission, "components", self.emission), "alphabet", None)
 
     def _check_alike(self, other: Batch) -> None:
-        """Models of different sizes may meet; their emissions must be alike."""
+        """Raise if the emissions differ in family or dimension; numbers of states may differ."""
         if type(self) is not type(other):
             super()._check_alike(other)
         self.emission._check_alike(other.emission)  # type: ignore[attr-defined]
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Join batches; smaller models are padded with unreachable states, which change no result."""
+        """Concatenate batches; smaller models are padded with unreachable states, which do not change any result."""
         if not batches:
-            raise ValueError("HMMs.concat needs at least one batch")
+            raise ValueError("HMMs.concat needs at least one batch; got none.")
         for other in batches[1:]:
             batches[0]._check_alike(other)
         largest = max(b.initial.shape[-1] for b in batches)
@@ -133,7 +137,7 @@ class HMMs(Batch):
         )
 
     def _padded(self, n: int) -> Self:
-        """Add self-looping states that nobody reaches and that emit what the first state emits."""
+        """Add unreachable states with a self-loop and the emission of the first state."""
         extra = n - int(self.initial.shape[-1])
         if extra == 0:
             return self
@@ -152,7 +156,7 @@ class HMMs(Batch):
     def _trimmed(self, n: int) -> Self:
         """Drop the states after the first ``n``, which must be padding."""
         if np.any(self.n_states > n):
-            raise ValueError(f"a model has {int(np.max(self.n_states))} states: it cannot be trimmed to {n}")
+            raise ValueError(f"A model with {int(np.max(self.n_states))} states cannot be trimmed to {n} states.")
         if n == self.initial.shape[-1]:
             return self
         return self._make(
@@ -166,10 +170,10 @@ class HMMs(Batch):
 
     @classmethod
     def from_hmmlearn(cls, models: Any) -> HMMs:
-        """Read models of hmmlearn, one or a list, of different sizes too.
+        """Convert a model of hmmlearn, or a list of models, which may have different sizes.
 
-        ``CategoricalHMM`` (symbols are the integers from 0), ``GaussianHMM`` and ``GMMHMM`` of every covariance type,
-        and ``PoissonHMM``. What counts is which attributes a model has:
+        Supports ``CategoricalHMM`` (the symbols are integers from 0), ``GaussianHMM`` and ``GMMHMM`` of all covariance
+        types, and ``PoissonHMM``. Any object with the same attributes is accepted:
 
         Examples
         --------
@@ -186,7 +190,7 @@ class HMMs(Batch):
         return joined(models, lambda model: cls(*from_hmmlearn(model)), cls.concat)
 
     def to_hmmlearn(self) -> list[Any]:
-        """Return hmmlearn models, one for every member; needs hmmlearn."""
+        """Return a list of hmmlearn models, one per member; requires hmmlearn."""
         self._require_axis()
         found = []
         for i in range(len(self)):
@@ -196,9 +200,9 @@ class HMMs(Batch):
 
     @classmethod
     def from_glhmm(cls, models: Any) -> HMMs:
-        """Read models of glhmm without regression (``model_beta="no"``), one or a list.
+        """Convert a glhmm model without regression (``model_beta="no"``), or a list of models.
 
-        Their means and covariances are those of the data after glhmm's own preprocessing.
+        The means and covariances are those of the data after glhmm's own preprocessing.
         """
         return joined(models, lambda model: cls(*from_glhmm(model)), cls.concat)
 
@@ -209,12 +213,12 @@ class HMMs(Batch):
         return read(self.emission, X)
 
     def log_prob(self, X: Any) -> Floats:
-        """Log probability of every sequence under every model, ``(N, M)``.
+        """Log probability of each sequence under each model, ``(N, M)``.
 
         Parameters
         ----------
-        X : Sequences or what makes them
-            M sequences. Ambiguity codes and NaN are marginalised where the emission can.
+        X : Sequences, or anything that converts to them
+            M sequences. Ambiguity codes and NaN are marginalized if the emission supports it.
 
         Examples
         --------
@@ -232,14 +236,14 @@ class HMMs(Batch):
 
         Parameters
         ----------
-        X : Sequences or what makes them
-            Under a batch of shape ``(1,)``: any number of sequences, all under the one model. Else N sequences,
+        X : Sequences, or anything that converts to them
+            For a batch of shape ``(1,)``, any number of sequences under the one model. Otherwise N sequences,
             sequence i under model i.
 
         Returns
         -------
         Posterior
-            With the fields ``states`` (at every observation), ``transitions`` (expected numbers) and ``log_prob``.
+            With the fields ``states`` (at each observation), ``transitions`` (expected counts) and ``log_prob``.
 
         Examples
         --------
@@ -258,9 +262,9 @@ class HMMs(Batch):
         return Posterior._make(X, found.states, found.transitions, found.log_prob)
 
     def viterbi(self, X: Any) -> tuple[list[Floats], Floats]:
-        """Most probable hidden states of every sequence, and the log probabilities of sequence and states together.
+        """Most probable hidden states of each sequence, and the joint log probabilities of sequences and states.
 
-        Sequences go with models as in `posterior`.
+        Sequences are assigned to models as in `posterior`.
 
         Examples
         --------
@@ -275,11 +279,11 @@ class HMMs(Batch):
         return best_paths(self, self.read(X))
 
     def stationary(self) -> Floats:
-        """Share of time that every model spends in every state in the long run, ``(N, n)``.
+        """Long-run fraction of time that each model spends in each state, ``(N, n)``.
 
-        The limit of the average over time of the chain that begins with ``initial``. Where the stationary distribution
-        is unique this is it, whatever the first state; else the chain ends in one of several classes of states, and
-        ``initial`` says how likely in which.
+        This is the limit of the time average of the chain that starts with ``initial``. If the stationary distribution
+        is unique, the result equals it for any initial distribution. Otherwise the chain ends in one of several
+        recurrent classes, with probabilities that depend on ``initial``.
 
         Examples
         --------
@@ -293,7 +297,7 @@ class HMMs(Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Free parameters of every model, ``(N,)``; probabilities that are zero count as impossible, not as free."""
+        """Number of free parameters of each model, ``(N,)``; probabilities of exactly zero are not counted."""
         n = self.initial.shape[-1]
         beyond = np.arange(n) >= self.n_states[..., None]
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
@@ -301,7 +305,7 @@ class HMMs(Batch):
         return np.asarray(first + step + self.n_states * int(self.emission.n_parameters))
 
     def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better.
+        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better.
 
         Examples
         --------
@@ -317,16 +321,15 @@ class HMMs(Batch):
         return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def estimator(self) -> HMM:
-        """Return the estimator that knows what sequences of these models look like."""
+        """Return an estimator that accepts the sequences of these models."""
         from mercer.models.hmm_estimator import HMM
 
         return HMM(n_states=int(self.initial.shape[-1]), emission=self.emission.estimator())
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` sequences of ``length`` observations from every model, ``(N, size, length, ...)``.
+        """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, ...)``.
 
-        Symbols come as codes, which ``mc.Sequences.from_codes(codes, alphabet)`` turns into sequences that every
-        model and kernel takes.
+        Symbols are returned as codes, which ``mc.Sequences.from_codes(codes, alphabet)`` converts to sequences.
 
         Examples
         --------
@@ -341,9 +344,9 @@ class HMMs(Batch):
         """
         self._require_axis()
         if not is_whole(length):
-            raise ValueError(f"length = {length!r}: give a whole number; a sequence has at least one observation")
+            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
+            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
         rng = random_generator(random_state)
         models = np.arange(len(self))[:, None]
         states = np.empty((len(self), size, length), dtype=int)
@@ -362,7 +365,7 @@ class HMMs(Batch):
         return HiddenChain.of(self.initial, self.transition, self.emission)
 
     def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
+        """Return the names of the columns of the Fisher scores."""
         n = int(self.initial.shape[-1])
         first = [f"initial[{i}]" for i in range(n)]
         steps = [f"transition[{i}, {j}]" for i in range(n) for j in range(n)]
@@ -370,21 +373,21 @@ class HMMs(Batch):
         return first + steps + [f"emission[{i}].{name}" for i in range(n) for name in emitted]
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
-        """Fisher scores of every sequence under every model, ``(N, M, P)``, sums over time (FK-8, FK-9).
+        """Fisher scores of each sequence under each model, ``(N, M, P)``, summed over time (FK-8, FK-9).
 
         Parameters
         ----------
-        X : Sequences or what makes them
+        X : Sequences, or anything that converts to them
             M sequences.
         parametrization : {"logit", "weight"}, default="logit"
-            Probabilities by their logits, or by unnormalised weights at the normalised point.
+            Parametrization of probabilities: logits, or unnormalized weights at the normalized point.
         """
         return hmm_scores(self, X, parametrization)
 
     # -- coupling -----------------------------------------------------------------------------------------
 
     def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
-        """Prepare for a coupling over sequences of every one of ``lengths`` observations."""
+        """Prepare for a coupling over sequences of each of the ``lengths``."""
         self._require_axis()
         check_lengths(lengths)
         copies = copies_of(coupling, self)
@@ -396,18 +399,18 @@ class HMMs(Batch):
     # -- one history behind two sequences -----------------------------------------------------------------
 
     def shared_history(self, X: Any) -> Operand:
-        r"""Prepare sequences for `Marginalization`: how probably one path of hidden states makes two of them (MK-4).
+        r"""Prepare sequences for `Marginalization`: the probability that one hidden path emits both of two (MK-4).
 
         Parameters
         ----------
-        X : Sequences or what makes them
-            Sequences of one length, for a batch of shape ``(1,)``. Ambiguity codes and NaN are marginalised where the
-            emission can, in each sequence by itself.
+        X : Sequences, or anything that converts to them
+            Sequences of equal length, for a batch of shape ``(1,)``. Ambiguity codes and NaN are marginalized
+            separately in each sequence, if the emission supports it.
 
         Returns
         -------
         operand
-            Its ``pair(other)`` gives :math:`\log \sum_h P(h) P(s \mid h) P(t \mid h)` of every pair.
+            Its ``pair(other)`` returns :math:`\log \sum_h P(h) P(s \mid h) P(t \mid h)` for all pairs.
 
         Examples
         --------

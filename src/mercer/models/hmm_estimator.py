@@ -1,4 +1,4 @@
-"""The estimator of hidden Markov models: Baum-Welch for one model of all sequences, or for thousands, one of each."""
+"""The estimator of hidden Markov models: Baum-Welch for one model of all sequences, or one model per sequence."""
 
 from __future__ import annotations
 
@@ -45,75 +45,77 @@ from mercer.models._fitting.topology import allowed, check_topology, jebara_stat
 from mercer.models.hmm import HMMs
 
 CHUNK = 512
-"""Sequences that are fitted together; a chunk is the work of one thread."""
+"""Number of sequences that one thread fits together."""
 
 
 class HMM(IterativeEstimator):
-    """Fit hidden Markov models by Baum-Welch, one to every sequence or one to all.
+    """Fit hidden Markov models by Baum-Welch, one per sequence or one to all sequences.
 
     Parameters
     ----------
     n_states : int, callable or "jebara", default=3
-        Number of states; a callable gets the length of a sequence; "jebara" is the heuristic of PPK-7, for symbols.
-        One model of all sequences (``fit``) has the size of the sequence of median length.
+        Number of states. A callable gets the length of a sequence; "jebara" is the heuristic of PPK-7, for symbols.
+        The number of states of one model of all sequences (``fit``) is that of the sequence of median length.
     emission : estimator or None, default=None
-        The family of the emissions, or a `Mixture` of one; None takes ``Categorical`` for symbols and
-        ``Gaussian("diagonal")`` for vectors. Of a `Mixture` the component and the number of components count, not its
-        own prior, starts and iterations: those of the HMM hold for all of it.
+        The family of the emissions, or a `Mixture` of one; None uses ``Categorical`` for symbols and
+        ``Gaussian("diagonal")`` for vectors. For a `Mixture`, only the component and the number of components are used;
+        prior, starts and iterations are those of the HMM.
     topology : "ergodic", "left-right", "banded", pair or bool array of shape (n, n), default="ergodic"
-        Which transitions are possible: all; from i to j >= i, beginning in state 0; from i to j with abs(i - j) <= 1;
-        or those of a mask. A pair sets how far a step may go: ``("left-right", 1)``, ``("banded", 2)``. What is
-        impossible stays exactly zero.
+        Allowed transitions: all; from i to j >= i, starting in state 0; from i to j with abs(i - j) <= 1; or those of a
+        mask. A pair also sets the largest step: ``("left-right", 1)``, ``("banded", 2)``. The probabilities of other
+        transitions are exactly zero.
     alphabet : Alphabet, str, iterable or None, default=None
-        Of symbols; None takes it from `Sequences` or finds it in the training data.
+        Alphabet of symbols; None takes it from `Sequences` or infers it from the training data.
     prior : None, "pooled" or HMMs of shape (1,), default="pooled"
-        What every sequence's model is shrunk to (EST-2b). With "pooled", one model of all training data is learned
-        first (one for every number of states that occurs), and every sequence's model starts from it, so that states
-        keep their identity across sequences. None is maximum likelihood.
+        The model that the model of each sequence is shrunk to (EST-2b). With "pooled", one model of all training data
+        is learned first (one for each number of states that occurs), and the model of each sequence starts from it, so
+        that states keep their identity across sequences. None is maximum likelihood.
     prior_strength : float, default=20.0
-        Weight of the prior, in observations: for the initial state, every row of transitions and every emission.
+        Weight of the prior, in observations, for the initial state, each row of transitions and each emission.
     n_iter : int, default=100
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-4
-        Stop when the objective per observation grows by no more; 0 makes ``n_iter`` iterations always.
+        Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
+        iterations.
     n_init : int, default=3
-        Number of starts where there is no prior to start from; the best is kept.
+        Number of starts if there is no prior to start from; the best fit is kept.
     init : None or HMMs of shape (1,) or (N,), default=None
-        Where every fit starts, that of the pooled model too; of shape (N,), where ``fit_each`` starts with every one of
-        N sequences. None starts from the prior or, where there is none, from k-means++ seeds (vectors), perturbed
-        frequencies (symbols) or stretches of time (left-right models).
+        The start of each fit, including that of the pooled model; with shape (N,), ``fit_each`` starts sequence i from
+        model i. None starts from the prior or, without a prior, from k-means++ seeds (vectors), perturbed frequencies
+        (symbols) or time segments (left-right models).
     random_state : int, Generator, RandomState or None, default=0
-        Seed; a sequence's starts depend on it and on the sequence alone. None is 0; a generator gives one seed to every
-        fit.
+        Seed; the starts of a sequence depend only on it and on the sequence. None means 0; a generator yields one seed
+        for each call of fit.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
 
     Attributes
     ----------
     model_ : HMMs of shape (1,)
-        What ``fit`` learned.
+        The model learned by ``fit``.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share, learned by ``fit``.
     n_iter_ : int
-        Iterations of the fit of ``model_``, from the best of its starts.
+        Number of iterations of the fit of ``model_``, from the best of its starts.
     converged_ : bool
         Whether that fit converged before ``n_iter``.
 
     Notes
     -----
-    The objective is the log probability of the sequences plus, with a prior, the logarithm of its conjugate density,
-    and never decreases: expected counts (EST-2) are shrunk in mean parameters (EST-2b),
-    ``(s p0 + E[n]) / (s + sum E[n])`` for every row of probabilities, ``(s mu0 + sum of gamma phi(x)) / (s + sum of
-    gamma)`` for every emission. The pooled model counts, in every state, one observation more, spread evenly (a symbol
-    of every kind alike, a fair coin, the mean count), so that what the training data lack is not impossible in new
-    data. A Gaussian's ``floor`` is a variance of every observation, in both steps.
+    The objective is the log probability of the sequences plus, with a prior, the logarithm of its conjugate density. It
+    never decreases. Expected counts (EST-2) are shrunk in mean parameters (EST-2b):
+    ``(s p0 + E[n]) / (s + sum E[n])`` for each row of probabilities, ``(s mu0 + sum of gamma phi(x)) / (s + sum of
+    gamma)`` for each emission. The pooled model includes, in each state, one additional observation that is spread
+    evenly (all symbols equally, a fair coin, the mean count), so that symbols that do not occur in the training data
+    have positive probability. The ``floor`` of a Gaussian is a variance of each observation, in both steps.
 
-    With ``prior="pooled"`` and sizes that depend on the sequence, a new one gets the nearest size that was learned.
+    With ``prior="pooled"`` and sizes that depend on the sequence, a new sequence gets the nearest size that was
+    learned.
 
     See Also
     --------
-    HMMs : What is learned, with ``log_prob``, ``posterior``, ``viterbi``, ``sample`` and ``bic``.
-    Posterior : The probabilities of the states, as ``posterior`` returns them.
+    HMMs : The learned models, with ``log_prob``, ``posterior``, ``viterbi``, ``sample`` and ``bic``.
+    Posterior : The posterior probabilities of the states, as returned by ``posterior``.
 
     Examples
     --------
@@ -125,13 +127,13 @@ class HMM(IterativeEstimator):
     >>> models.log_prob(strings).argmax(axis=0).tolist()
     [0, 1, 2]
 
-    One model of all, and the most probable states of every sequence under it:
+    One model of all sequences, and the most probable states of each sequence:
 
     >>> paths, log_prob = mc.HMM(n_states=2, alphabet="dna").fit(strings).model_.viterbi(strings)
     >>> len(paths), paths[0].shape, log_prob.shape
     (3, (10,), (3,))
 
-    How the fit of every single model ended:
+    Convergence of the fit of each model:
 
     >>> models, info = mc.HMM(n_states=2, alphabet="dna").fit_each(strings, return_info=True)
     >>> bool(info.converged.all()), info.n_iter.shape
@@ -177,11 +179,11 @@ class HMM(IterativeEstimator):
         self.random_state = random_state
         self.unknown = unknown
 
-    # -- the border -------------------------------------------------------------------------------------
+    # -- validation of the input --------------------------------------------------------------------------
 
     @property
     def takes(self) -> str:  # type: ignore[override]
-        """What one observation is; by the data where ``emission`` is None."""
+        """The kind of one observation; "vectors" if ``emission`` is None, when the data decide."""
         return "vectors" if self.emission is None else str(self.emission.takes)
 
     def _emission(self, symbols: bool) -> Estimator:
@@ -201,16 +203,16 @@ class HMM(IterativeEstimator):
         return tags
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
-        """Turn ``X`` into `Sequences`: a 2-D array of floats is N series of numbers, of integers N strings."""
+        """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty")
+            raise ValueError("there are no data: the list is empty.")
         if sparse.issparse(X):
-            raise TypeError("an HMM takes sequences, not a sparse matrix: pass X.toarray(), whose rows are N series")
+            raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
         if context is None:
             warn_of_one_series(X)
         X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
         if len(X) == 0:
-            raise ValueError("there are no data: there is no sequence")
+            raise ValueError("there are no data: X has no sequences.")
         emission = self._emission(X.is_symbols)
         check_kind(X, emission, context)
         check_range(X)
@@ -222,7 +224,7 @@ class HMM(IterativeEstimator):
         return str(own) if self.unknown == "raise" else self.unknown
 
     def _known_alphabet(self, context: Context | None) -> Any:
-        """Find the alphabet: given, learned, or that of the emission, the prior or the start."""
+        """Return the alphabet: given, learned, or that of the emission, the prior or the start."""
         if self.alphabet is not None or context is not None:
             return self.alphabet if context is None else context.alphabet
         sources = [None if self.emission is None else leaf_of(self.emission)]
@@ -248,8 +250,8 @@ class HMM(IterativeEstimator):
         super()._check_each(X, context)
         if self._starts_apart() and len(self.init) != len(X):
             raise ValueError(
-                f"init has {len(self.init)} models, and there are {len(X)} sequences: give one for all, such as "
-                "p[3:4], or one for each"
+                f"init must have one model, such as p[3:4], or one per sequence; got {len(self.init)} models for "
+                f"{len(X)} sequences."
             )
 
     def _check_pooled(self, context: Context) -> None:
@@ -257,22 +259,22 @@ class HMM(IterativeEstimator):
         if isinstance(self.prior, str):
             check_pooled_size(context.pooled, self.n_states, self.topology)
         elif isinstance(context.pooled, HMMs) and self._family_is_pooled(context):
-            raise ValueError("the context was learned with prior='pooled', which is another one now: call fit again")
+            raise ValueError("The context was learned with prior='pooled', but prior has changed. Call fit again.")
 
     def _family_is_pooled(self, context: Context) -> bool:
-        """Whether the emissions shrink to a pooled law of their own."""
+        """Whether the emissions have a pooled prior of their own."""
         return self.prior is None and isinstance(leaf_of(self._emission(context.alphabet is not None)).prior, str)
 
     def _starts_apart(self) -> bool:
-        """Whether every sequence has a start of its own."""
+        """Whether each sequence has a start of its own."""
         return isinstance(self.init, HMMs) and self.init.shape != (1,)
 
     def _cacheable(self) -> bool:
-        return super()._cacheable() and not self._starts_apart()  # what is kept is known by its datum alone
+        return super()._cacheable() and not self._starts_apart()  # the cache key does not include the start
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        # A family checks by its own prior whether an empty datum may be: here the prior is the HMM's.
+        # A family allows empty sequences if it has a prior; here the prior is that of the HMM.
         leaf = leaf_of(self._emission(X.is_symbols))
         clone(leaf).set_params(prior=None if self.prior is None else "pooled")._check_data(X, offsets)
         if self.prior is None and leaf.prior is None and not X.is_symbols:
@@ -281,7 +283,7 @@ class HMM(IterativeEstimator):
     # -- sizes ------------------------------------------------------------------------------------------
 
     def _sizes(self, X: Sequences, context: Context | None = None) -> Floats:
-        """Find the number of states of every sequence's model; of those learned where the prior is pooled."""
+        """Return the number of states for each sequence; with a pooled prior, the nearest number that was learned."""
         lengths, back = np.unique(X.lengths, return_inverse=True)
         sizes = np.array([self._size(int(length), X) for length in lengths], dtype=int)
         if context is not None and isinstance(self.prior, str) and not isinstance(self.n_states, int | np.integer):
@@ -293,7 +295,7 @@ class HMM(IterativeEstimator):
         if self.n_states == "jebara":
             if X.alphabet is None:
                 raise TypeError(
-                    "n_states='jebara' counts symbols, and these are vectors: give a number of states, or a callable"
+                    "n_states='jebara' needs sequences of symbols; got vectors. Use a number of states or a callable."
                 )
             return jebara_states(length, len(X.alphabet))
         if not callable(self.n_states):
@@ -308,29 +310,29 @@ class HMM(IterativeEstimator):
     # -- the fit ----------------------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
-        """Learn what the emissions share and, where it is the prior, one model of all data for every size."""
+        """Learn the context of the emissions and, with a pooled prior, one model of all sequences per size."""
         bare = self._bare_context(X)
         return self._with_pooled_models(X, bare)[0] if isinstance(self.prior, str) else bare
 
     def _bare_context(self, X: Sequences) -> Context:
         if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: every sequence is empty")
+            raise ValueError("there is nothing to fit: all sequences are empty.")
         check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(X.values))
 
     def _with_pooled_models(self, X: Sequences, bare: Context) -> tuple[Context, Climbed]:
-        """Learn one model of all data for every size that occurs; also say how that of the shared size was found."""
-        alone = clone(self).set_params(prior=None)
+        """Learn one model of all sequences for each size that occurs; also return the fit of the shared size."""
+        unshrunk = clone(self).set_params(prior=None)
         if self._starts_apart():
-            alone.set_params(init=None)
-        found, shared = [], self._shared_size(X)
+            unshrunk.set_params(init=None)
+        models, shared = [], self._shared_size(X)
         for size in np.unique(self._sizes(X)):
-            climbed = alone._fit_together(X, int(size), bare, pooled=True)
-            found.append(climbed.models)
+            fit = unshrunk._fit_together(X, int(size), bare, pooled=True)
+            models.append(fit.models)
             if size == shared:
-                info = climbed
-        return replace(bare, pooled=HMMs.concat(found)), info
+                shared_fit = fit
+        return replace(bare, pooled=HMMs.concat(models)), shared_fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
@@ -339,7 +341,7 @@ class HMM(IterativeEstimator):
         X = self.accept(X, reset=True)
         context = self._bare_context(X)
         if isinstance(self.prior, str):
-            # The pooled prior of all data is the fit itself: a second pass would only shrink it towards itself.
+            # The pooled prior is the fit itself; a second pass would only shrink the model to itself.
             context, found = self._with_pooled_models(X, context)
         else:
             found = self._fit_together(X, self._shared_size(X), context)
@@ -350,7 +352,8 @@ class HMM(IterativeEstimator):
     def _check_one_start(self) -> None:
         if self._starts_apart():
             raise ValueError(
-                f"init has shape {self.init.shape}, and one model is learned: give HMMs of shape (1,), or call fit_each"
+                f"init must have shape (1,), because fit learns one model; got shape {self.init.shape}. Pass p[3:4] or "
+                "call fit_each."
             )
 
     def _fit_shared(self, X: Any, context: Context) -> HMMs:
@@ -374,18 +377,18 @@ class HMM(IterativeEstimator):
         except Impossible as error:
             raise impossible(X.name(error.args[0]), self._source()) from None
         except Collapsed as error:
-            raise ValueError(f"the model of all data cannot be fitted: {error.args[1]}") from None
-        if self._alone():
+            raise ValueError(f"The model of all data cannot be fitted: {error.args[1]}") from None
+        if self._has_no_prior():
             total, components = np.array([len(X.values)]), _n_components(emission)
             warn_of_short(total, np.array([size]), components, _all_data, "use fewer states")
         self._warn([(found, _all_data)], "use fewer states, or another random_state")
         return found
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
-        """Fit one model to every sequence, in chunks of equal numbers of states, over threads."""
+        """Fit one model to each sequence, in chunks of equal numbers of states, on several threads."""
         sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
-        if self._alone():
-            cure = "give prior='pooled', or fewer states"
+        if self._has_no_prior():
+            cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
         pieces: dict[int, Climbed] = {}
         tasks = []
@@ -417,7 +420,7 @@ class HMM(IterativeEstimator):
     def _fit_models(
         self, data: Data, size: int, context: Context, emission: Estimator, seed: int, init: HMMs | None
     ) -> Climbed:
-        """Fit models of one size: from the start given, from the prior, or from the best of several starts."""
+        """Fit models of one size from the given start, from the prior, or from the best of several starts."""
         prior = None
         if self.prior is not None:
             prior = _of_size(self._prior_batch(context), size)
@@ -429,8 +432,8 @@ class HMM(IterativeEstimator):
         step = emission_step(emission, context, None if prior is None else prior.emission, strength)
         goal = HMMGoal(step, prior, strength)
         if start is not None:
-            everybody = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
-            return climb(goal, data, everybody, self.n_iter, self.tol)
+            repeated = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
+            return climb(goal, data, repeated, self.n_iter, self.tol)
         mask = allowed(self.topology, size)
         attempts = (starts(emission, data, context, mask, seed, attempt) for attempt in range(self.n_init))
         best = climb(goal, data, next(attempts), self.n_iter, self.tol)
@@ -439,45 +442,45 @@ class HMM(IterativeEstimator):
         return best
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
-        """Raise: an HMM is fitted to sequences, not to weighted points."""
+        """Raise TypeError: an HMM is fitted to sequences, not to weighted points."""
         raise TypeError(
-            "an HMM is a model of sequences, not of weighted points: it cannot be a component or an emission"
+            "An HMM is a model of sequences, not of weighted points; it cannot be a component or an emission."
         )
 
     # -- after the fit ----------------------------------------------------------------------------------
 
     def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sequence under the model that ``fit`` learned."""
+        """Log probability of each sequence under ``model_``."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
         self._check_context(X, self.context_)
         return np.asarray(self.model_.log_prob(X)[0])
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better.
+        """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
 
-        Minus twice the log probability, plus the number of free parameters (transitions that the topology, or a zero of
-        the model, excludes are none) times the logarithm of the number of observations: ``model_.bic(X)[0]``.
+        Minus twice the log probability, plus the number of free parameters (transitions of probability zero are not
+        counted) times the logarithm of the number of observations: ``model_.bic(X)[0]``.
         """
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
         self._check_context(X, self.context_)
         return float(self.model_.bic(X)[0])
 
-    # -- what is said ------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------
 
-    def _alone(self) -> bool:
-        """Whether every model has its data alone to learn from."""
+    def _has_no_prior(self) -> bool:
+        """Whether each model is fitted without a prior, or with one of strength zero."""
         return self.prior is None or self.prior_strength == 0
 
     def _source(self) -> str:
-        """Name where fits start."""
+        """Return the name of the start of the fits, for messages."""
         return "init" if self.init is not None else "the prior" if self.prior is not None else "every start"
 
     def _warn(self, found: Found, cure: str) -> None:
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged(found, self.n_iter)
-        if self._alone():
+        if self._has_no_prior():
             warn_of_unvisited(found, cure)
 
 
@@ -490,11 +493,11 @@ def _n_components(emission: Any) -> int:
 
 
 def _of_size(models: HMMs, size: int) -> HMMs:
-    """Return the model of ``size`` states of a batch with one of every size, or the only one, without padding."""
+    """Return the model with ``size`` states of a batch, without padding, as a batch of shape ``(1,)``."""
     which = np.flatnonzero(models.n_states == size)[:1]
     return models[which]._trimmed(size)
 
 
 def _numbers(X: Sequences) -> Floats:
-    """Values in double precision."""
+    """Return the values; vectors in double precision."""
     return X.values if X.is_symbols else np.asarray(X.values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Kernel density estimates as a batch: sets of points, each with a Gaussian of its own width about every point."""
+"""Batches of kernel density estimates: sets of points, each with its own bandwidth."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from mercer.models.kde_estimator import KDE
 
 TILE_PAIRS = 2e6
-"""Pairs of points of a tile: a few milliseconds of work for a thread."""
+"""Pairs of points per tile: a few milliseconds of work for a thread."""
 WAVES = 1 << 18
-"""Waves at single points that are alive at once: they stay in the cache."""
+"""Maximum number of waves exp(i <w, x>) at single points in memory at once, so that they fit into the cache."""
 
 
 class KDEs(Batch):
-    r"""A batch of Gaussian kernel density estimates, of shape (N,): one for every set of points.
+    r"""A batch of Gaussian kernel density estimates, of shape (N,): one per set of points.
 
     Parameters
     ----------
     points : Sequences, list of N arrays of shape (m_i, d), or array of shape (N, m, d)
-        The sets of points, of any sizes; one-dimensional arrays are points of one coordinate.
+        The sets of points, of any sizes; one-dimensional arrays are points with one coordinate.
     bandwidth : float or array of shape (N,)
-        The **variance** of every coordinate about a point, not a standard deviation.
+        The **variance** of each coordinate around a point, not a standard deviation.
 
     Notes
     -----
@@ -48,13 +48,13 @@ class KDEs(Batch):
 
     .. math:: k(p, q) = \frac1{m m' h_0^{d/2}} \sum_{ij} e^{-\lambda\|x_i-y_j\|^2 / 2h_0},
 
-    and the probability product at :math:`\rho = 1`, the expected likelihood, a mean map whose widths are added:
+    and the probability product at :math:`\rho = 1`, the expected likelihood, where the bandwidths add up:
 
     .. math:: k_1(p, q) = \frac1{m m'} \sum_{ij} \mathcal N(x_i - y_j; 0, (h+h') I).
 
-    Other whole :math:`\rho`, with ``marginal=True``, multiply all points with all points (PPK-4.0), for sets of a
-    few dozen; the rest have no closed form. Sums are exact in float64 and never make a table of pairs of points; where
-    all terms underflow, the largest is taken out first. Points and sums are NumPy's.
+    Other whole :math:`\rho`, with ``marginal=True``, need products of all points with all points (PPK-4.0), which is
+    feasible for a few dozen points; other powers have no closed form. Sums are computed in float64 without a table of
+    all pairs of points; if all terms underflow, the largest term is factored out. All arrays are NumPy arrays.
 
     Examples
     --------
@@ -81,23 +81,23 @@ class KDEs(Batch):
         given = np.asarray(to_numpy(bandwidth))
         if given.dtype.kind not in "biuf" or given.shape not in ((), lead):
             raise ValueError(
-                f"bandwidth has shape {given.shape} and type {given.dtype}: give one variance for all of the "
-                f"{len(points)} estimates, or one for each"
+                f"bandwidth must be one variance, or one per estimate, shape {lead}; got shape {given.shape} and dtype "
+                f"{given.dtype}."
             )
         widths = np.broadcast_to(given.astype(np.float64), lead)
         bad = np.flatnonzero(~((widths > 0) & np.isfinite(widths)))
         if len(bad):
             raise ValueError(
-                f"bandwidth {bad[0]} is {widths.reshape(-1)[bad[0]]}: a variance must be positive and finite; to "
-                "compare points without a width, use mc.EmpiricalMeanMap"
+                f"bandwidth must be positive and finite; got {widths.reshape(-1)[bad[0]]} at index {bad[0]}. To "
+                "compare points without a bandwidth, use mc.EmpiricalMeanMap."
             )
         self._freeze(bandwidth=widths, points=points)
 
     @classmethod
     def from_sklearn(cls, models: Any) -> KDEs:
-        """Read scikit-learn's ``KernelDensity``, one or a list, with a Gaussian kernel.
+        """Convert a scikit-learn ``KernelDensity`` with a Gaussian kernel, or a list of them.
 
-        Its bandwidth is a standard deviation; here it becomes a variance.
+        Its bandwidth is a standard deviation, which is converted to a variance.
 
         Examples
         --------
@@ -121,12 +121,12 @@ class KDEs(Batch):
 
     @property
     def n_points(self) -> Floats:
-        """Number of points of every estimate, of the batch shape."""
+        """Number of points of each estimate, in the batch shape."""
         return np.asarray(self.points.sizes.reshape(self.shape))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that points and bandwidths take."""
+        """Size of points and bandwidths in bytes."""
         return self.points.nbytes + int(self.bandwidth.nbytes)
 
     def __repr__(self) -> str:
@@ -136,18 +136,18 @@ class KDEs(Batch):
         return f"KDEs(shape={self.shape}, {count} of {self.dimension} coordinate{'s' * (self.dimension != 1)})"
 
     def estimator(self) -> KDE:
-        """Return the estimator that knows what data of these estimates look like."""
+        """Return an estimator that accepts the samples of these estimates."""
         from mercer.models.kde_estimator import KDE
 
         return KDE()
 
     def reshape(self, *shape: int) -> Self:
-        """Return the same estimates; sets of different sizes have one batch axis, and one estimate may have none."""
+        """Return the same estimates with one batch axis, or with none for a single estimate."""
         count = len(self.points)
         wanted = tuple(count if n == -1 else n for n in shape)
         if wanted not in ((count,), ()) or (wanted == () and count != 1):
             raise ValueError(
-                f"kernel density estimates have one batch axis: {count} of them cannot have the shape {shape}"
+                f"Kernel density estimates have one batch axis; {count} of them cannot have the shape {shape}."
             )
         return self._make(bandwidth=self.bandwidth.reshape(wanted), points=self.points.shaped(wanted == ()))
 
@@ -165,14 +165,14 @@ class KDEs(Batch):
     # -- densities -----------------------------------------------------------------------------------------
 
     def log_prob(self, x: Any) -> Floats:
-        """Log density of every point, ``(N,) x (T, d) -> (N, T)``; of a single estimate ``(T,)``."""
+        """Log density of each point, ``(N,) x (T, d) -> (N, T)``; ``(T,)`` for a single estimate."""
         x = np.asarray(to_numpy(x), dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimension:
-            raise ValueError(f"the points have shape {x.shape}: give (T, {self.dimension}), as the estimates have it")
+            raise ValueError(f"x must have shape (T, {self.dimension}), as the estimates; got shape {x.shape}.")
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
         if len(bad):
             raise ValueError(
-                f"point {bad[0]} is {x[bad[0]]}: a kernel density estimate needs all coordinates, finite; leave it out"
+                f"A kernel density estimate needs finite coordinates; got {x[bad[0]]} at point {bad[0]}. Leave it out."
             )
         widths, sizes = self.bandwidth.reshape(-1), self.points.sizes
         sets, asked = self.points.packed, Points(x, [0, len(x)]).packed
@@ -182,16 +182,16 @@ class KDEs(Batch):
             out[i] = log_sums_at(x, asked, sets, i, 0.5 / float(widths[i]))
 
         every = list(range(len(sizes)))
-        for i in every[:1]:  # in this thread, so that the loops are compiled once, and before others need them
+        for i in every[:1]:  # in this thread, so that the loops are compiled before other threads need them
             work(i)
         thread_map(work, every[1:], threads=n_threads(), label="densities")
         out -= (np.log(sizes) + self.dimension / 2 * np.log(2 * math.pi * widths))[:, None]
         return out.reshape(*self.shape, len(x))
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` points from every estimate, ``(N, size, d)``."""
+        """Sample ``size`` points from each estimate, ``(N, size, d)``."""
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
+            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
         rng = random_generator(random_state)
         begin, sizes = self.points.indptr[:-1, None], self.points.sizes[:, None]
         chosen = begin + rng.integers(sizes, size=(len(sizes), size))
@@ -202,22 +202,22 @@ class KDEs(Batch):
     # -- kernels -------------------------------------------------------------------------------------------
 
     def log_mean_map(self, other: Self, gamma: float = 1.0) -> Floats:
-        r"""Log expected base kernel :math:`e^{-\gamma\|x-y\|^2}` of every pair, ``(N, M)`` (GMMK-4)."""
+        r"""Log expected base kernel :math:`e^{-\gamma\|x-y\|^2}` of all pairs, ``(N, M)`` (GMMK-4)."""
         return self._tile(other, *self._smoothing(gamma))
 
     def log_product(self, other: Self, rho: float = 1.0) -> Floats:
-        r"""Log expected likelihood of every pair, ``(N, M)``: rho = 1 alone has a closed form."""
+        r"""Log expected likelihood of all pairs, ``(N, M)``; only rho = 1 has a closed form."""
         return self._tile(other, *self._product(rho))
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Floats, Floats]:
-        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(N, F)``.
+        """Log modulus and angle of E exp(i <w, x>) at each row w of ``frequencies (F, d)``, each ``(N, F)``.
 
-        The mean wave over the points times exp(-h |w|^2 / 2), so that the cost is linear in the points.
+        This is the mean of exp(i <w, x>) over the points times exp(-h |w|^2 / 2); the cost is linear in the points.
         """
         turned, count = np.ascontiguousarray(frequencies.T), len(frequencies)
         waves = np.zeros((2, len(self.points), count))
         step = max(1, WAVES // max(count, 1))
-        for i, size in enumerate(self.points.sizes):  # one set at a time: its mean does not depend on neighbours
+        for i, size in enumerate(self.points.sizes):  # one set at a time: its mean does not depend on the others
             points = self.points.set(i)
             for begin in range(0, size, step):
                 angle = points[begin : begin + step] @ turned
@@ -229,7 +229,7 @@ class KDEs(Batch):
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile: a few milliseconds of work."""
+        """Number of rows of a tile: a few milliseconds of work."""
         average = len(self.points.data) / max(len(self.points), 1)
         return int(np.clip(math.sqrt(TILE_PAIRS) / max(average, 1.0), 1, 256))
 
@@ -245,7 +245,7 @@ class KDEs(Batch):
         return KDELeaf(self, coupling)
 
     def _mixtures(self) -> Mixtures:
-        """Return the same densities as mixtures; smaller sets are filled up with points of weight zero."""
+        """Return the same densities as mixtures; smaller sets are padded with points of weight zero."""
         sizes = self.points.sizes[:, None]
         place = np.arange(int(sizes.max(initial=1)))
         inside = place < sizes
@@ -262,13 +262,13 @@ class KDEs(Batch):
         check_rho(rho)
         if float(rho) != 1:
             raise ValueError(
-                f"rho = {rho!r}: the probability product of kernel density estimates has a closed form at rho = 1 "
-                "alone, so give rho=1.0 (or marginal=True with rho=2, say, of few points), or use mc.MeanMap"
+                f"rho must be 1 for kernel density estimates, which have no other closed form; got {rho!r}. Use "
+                "rho=1.0, marginal=True with a whole rho and few points, or mc.MeanMap."
             )
         return 0.0, 2 * math.pi, math.pi
 
     def _tile(self, other: Self, constant: float, slope: float, factor: float) -> Floats:
-        """Log of w^(-d/2) mean exp(-factor |x - y|^2 / w), w = constant + slope (h + h'), of every pair."""
+        """Compute log of w^(-d/2) mean exp(-factor |x - y|^2 / w), w = constant + slope (h + h'), of all pairs."""
         self._require_axis()
         other._require_axis()
         self._check_alike(other)
@@ -279,7 +279,7 @@ class KDEs(Batch):
     def _log_means(
         self, other: Self, left: Floats, right: Floats, constant: float, slope: float, factor: float
     ) -> Floats:
-        """Answer the pairs ``left[p], right[p]``."""
+        """Compute the pairs ``left[p], right[p]``."""
         if factor == 0 or not len(left):  # the base kernel is 1
             return np.zeros(len(left))
         width = constant + slope * (self.bandwidth[left] + other.bandwidth[right])
@@ -292,46 +292,46 @@ class KDELeaf(Leaf):
     """Kernel density estimates under a coupling."""
 
     def reshape(self, *shape: int) -> NoReturn:
-        """Refuse: no model is made of kernel density estimates."""
-        raise TypeError("kernel density estimates are compared as they are: they are no parts of other models")
+        """Raise TypeError: kernel density estimates cannot be part of another model."""
+        raise TypeError("Kernel density estimates cannot be part of another model.")
 
     def alone(self) -> Floats:
-        """Answer every member with itself: the bits of `pair`."""
+        """Compute the self-kernel of each member, with the same bits as `pair`."""
         single = (self[i : i + 1] for i in range(len(self)))
         return np.array([one.pair(one)[0, 0] for one in single])
 
 
 def _read(points: Any) -> Points:
-    """Turn sets of points into what a batch holds, or raise."""
+    """Convert sets of points to `Points`, or raise."""
     sets = Sequences(points)
     if sets.is_symbols:
         raise TypeError(
-            "points are symbols or whole numbers, and a density needs numbers with a decimal point: convert them by "
-            ".astype(float), or use mc.Categorical for symbols"
+            "points must be real numbers; got symbols or integers. Convert them by .astype(float), or use "
+            "mc.Categorical for symbols."
         )
     sets.require_nonempty()
     bad = np.flatnonzero(~np.isfinite(sets.values).all(axis=1))
     if len(bad):
         raise ValueError(
-            f"{point_name(sets, bad[0])} is {sets.values[bad[0]]}: a kernel density estimate needs all coordinates, "
-            "finite; leave it out"
+            f"A kernel density estimate needs finite coordinates; got {sets.values[bad[0]]} at "
+            f"{point_name(sets, bad[0])}. Leave it out."
         )
     return Points(sets.values, sets.offsets)
 
 
 def _kernel_density(model: Any) -> KDEs:
-    """Read one KernelDensity as shape ``(1,)``."""
+    """Convert one KernelDensity to a batch of shape ``(1,)``."""
     if not hasattr(model, "kernel") or not hasattr(model, "bandwidth"):
-        raise TypeError(f"cannot read a {type(model).__name__}: give scikit-learn's KernelDensity")
+        raise TypeError(f"models must be KernelDensity of scikit-learn; got a {type(model).__name__}.")
     if not hasattr(model, "tree_"):
-        raise ValueError(f"this {type(model).__name__} has no tree_: fit it first")
+        raise ValueError(f"The {type(model).__name__} has no tree_. Fit it first.")
     if model.kernel != "gaussian" or model.metric not in ("euclidean", "l2"):
         raise ValueError(
-            f"this KernelDensity has the kernel {model.kernel!r} and the metric {model.metric!r}: only 'gaussian' and "
-            "'euclidean' are kernel density estimates here"
+            "The KernelDensity must have kernel='gaussian' and metric='euclidean'; got "
+            f"{model.kernel!r} and {model.metric!r}."
         )
     weights = model.tree_.sample_weight
     if weights is not None and np.ptp(np.asarray(weights)) > 0:
-        raise ValueError("this KernelDensity weighs its points, which these estimates do not: fit it without weights")
+        raise ValueError("The KernelDensity has sample weights, which KDEs do not support. Fit it without weights.")
     data = np.asarray(model.tree_.data, dtype=np.float64)
     return KDEs(Points(data, [0, len(data)]), float(model.bandwidth_) ** 2)

@@ -1,4 +1,4 @@
-"""The estimator of kernel density estimates: a bandwidth for every set of points."""
+"""The estimator of kernel density estimates: it chooses a bandwidth for each set of points."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ RULES = ("silverman", "lscv")
 
 
 class KDE(Estimator):
-    r"""Fit kernel density estimates: one to every datum (a set of points), or one to the points of all.
+    r"""Fit kernel density estimates: one per sample (a set of points), or one to the points of all samples.
 
     Parameters
     ----------
     bandwidth : "silverman", "lscv" or float, default="silverman"
-        The variance of every coordinate about a point: by Silverman's rule, by least-squares cross-validation (EST-6),
-        or given.
+        The variance of each coordinate around a point: chosen by Silverman's rule, by least-squares cross-validation
+        (EST-6), or given.
     floor : float, default=1e-3
-        Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) below which no
-        bandwidth is chosen, so that one point, or points that are all equal, have a density too; a given one stays.
+        Lower bound of chosen bandwidths, as a fraction of the pooled variance (rounded to a power of two; 1 if the data
+        do not vary), so that a single point, or equal points, have a density. It does not apply to a given bandwidth.
     prior : None, "pooled" or KDEs of shape (1,), default=None
-        What chosen bandwidths are shrunk to: to one scale for all training data, or to that of a given estimate.
+        The scale that chosen bandwidths are shrunk to: one scale for all training data, or that of a given estimate.
     prior_strength : float, default=1.0
         Weight of the prior, in points.
 
     Attributes
     ----------
     model_ : KDEs of shape (1,)
-        What ``fit`` learned: all points, and one bandwidth.
+        The estimate learned by ``fit``: all points, and one bandwidth.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all estimates share, learned by ``fit``.
 
     Notes
     -----
-    Silverman's rule :math:`h = s\,(4/((d+2)m))^{2/(d+4)}`, with :math:`s` the variance of the coordinates, their
-    average, is best for isotropic Gaussian data and smooths clusters too much. Cross-validation (EST-6) minimises
+    Silverman's rule :math:`h = s\,(4/((d+2)m))^{2/(d+4)}`, with :math:`s` the average variance of the coordinates, is
+    optimal for isotropic Gaussian data and oversmooths clusters. Cross-validation (EST-6) minimizes
 
     .. math:: \frac1{m^2}\sum_{ij} \mathcal N(x_i-x_j; 0, 2hI) - \frac2{m(m-1)}\sum_{i\ne j}\mathcal N(x_i-x_j; 0, hI),
 
-    the integrated squared error but for a constant, between four times Silverman's variance and the floor. It is noisy
-    for few points. With a prior, the scale :math:`b = h\,m^{2/(d+4)}`, which sets of different sizes share, becomes
-    :math:`\log b = (m \log b + n_0 \log b_0)/(m + n_0)`, where :math:`n_0` is the prior's strength; "pooled" takes the
-    average of the training data's :math:`\log b` for :math:`\log b_0`. A set of one point gets the prior's scale.
+    the integrated squared error up to a constant, between the floor and four times Silverman's variance. It is noisy
+    for few points. With a prior, the scale :math:`b = h\,m^{2/(d+4)}`, which does not depend on the size of a set,
+    becomes :math:`\log b = (m \log b + n_0 \log b_0)/(m + n_0)`, where :math:`n_0` is the strength of the prior. With
+    "pooled", :math:`\log b_0` is the average of :math:`\log b` over the training data. A set with a single point gets
+    the scale of the prior.
 
     Examples
     --------
@@ -92,7 +93,7 @@ class KDE(Estimator):
             raise TypeError(f"prior must be KDEs; got {kind}. Give None, 'pooled' or KDEs of shape (1,).")
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into a matrix (one row, a single point, a datum) or `Sequences`, all coordinates observed."""
+        """Convert ``X`` to a matrix (each row is a sample of one point) or `Sequences`, without missing values."""
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if isinstance(X, Sequences):
             self._check_observed(X, X.values)
@@ -101,7 +102,7 @@ class KDE(Estimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty):
-            raise ValueError(f"{datum_name(X, empty[0])} is empty: a density needs a point, so leave it out")
+            raise ValueError(f"{datum_name(X, empty[0])} is empty; a density needs at least one point. Leave it out.")
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, the smallest bandwidth (as `Gaussian` learns its floor) and the pooled scale."""
@@ -115,10 +116,10 @@ class KDE(Estimator):
         return replace(bare, pooled=KDEs(origin, scale if scale > 0 else max(bare.floor, np.finfo(float).tiny)))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> NoReturn:
-        """Refuse: points have no weights, so that no model is made of kernel density estimates."""
+        """Raise TypeError: points have no weights, so kernel density estimates cannot be components."""
         raise TypeError(
-            "kernel density estimates are no components of other models, since their points have no weights: use "
-            "mc.Gaussian() there"
+            "Kernel density estimates cannot be components of other models, because their points have no weights. Use "
+            "mc.Gaussian()."
         )
 
     def _fit_named(self, X: Any, context: Context, name: Any) -> KDEs:
@@ -131,8 +132,8 @@ class KDE(Estimator):
         points, prior = Points(x, offsets), self._prior_batch(context)
         if prior is not None and prior.dimension != context.dimension:
             raise ValueError(
-                f"the prior is an estimate of points with {prior.dimension} coordinates, and the data have "
-                f"{context.dimension}: give KDEs of shape (1,) of the same dimension, or 'pooled'"
+                f"prior must have the dimension of the data, {context.dimension}; got {prior.dimension}. Use KDEs of "
+                "shape (1,) of the same dimension, or 'pooled'."
             )
         if not isinstance(self.bandwidth, str):
             return KDEs(points, float(self.bandwidth))
@@ -144,13 +145,13 @@ class KDE(Estimator):
         lost = np.flatnonzero(~(widths > 0))
         if len(lost):
             raise ValueError(
-                f"{name(lost[0])} has points that are all equal, or one, and floor = 0: give a floor above 0, "
-                "prior='pooled', or a number as the bandwidth"
+                f"{name(lost[0])} has a single point, or only equal points, and floor is 0. Use floor > 0, "
+                "prior='pooled', or a number as the bandwidth."
             )
         return KDEs(points, widths)
 
     def _alone(self, points: Points, context: Context) -> Floats:
-        """Choose every bandwidth from its own points; 0 where these do not vary."""
+        """Choose each bandwidth from the points of its set; 0 if these do not vary."""
         if not isinstance(self.bandwidth, str):
             return np.full(len(points), float(self.bandwidth))
         rule = silverman(points.data, points.indptr)

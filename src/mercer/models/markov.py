@@ -1,4 +1,4 @@
-"""Markov chains of any order as a given batch: probabilities, samples, scores, and the coupling of two of them."""
+"""Batches of Markov chains of order 0 to 5: probabilities, sampling, scores, and couplings of two chains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from mercer.models.markov_estimator import MarkovChain
 
 SPARSE_ORDER = 3
-"""Chains of this order and above have sparse scores: few of their contexts occur in a sequence."""
+"""Chains of this order and above have sparse scores, because few contexts occur in a sequence."""
 MODEL_CELLS = 1 << 22
-"""Log probabilities of windows that are alive at once."""
+"""Maximum number of log probabilities of windows in memory at once."""
 
 
 class MarkovChains(Batch):
@@ -40,17 +40,17 @@ class MarkovChains(Batch):
     Parameters
     ----------
     initial : array of shape (..., k^order) or None
-        Law of the first ``order`` symbols, read as digits with the oldest first; None for order 0, which has none.
-        With ``end`` the probabilities of all shorter sequences follow, by length: ``1 + k + ... + k^(order-1)`` more.
+        Distribution of the first ``order`` symbols, read as digits with the oldest first; None for order 0. With
+        ``end``, the probabilities of all shorter sequences follow, by length: ``1 + k + ... + k^(order-1)`` more.
     transition : array of shape (..., k^order, k)
         ``transition[..., u, s]`` is the probability of the symbol s after the context u, the last ``order`` symbols.
-        With ``end`` a last column has the probability that the sequence ends.
+        With ``end``, a last column has the probability that the sequence ends.
     order : int, default=1
-        Number of symbols that a chain remembers.
+        Number of previous symbols that a symbol depends on.
     alphabet : Alphabet, str or iterable, default=None
-        The k symbols; None stands for the integers 0 .. k-1.
+        The k symbols; None means the integers 0 .. k-1.
     end : bool, default=False
-        Whether a chain is a law of sequences of all lengths, which end by themselves.
+        Whether the chains are distributions over sequences of all lengths, with probabilities of the end.
 
     Notes
     -----
@@ -58,8 +58,8 @@ class MarkovChains(Batch):
 
     .. math:: k = v M^{L-m} 1,\quad v = (\pi\circ\pi')^\rho,\quad M = (A\circ A')^\rho
 
-    on contexts of m = ``order`` symbols. With an end, only sequences that end after ``length`` symbols count. Mean map:
-    GMMK-5. Chains of high order that were fitted store the contexts that they have seen; ``p.dense()`` stores all.
+    on contexts of m = ``order`` symbols. With ``end``, the sum is over sequences that end after ``length`` symbols.
+    Mean map: GMMK-5. Fitted chains of high order store only the contexts that occurred; ``p.dense()`` stores all.
 
     Examples
     --------
@@ -97,15 +97,16 @@ class MarkovChains(Batch):
         symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
         if len(symbols) != k:
             raise ValueError(
-                f"{transition.shape[-1]} probabilities in a row of transition for an alphabet of {len(symbols)} symbols"
-                f"{' and the end' if end else ''}"
+                f"transition must have one probability per row for each of the {len(symbols)} symbols"
+                f"{' and the end' if end else ''}; got {transition.shape[-1]}."
             )
         batch = tuple(transition.shape[:-2])
         wanted = (*batch, n_heads(k, order, end)), (*batch, k**order, k + bool(end))
         for name, value, shape in (("initial", initial, wanted[0]), ("transition", transition, wanted[1])):
             if tuple(value.shape) != shape:
                 raise ValueError(
-                    f"{name} has shape {tuple(value.shape)}: chains of order {order} over {k} symbols need {shape}"
+                    f"{name} must have shape {shape} for chains of order {order} over {k} symbols; got "
+                    f"{tuple(value.shape)}."
                 )
         self._freeze(initial=initial, transition=transition, order=int(order), alphabet=symbols, end=bool(end))
 
@@ -113,11 +114,11 @@ class MarkovChains(Batch):
 
     @property
     def sparse(self) -> bool:
-        """Whether the chains store the contexts that they have seen, and share the rest."""
+        """Whether the chains store only the contexts that occurred, and share the others."""
         return isinstance(self.transition, SparseRows)
 
     def dense(self) -> Self:
-        """Return the same chains with all contexts in arrays."""
+        """Return the same chains with dense arrays of all contexts."""
         if not self.sparse:
             return self
         return self._with(self.initial.dense(), self.transition.dense())
@@ -139,37 +140,38 @@ class MarkovChains(Batch):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one chain, whether its contexts occurred or not."""
+        """Number of free parameters of one chain, including contexts that did not occur."""
         k = len(self.alphabet)
         return n_heads(k, self.order, self.end) - 1 + self.n_contexts * (k + self.end - 1)
 
     def estimator(self) -> MarkovChain:
-        """Return the estimator of such chains."""
+        """Return an estimator that accepts the sequences of these chains."""
         from mercer.models.markov_estimator import MarkovChain
 
         return MarkovChain(order=self.order, alphabet=self.alphabet, end=self.end)
 
     def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
+        """Select members; a single member of a sparse batch is dense."""
         if self.sparse and isinstance(key, int | np.integer):
             at = range(len(self))[key]
             return self[at : at + 1].dense().reshape()
         return super().__getitem__(key)
 
     def _check_alike(self, other: Batch) -> None:
-        """Order, alphabet and end say all; dense and sparse chains may meet."""
+        """Raise if the chains differ in order, alphabet or end; dense and sparse chains can be compared."""
         if type(self) is not type(other):
             super()._check_alike(other)
         for name in self._shared:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise ValueError(
-                    f"two batches of MarkovChains differ in {name}: {mine} and {theirs}; make both with the same {name}"
+                    f"Two batches of MarkovChains differ in {name}: {mine} and {theirs}; make both with the same "
+                    f"{name}."
                 )
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Join batches along their first axis; dense and sparse ones become dense."""
+        """Concatenate batches along their first axis; a mixture of dense and sparse batches becomes dense."""
         if len({b.sparse for b in batches}) == 2:
             batches = [b.dense() for b in batches]
         return super().concat(batches)
@@ -195,14 +197,14 @@ class MarkovChains(Batch):
     # -- probabilities -------------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Array:
-        """Log probability of every sequence under every chain, ``(N, M)``.
+        """Log probability of each sequence under each chain, ``(N, M)``.
 
-        A sequence shorter than the order has the sum over its continuations (with an end: its own probability), the
-        empty one is certain. Ambiguity codes and missing symbols are summed over.
+        The probability of a sequence shorter than the order is the sum over its continuations (with ``end``, its own
+        probability); that of an empty sequence is 1. Ambiguity codes and missing symbols are marginalized.
 
         Parameters
         ----------
-        X : Sequences or what makes them
+        X : Sequences, or anything that converts to them
             M sequences.
 
         Examples
@@ -222,14 +224,14 @@ class MarkovChains(Batch):
         self._sum_over_readings(X[~usual], out, np.flatnonzero(~usual))
         return out if is_numpy_array(self.initial) or self.sparse else beside(self.initial, out)
 
-    def _usual(self, X: Sequences) -> Floats:
-        """Which sequences hold plain symbols only, at least as many as the order."""
+    def _usual(self, X: Sequences) -> Mask:
+        """Whether each sequence contains only plain symbols, at least as many as the order."""
         uncertain = np.zeros(len(X), dtype=bool)
         uncertain[np.repeat(np.arange(len(X)), X.lengths)[X.values >= len(self.alphabet)]] = True
         return ~uncertain & (X.lengths >= self.order)
 
     def _log_prob_of_windows(self, X: Sequences) -> Array:
-        """Add the logarithms of all windows: a product of their numbers with a table of logarithms."""
+        """Sum log probabilities over all windows, as a product of their counts with a table of logarithms."""
         windows, counts = counted(X, len(self.alphabet), self.order, self.end)
         heads, head = np.unique(heads_of(X, len(self.alphabet), self.order), return_inverse=True)
         contexts, symbols = np.divmod(windows, len(self.alphabet) + self.end)
@@ -242,25 +244,25 @@ class MarkovChains(Batch):
         out = np.empty((len(self), len(X)))
         step = max(1, MODEL_CELLS // max(len(windows), 1))
         for begin in range(0, len(self), step):
-            some = slice(begin, begin + step)
-            rows = self._probabilities(some, contexts, symbols)
+            chunk = slice(begin, begin + step)
+            rows = self._probabilities(chunk, contexts, symbols)
             logs = safe_log(np.asarray(rows))
-            certain = np.isfinite(logs)
-            out[some] = (counts @ np.where(certain, logs, 0.0).T).T
-            if not certain.all():
-                out[some][(counts @ (~certain).astype(float).T).T > 0] = -np.inf
-            first = self.initial[some].at(heads) if self.sparse else self.initial[some][:, heads]
-            out[some] += safe_log(np.asarray(first))[:, head]
+            possible = np.isfinite(logs)
+            out[chunk] = (counts @ np.where(possible, logs, 0.0).T).T
+            if not possible.all():
+                out[chunk][(counts @ (~possible).astype(float).T).T > 0] = -np.inf
+            first = self.initial[chunk].at(heads) if self.sparse else self.initial[chunk][:, heads]
+            out[chunk] += safe_log(np.asarray(first))[:, head]
         return out
 
-    def _probabilities(self, some: slice, contexts: Floats, symbols: Floats) -> Floats:
-        """Probability of symbols after contexts in some chains, ``(n, U)``."""
+    def _probabilities(self, chunk: slice, contexts: Indices, symbols: Indices) -> Floats:
+        """Return probabilities of symbols after contexts for a slice of the chains, ``(n, U)``."""
         if self.sparse:
-            return self.transition[some].at(contexts, symbols)
-        return np.asarray(self.transition[some][:, contexts, symbols])
+            return self.transition[chunk].at(contexts, symbols)
+        return np.asarray(self.transition[chunk][:, contexts, symbols])
 
-    def _lookup(self, i: int) -> tuple[Floats, Floats, Floats]:
-        """Return chain ``i`` as the loops read it: its initial law, the row of every context, and the rows."""
+    def _lookup(self, i: int) -> tuple[Floats, Indices, Floats]:
+        """Return chain ``i`` for the loops: its initial distribution, the row number of each context, and the rows."""
         if self.sparse:
             slots, rows = self.transition.lookup(i)
             return self.initial[i : i + 1].dense()[0], slots, rows
@@ -268,8 +270,8 @@ class MarkovChains(Batch):
         initial = np.ascontiguousarray(to_numpy(self.initial[i]), dtype=np.float64)
         return initial, np.arange(self.n_contexts), rows
 
-    def _sum_over_readings(self, X: Sequences, out: Floats, columns: Floats) -> None:
-        """Fill the columns of sequences that have several readings, or are shorter than the order."""
+    def _sum_over_readings(self, X: Sequences, out: Floats, columns: Indices) -> None:
+        """Fill the columns of sequences with ambiguous symbols, or shorter than the order, by a forward recursion."""
         from mercer.compiled.contexts import forward
 
         codes, offsets, members = X.values, X.offsets, self.alphabet.membership > 0
@@ -279,27 +281,27 @@ class MarkovChains(Batch):
             out[i, columns] = value
 
     def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of every chain on all of ``X``, ``(N,)``; smaller is better."""
+        """Bayesian information criterion of each chain on all of ``X``, ``(N,)``; smaller is better."""
         X = Sequences(X, alphabet=self.alphabet)
         total = to_numpy(self.log_prob(X)).sum(axis=1)
         return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def stationary(self) -> Floats:
-        """Return the long-run law of the contexts from the initial law on, ``(N, k^order)``.
+        """Return the long-run distribution of the contexts, from the initial distribution on, ``(N, k^order)``.
 
-        The average over time of the laws of the last ``order`` symbols (the Cesaro limit); where a chain has one
-        stationary law, this is it.
+        This is the time average of the distributions of the last ``order`` symbols (the Cesaro limit). If the
+        stationary distribution is unique, the result equals it.
         """
         self._require_axis()
         if self.end:
-            raise ValueError("chains with an end have no long run: fit them with end=False")
+            raise ValueError("Chains with end=True have no stationary distribution. Fit them with end=False.")
         return long_run_of_contexts(self)
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` sequences of ``length`` symbols from every chain, as codes ``(N, size, length)``.
+        """Sample ``size`` sequences of ``length`` symbols from each chain, as codes ``(N, size, length)``.
 
-        With an end, sequences that end earlier are filled up with -1, and none is longer than ``length``.
-        `Sequences.from_codes` reads them.
+        With ``end``, sequences that end earlier are padded with -1, and none is longer than ``length``.
+        `Sequences.from_codes` converts the codes to sequences.
 
         Examples
         --------
@@ -310,9 +312,9 @@ class MarkovChains(Batch):
         """
         self._require_axis()
         if not is_whole(length):
-            raise ValueError(f"length = {length!r}: give a whole number; a sequence has at least one symbol")
+            raise ValueError(f"length must be a whole number of symbols, 1 or more; got {length!r}.")
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
+            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):
@@ -324,7 +326,7 @@ class MarkovChains(Batch):
         k, upper = len(self.alphabet), np.cumsum(rows, axis=-1)
         codes = np.full((len(uniform), self.order + length), -1)
         top = np.cumsum(initial)
-        # A head of as many symbols as the order, or a sequence that ended before it had so many.
+        # The head is the first ``order`` symbols, or a whole sequence that is shorter than the order.
         head = np.searchsorted(top, uniform[:, 0] * top[-1], side="right").clip(0, len(initial) - 1)
         running, base = head < self.n_contexts, self.n_contexts
         for j in range(self.order):
@@ -347,19 +349,19 @@ class MarkovChains(Batch):
     def sequence_scores(self, X: Any, parametrization: str = "logit", *, sparse: bool | str = "auto") -> Any:
         """Fisher scores of sequences in the rows of ``transition``, ``(N, M, k^order * w)`` (FK-6, FK-7).
 
-        The first ``order`` symbols are taken as given (FK-6). With n(u s) the number of times that s follows u:
-        ``"logit"`` is n(u s) - p(s|u) n(u), ``"weight"`` is n(u s) / p(s|u) - n(u). Uncertain symbols have expected
-        numbers. A sequence that a chain excludes has no score, and raises.
+        The scores are conditional on the first ``order`` symbols (FK-6). With n(u s) the number of times that s follows
+        u, ``"logit"`` is n(u s) - p(s|u) n(u), ``"weight"`` is n(u s) / p(s|u) - n(u). Ambiguous and missing symbols
+        contribute expected counts. A sequence of probability zero has no score and raises an error.
 
         Parameters
         ----------
-        X : Sequences or what makes them
+        X : Sequences, or anything that converts to them
             M sequences.
         parametrization : {"logit", "weight"}, default="logit"
-            What is differentiated in (FK-0).
+            Parametrization of the probabilities (FK-0).
         sparse : bool or "auto", default="auto"
-            Whether to return a SciPy CSR array of shape ``(N M, P)``, chain by chain: contexts that do not occur have
-            no scores. "auto" does so from order 3 on.
+            Whether to return a SciPy CSR array of shape ``(N M, P)``, chain by chain; the scores of contexts that do
+            not occur are zero. "auto" returns one from order 3 on.
 
         Examples
         --------
@@ -370,12 +372,12 @@ class MarkovChains(Batch):
         """
         self._require_axis()
         if not isinstance(sparse, bool | np.bool_) and sparse != "auto":
-            raise ValueError(f"sparse = {sparse!r}: give True, False or 'auto'")
+            raise ValueError(f"sparse must be True, False or 'auto'; got {sparse!r}.")
         as_sparse = self.order >= SPARSE_ORDER if sparse == "auto" else bool(sparse)
         return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, as_sparse)
 
     def score_names(self) -> list[str]:
-        """Name the columns of the scores, such as "transition[ab, c]": c after the context ab."""
+        """Return the names of the columns of the scores, such as "transition[ab, c]": c after the context ab."""
         symbols = [str(symbol) for symbol in self.alphabet.symbols]
         between = "" if all(len(symbol) == 1 for symbol in symbols) else " "
         contexts = [between.join(context) for context in product(symbols, repeat=self.order)]
@@ -383,7 +385,7 @@ class MarkovChains(Batch):
         return [f"transition[{context}{', ' if context else ''}{s}]" for context in contexts for s in outcomes]
 
     def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
-        """Prepare for a coupling over sequences of every one of ``lengths`` symbols, or of all (`Discounted`)."""
+        """Prepare for a coupling over sequences of each of the ``lengths``, or of all lengths (`Discounted`)."""
         self._require_axis()
         check_lengths(lengths)
         if isinstance(coupling, PowerProduct):
@@ -394,15 +396,15 @@ class MarkovChains(Batch):
 
 
 def check_order(order: Any) -> None:
-    """Raise unless ``order`` is a whole number from 0 to 5."""
+    """Raise if ``order`` is not a whole number from 0 to 5."""
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 0 <= order <= 5:
-        raise ValueError(f"order = {order!r}: give the number of symbols that a chain remembers, from 0 to 5")
+        raise ValueError(f"order must be a whole number from 0 to 5; got {order!r}.")
 
 
 def _weighted_sum(logs: Array, counts: Array) -> Array:
-    """Add logarithms ``(N, U)`` as often as ``counts (M, U)`` says; what does not occur may be impossible."""
+    """Sum logarithms ``(N, U)`` times ``counts (M, U)``; -inf times a count of zero is zero."""
     xp = namespace(logs)
-    certain = xp.isfinite(logs)
-    value = xp.where(certain, logs, xp.zeros_like(logs)) @ xp.matrix_transpose(counts)
-    excluded = xp.astype(~certain, counts.dtype) @ xp.matrix_transpose(counts)
+    possible = xp.isfinite(logs)
+    value = xp.where(possible, logs, xp.zeros_like(logs)) @ xp.matrix_transpose(counts)
+    excluded = xp.astype(~possible, counts.dtype) @ xp.matrix_transpose(counts)
     return xp.where(excluded > 0, -xp.inf, value)

@@ -1,4 +1,4 @@
-"""Markov chains fitted to sequences of symbols: relative frequencies of what follows what, with priors."""
+"""The estimator of Markov chains: relative frequencies of transitions, with priors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, Indices, to_numpy
 from mercer._parameters import Rules, boolean, nonnegative, one_of
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.windows import windows_of
 from mercer.families.estimator import Context, Estimator
@@ -21,7 +21,7 @@ from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models.markov import MarkovChains, check_order
 
 DENSE_ORDER = 2
-"""Chains up to this order store all contexts, others those that they have seen."""
+"""Chains up to this order store all contexts, others only those that occurred."""
 
 
 class MarkovChain(Estimator):
@@ -30,38 +30,38 @@ class MarkovChain(Estimator):
     Parameters
     ----------
     order : int, default=1
-        Number of symbols that a chain remembers, 0 to 5.
+        Number of previous symbols that a symbol depends on, 0 to 5.
     alphabet : Alphabet, str, iterable or None, default=None
-        The symbols; None takes them from `Sequences` or finds them in the training data.
+        The symbols; None takes them from `Sequences` or infers them from the training data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
     end : bool, default=False
-        Whether sequences end by themselves: a chain is then a law of sequences of all lengths.
+        Whether to model the ends of sequences: a chain is then a distribution over sequences of all lengths.
     initial : {"first", "anywhere"}, default="first"
-        What the law of the first ``order`` symbols is estimated from: the first symbols of the sequences, or all of
-        their windows of as many symbols. One sequence begins only once.
+        How the distribution of the first ``order`` symbols is estimated: from the first symbols of each sequence, or
+        from all windows of ``order`` symbols. A sequence has only one start, so "anywhere" uses more data.
     smoothing : float, default=0.0
-        Added to every number that is counted (Laplace).
+        Pseudo-count added to each count (Laplace smoothing).
     prior : None, "pooled" or MarkovChains of shape (1,), default="pooled"
-        What frequencies are shrunk to: nothing, one chain of all training data, or a given chain. To the chain of all
-        data belongs one symbol of every row that is spread evenly, so that nothing new is impossible; it is also what
-        ``fit`` learns.
+        What frequencies are shrunk to: nothing, one chain of all training data, or a given chain. The pooled chain
+        includes one additional symbol per row, spread evenly, so that all transitions are possible. It is also the
+        chain that ``fit`` learns.
     prior_strength : float, default=10.0
-        Weight of the prior in every row, in symbols.
+        Weight of the prior in each row, in symbols.
 
     Attributes
     ----------
     model_ : MarkovChains of shape (1,)
-        What ``fit`` learned.
+        The chain learned by ``fit``.
     context_ : Context
-        The alphabet and, where it is the prior, the pooled chain.
+        The alphabet and, with a pooled prior, the pooled chain.
 
     Notes
     -----
-    The row of the context u is :math:`(s\,p_0(\cdot|u) + a + n(u\,\cdot)) / (s + a k + n(u))` with n the numbers
-    that are counted, a the smoothing, s the strength of the prior and p0 its row (EST-1, EST-2b). A context that never
-    occurred has the prior's row, without a prior a uniform one. Windows that hold an ambiguity code or a missing symbol
-    are not counted; ``log_prob`` and the scores sum over what these may be.
+    The row of the context u is :math:`(s\,p_0(\cdot|u) + a + n(u\,\cdot)) / (s + a k + n(u))`, with n the counts, a the
+    smoothing, s the strength of the prior and p0 its row (EST-1, EST-2b). A context that did not occur has the row of
+    the prior, or a uniform row without a prior. Windows with an ambiguity code or a missing symbol are not counted;
+    ``log_prob`` and the scores marginalize them.
 
     Examples
     --------
@@ -110,22 +110,22 @@ class MarkovChain(Estimator):
         if self.initial == "anywhere" and self.end:
             raise ValueError("initial must be 'first' with end=True; got 'anywhere'. Give initial='first'.")
 
-    # -- what data share ---------------------------------------------------------------------------------
+    # -- context and checks ------------------------------------------------------------------------------
 
     def context(self, X: Sequences) -> Context:
-        """Learn the alphabet and, where it is the prior, the chain of all sequences."""
+        """Learn the alphabet and, with a pooled prior, the chain of all sequences."""
         assert X.alphabet is not None
         bare = Context(dimension=len(X.alphabet), alphabet=X.alphabet)
         if not isinstance(self.prior, str):
             return bare
-        alone = clone(self).set_params(prior=None)
-        return replace(bare, pooled=alone._fit_together(X, bare, evenly=1.0))
+        unshrunk = clone(self).set_params(prior=None)
+        return replace(bare, pooled=unshrunk._fit_together(X, bare, evenly=1.0))
 
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
             raise ValueError(
-                f"the sequences have the alphabet {X.alphabet}, the training data had {context.alphabet}: "
-                "give alphabet= to the estimator, or make all data one mc.Sequences before splitting it"
+                f"The sequences must have the alphabet of the training data, {context.alphabet}; got {X.alphabet}. "
+                "Pass alphabet= to the estimator, or create one mc.Sequences of all data before splitting it."
             )
 
     def _check_data(self, X: Sequences, offsets: Floats) -> None:
@@ -136,24 +136,23 @@ class MarkovChain(Estimator):
             short = np.flatnonzero(X.lengths < self.order)
             if len(short):
                 raise ValueError(
-                    f"{X.name(short[0])} has {X.lengths[short[0]]} symbols, fewer than the order {self.order}: leave "
-                    "it out, lower the order, or give prior='pooled' so that it gets the prior"
+                    f"{X.name(short[0])} has {X.lengths[short[0]]} symbols, fewer than the order {self.order}. Leave "
+                    "it out, lower the order, or use prior='pooled' so that it gets the prior."
                 )
-        nothing = np.setdiff1d(np.arange(len(X)), self._who_counts(X))
-        if len(nothing):
+        without_counts = np.setdiff1d(np.arange(len(X)), self._with_counts(X))
+        if len(without_counts):
             raise ValueError(
-                f"nothing can be counted in {X.name(nothing[0])}: its missing or ambiguous symbols leave no "
-                f"{self._least} next to each other; leave it out, or give prior='pooled' so that it gets the prior"
+                f"{X.name(without_counts[0])} has no {self._least}, because of missing or ambiguous symbols. Leave it "
+                "out, or use prior='pooled' so that it gets the prior."
             )
 
     @property
     def _least(self) -> str:
-        """Say how many plain symbols are the least that something can be counted in."""
-        least = max(int(self.order), 1)
-        return f"{least} plain symbol{'s' if least > 1 else ''}"
+        """Return the smallest run of plain symbols that can be counted, for messages."""
+        return "plain symbols" if self.order <= 1 else f"{self.order} consecutive plain symbols"
 
-    def _who_counts(self, X: Sequences) -> Floats:
-        """Return the sequences in which something is counted, a head or a transition."""
+    def _with_counts(self, X: Sequences) -> Indices:
+        """Return the sequences with at least one head or transition to count."""
         k, ones = len(X.alphabet or ()), np.ones(len(X.values))
         movers = transitions_of(X.values, X.offsets, k, int(self.order), bool(self.end))[0]
         return np.union1d(movers, self._heads(X.values, ones, X.offsets, k)[0])
@@ -165,34 +164,33 @@ class MarkovChain(Estimator):
             return None
         wanted = {"order": int(self.order), "alphabet": context.alphabet, "end": bool(self.end)}
         if not isinstance(prior, MarkovChains):
-            raise TypeError(f"the prior does not suit MarkovChain: it is a {type(prior).__name__}, not MarkovChains")
+            raise TypeError(f"prior must be MarkovChains of shape (1,); got {type(prior).__name__}.")
         for name, value in wanted.items():
             if getattr(prior, name) != value:
                 raise ValueError(
-                    f"the prior does not suit MarkovChain: its {name} is {getattr(prior, name)}, and {value} is fitted"
+                    f"the prior does not suit MarkovChain: its {name} must be {value}; got {getattr(prior, name)}."
                 )
         return prior
 
     # -- fitting -------------------------------------------------------------------------------------------
 
     def _fit_shared(self, X: Sequences, context: Context) -> MarkovChains:
-        """Fit one chain to all sequences; the pooled prior of all data is that chain itself."""
+        """Fit one chain to all sequences; a pooled prior is that chain itself."""
         return context.pooled if isinstance(self.prior, str) else self._fit_together(X, context)
 
     def _fit_together(self, X: Sequences, context: Context, evenly: float = 0.0) -> MarkovChains:
-        """Fit one chain to all sequences, and to ``evenly`` observations of every law that are spread evenly.
+        """Fit one chain to all sequences, and to ``evenly`` additional observations per row, spread evenly.
 
-        A pooled chain has one of these, so that what no training sequence does is not impossible.
+        A pooled chain has one of these per row, so that all transitions are possible.
         """
         if len(X.values) == 0 and not self.end:
-            raise ValueError("there is nothing to fit: every datum is empty")
-        if not len(self._who_counts(X)):
+            raise ValueError("there is nothing to fit: all sequences are empty.")
+        if not len(self._with_counts(X)):
             raise ValueError(
-                f"there is nothing to fit: no sequence has {self._least} next to each other; give longer sequences, or "
-                "lower the order"
+                f"there is nothing to fit: no sequence has {self._least}. Pass longer sequences, or lower the order."
             )
-        nobody = np.zeros(len(X), dtype=int)
-        return self._counted(X.values, np.ones(len(X.values)), X.offsets, nobody, 1, context, evenly)
+        model = np.zeros(len(X), dtype=int)
+        return self._counted(X.values, np.ones(len(X.values)), X.offsets, model, 1, context, evenly)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> MarkovChains:
         return self._column(x, np.ones(len(x)), offsets, context)
@@ -204,7 +202,7 @@ class MarkovChain(Estimator):
     def fit_weighted(
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> MarkovChains:
-        """Fit to weighted sequences; a transition has the weight of its newest symbol."""
+        """Fit to weighted sequences; the weight of a transition is that of its last symbol."""
         columns = [self._column(x, weights[:, j], offsets, context).dense() for j in range(weights.shape[1])]
         joined: MarkovChains = side_by_side(columns)
         return joined
@@ -212,21 +210,21 @@ class MarkovChain(Estimator):
     def _counted(
         self, x: Floats, weights: Floats, offsets: Floats, model: Floats, n: int, context: Context, evenly: float = 0.0
     ) -> MarkovChains:
-        """Count the transitions and heads of all sequences, for the ``model`` of each, and make chains of them."""
+        """Count the transitions and heads of all sequences, per ``model``, and estimate chains from them."""
         k, order, end = context.dimension, int(self.order), bool(self.end)
         prior = self._given_prior(context)
         owner, window, position = transitions_of(x, offsets, k, order, end)
         weight = weights[position] if len(weights) else np.ones(len(position))
-        who, head, head_weight = self._heads(x, weights, offsets, k)
+        head_owner, head, head_weight = self._heads(x, weights, offsets, k)
         make = self._dense if order <= DENSE_ORDER else self._sparse
-        moves, heads = (model[owner], window, weight), (model[who], head, head_weight)
+        moves, heads = (model[owner], window, weight), (model[head_owner], head, head_weight)
         initial, transition = make(moves, heads, n, k, prior, evenly)
         return MarkovChains._make(
             initial=initial, transition=transition, order=order, alphabet=context.alphabet, end=end
         )
 
     def _heads(self, x: Floats, weights: Floats, offsets: Floats, k: int) -> tuple[Floats, Floats, Floats]:
-        """List the heads that are counted: their sequences, their numbers and their weights."""
+        """Return the heads to count: their sequences, codes and weights."""
         order, lengths = int(self.order), np.diff(offsets)
         if order == 0:
             nothing = np.empty(0, dtype=np.int64)
@@ -238,7 +236,7 @@ class MarkovChain(Estimator):
         if not self.end:
             return owner, head, weight
         base = k**order
-        for length in range(order):  # sequences that end before they have as many symbols
+        for length in range(order):  # sequences shorter than the order
             short = np.flatnonzero(lengths == length)
             code, plain = np.zeros(len(short), dtype=np.int64), np.ones(len(short), dtype=bool)
             for j in range(length):
@@ -252,17 +250,17 @@ class MarkovChain(Estimator):
 
     def _dense(self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float) -> tuple[Floats, Floats]:
         order, width = int(self.order), k + bool(self.end)
-        laws = []
+        tables = []
         for (model, cell, weight), shape in ((heads, (n_heads(k, order, self.end),)), (moves, (k**order, width))):
             size = int(np.prod(shape))
             table = np.bincount(model * size + cell, weights=weight, minlength=n * size).reshape(n, *shape)
-            laws.append(table + self.smoothing + evenly / shape[-1])
-        fallback: list[Any] = [1.0 / law.shape[-1] for law in laws]
+            tables.append(table + self.smoothing + evenly / shape[-1])
+        fallback: list[Any] = [1.0 / table.shape[-1] for table in tables]
         if prior is not None:
             given = prior.dense()
             fallback = [to_numpy(given.initial)[0], to_numpy(given.transition)[0]]
-            laws = [law + self.prior_strength * table for law, table in zip(laws, fallback, strict=True)]
-        return normalised(laws[0], fallback[0]), normalised(laws[1], fallback[1])
+            tables = [table + self.prior_strength * p for table, p in zip(tables, fallback, strict=True)]
+        return normalized(tables[0], fallback[0]), normalized(tables[1], fallback[1])
 
     def _sparse(
         self, moves: Any, heads: Any, n: int, k: int, prior: Any, evenly: float
@@ -278,8 +276,8 @@ class MarkovChain(Estimator):
         empty = np.zeros(1, dtype=np.int64)
         shared = SparseRows(np.empty((0, width)), empty[:0], empty, place_rows, places, contexts)
         fallback = shared.shared_rows(context)
-        rows = normalised(counts + strength * fallback, fallback)
-        unseen = normalised(strength * place_rows + self.smoothing, place_rows)
+        rows = normalized(counts + strength * fallback, fallback)
+        unseen = normalized(strength * place_rows + self.smoothing, place_rows)
         transition = SparseRows(rows, context, _pointers(owner, n), unseen, places, contexts)
         size = n_heads(k, int(self.order), self.end)
         return self._sparse_laws(heads, n, size, prior, strength, self.smoothing * size + evenly), transition
@@ -291,26 +289,26 @@ class MarkovChain(Estimator):
         counts = np.bincount(entry, weights=weight, minlength=len(seen))
         owner, place = np.divmod(seen, size)
         total = np.bincount(owner, weights=counts, minlength=n) + even + strength
-        nobody = total <= 0
-        safe = np.where(nobody, 1.0, total)
-        from_prior = np.where(nobody, 0.0 if prior is None else 1.0, strength / safe)
-        from_uniform = np.where(nobody, 1.0 if prior is None else 0.0, even / safe)
+        empty = total <= 0
+        safe = np.where(empty, 1.0, total)
+        from_prior = np.where(empty, 0.0 if prior is None else 1.0, strength / safe)
+        from_uniform = np.where(empty, 1.0 if prior is None else 0.0, even / safe)
         shares = np.stack([from_prior, from_uniform + from_prior * uniform], axis=1)
         return SparseLaws(counts / safe[owner], place, _pointers(owner, n), values, places, size, shares)
 
     def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sequence under the chain that ``fit`` learned."""
+        """Log probability of each sequence under ``model_``."""
         check_is_fitted(self, "model_")
         return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
 
 
-def _pointers(owner: Floats, n: int) -> Floats:
-    """Return where the entries of every chain begin, and where the last ones end; owners ascend."""
+def _pointers(owner: Indices, n: int) -> Indices:
+    """Return the offsets of the entries of each chain, ``(n + 1,)``; owners are ascending."""
     return np.searchsorted(owner, np.arange(n + 1))
 
 
 def _explicit_rows(prior: Any, width: int) -> tuple[Floats, Floats]:
-    """Return the contexts of a prior and their rows; other contexts have a uniform one."""
+    """Return the contexts of a prior and their rows; all other contexts have a uniform row."""
     if prior is None:
         return np.empty(0, dtype=np.int64), np.empty((0, width))
     if prior.sparse:
@@ -320,11 +318,11 @@ def _explicit_rows(prior: Any, width: int) -> tuple[Floats, Floats]:
 
 
 def _explicit_law(prior: Any) -> tuple[Floats, Floats, float]:
-    """Return the heads of a prior, their probabilities, and its share of a uniform law beside these."""
+    """Return the heads of a prior, their probabilities, and the weight of a uniform distribution added to them."""
     if prior is None:
         return np.empty(0, dtype=np.int64), np.empty(0), 0.0
     if prior.sparse:
         places, values, uniform = prior.initial.merged(0)
         return places, values, uniform
-    law = to_numpy(prior.initial)[0]
-    return np.arange(len(law)), law, 0.0
+    initial = to_numpy(prior.initial)[0]
+    return np.arange(len(initial)), initial, 0.0

@@ -1,4 +1,4 @@
-"""Mixtures of any family as a batch: densities, responsibilities, samples, and the coupling of two of them."""
+"""Batches of mixtures of any family: densities, responsibilities, sampling, and couplings of two mixtures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
 from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mercer.models.mixture_estimator import Mixture
 
 TABLE = 1 << 20
-"""Pairs of components that are alive at once where mixtures meet themselves."""
+"""Maximum number of pairs of components in memory at once when self-kernels are computed."""
 
 
 class Mixtures(Batch):
@@ -31,15 +31,15 @@ class Mixtures(Batch):
     Parameters
     ----------
     weights : array of shape (..., m)
-        Mixing weights, rows that sum to one.
+        Mixing weights; rows sum to one.
     components : family batch of shape (..., m)
         The components.
 
     Notes
     -----
     Probability product (PPK-4.1) :math:`\tilde k = \sum_{ij} (w_i w'_j)^\rho k_\rho(f_i, f'_j)` and mean map (GMMK-3)
-    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. Mixtures of different sizes may meet. A whole power of the density itself
-    (``marginal=True``, PPK-4.0) is a mixture of the products of rho components each.
+    :math:`\sum_{ij} w_i w'_j k(f_i, f'_j)`. The two mixtures may have different numbers of components. A whole power
+    of the density itself (``marginal=True``, PPK-4.0) is a mixture of products of rho components.
 
     Examples
     --------
@@ -59,10 +59,13 @@ class Mixtures(Batch):
         weights = checked_probability(weights, "weights")
         if not isinstance(components, Batch):
             raise TypeError(
-                f"components is a {type(components).__name__}: give a batch of a family, such as mc.Gaussians(...)"
+                f"components must be a batch of a family, such as mc.Gaussians(...); got a {type(components).__name__}."
             )
         if components.shape != tuple(weights.shape):
-            raise ValueError(f"components have shape {components.shape}: give one per weight, {tuple(weights.shape)}")
+            raise ValueError(
+                f"components must have one component per weight, shape {tuple(weights.shape)}; got shape "
+                f"{components.shape}."
+            )
         self._freeze(weights=weights, components=components)
 
     @property
@@ -77,20 +80,20 @@ class Mixtures(Batch):
         return m - 1 + m * int(self.components.n_parameters)
 
     def _check_alike(self, other: Batch) -> None:
-        """Mixtures of different sizes may meet; their components must be alike."""
+        """Raise if the components differ in family or dimension; their numbers may differ."""
         if type(self) is not type(other):
             super()._check_alike(other)
         self.components._check_alike(other.components)  # type: ignore[attr-defined]
 
     def estimator(self) -> Mixture:
-        """Return the estimator that knows what data of these mixtures look like."""
+        """Return an estimator that accepts the samples of these mixtures."""
         from mercer.models.mixture_estimator import Mixture
 
         return Mixture(self.components.estimator(), n_components=int(self.weights.shape[-1]))
 
     @classmethod
     def from_sklearn(cls, models: Any) -> Mixtures:
-        """Read scikit-learn's ``GaussianMixture``, one or a list of equal size, of any covariance type.
+        """Convert a scikit-learn ``GaussianMixture`` of any covariance type, or a list of them of equal size.
 
         Examples
         --------
@@ -107,27 +110,27 @@ class Mixtures(Batch):
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Join batches of mixtures with the same number of components."""
+        """Concatenate batches of mixtures with the same number of components."""
         sizes = sorted({int(batch.weights.shape[-1]) for batch in batches})
         if len(sizes) > 1:
             raise ValueError(
-                f"mixtures of {sizes[0]} and of {sizes[-1]} components do not go into one batch: keep two batches, "
-                "which a kernel compares as kernel(p, q)"
+                f"The mixtures of a batch must have the same number of components; got {sizes[0]} and {sizes[-1]}. "
+                "Keep two batches and compare them by kernel(p, q)."
             )
         return super().concat(batches)
 
     def log_prob(self, x: Any) -> Array:
-        """Log density of every point, ``(*B, n) x (*B, T, *event) -> (*B, n, T)``."""
+        """Log density of each point, ``(*B, n) x (*B, T, *event) -> (*B, n, T)``."""
         return logsumexp(self._log_joint(x), axis=-2)
 
     def responsibilities(self, x: Any) -> Array:
-        """Posterior probabilities of the components at every point, ``(*B, m, T)``."""
+        """Posterior probabilities of the components at each point, ``(*B, m, T)``."""
         joint = self._log_joint(x)
         xp = namespace(joint)
         return xp.exp(joint - logsumexp(joint, axis=-2)[..., None, :])
 
     def _log_joint(self, x: Any) -> Array:
-        """Log weight times density, ``(*B, m, T)``; every member sees the same points."""
+        """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
         xp = namespace(self.weights)
         flat = self.components.reshape(-1)
         table = xp.reshape(flat.log_prob(x), (*self.components.shape, -1))
@@ -140,20 +143,20 @@ class Mixtures(Batch):
         return HiddenChain.of(self.weights, None, self.components)
 
     def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
+        """Return the names of the columns of the Fisher scores."""
         m, inner = int(self.weights.shape[-1]), self.components.score_names()
         return [f"weights[{k}]" for k in range(m)] + [f"components[{k}].{name}" for k in range(m) for name in inner]
 
     def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
-        """Scores of every point, ``(*B, T, P)``: of the weights, and of components times posteriors (FK-5)."""
-        from mercer.models._scores.scores import mixture_scores  # which knows hidden Markov models, made of mixtures
+        """Scores of each point, ``(*B, T, P)``: of the weights, and of the components times posteriors (FK-5)."""
+        from mercer.models._scores.scores import mixture_scores  # here, because it imports the HMMs, which import this
 
         return mixture_scores(self, x, parametrization)
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` points from every member, ``(*B, size, *event)``."""
+        """Sample ``size`` points from each member, ``(*B, size, *event)``."""
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
+            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.weights), axis=-1)
         chosen = drawn(upper[..., None, :], rng.random((*self.shape, size)))
@@ -171,7 +174,7 @@ class Mixtures(Batch):
         return self.powered(members, lengths)
 
     def possible_components(self) -> Any:
-        """Return the components, in place of those of weight zero the heaviest: a power of theirs may be infinite."""
+        """Return the components; those of weight zero are replaced by the heaviest, as their powers may be infinite."""
         weights = to_numpy(self.weights)
         if np.all(weights > 0):
             return self.components
@@ -180,43 +183,43 @@ class Mixtures(Batch):
         index = np.arange(math.prod(self.shape))[:, None] * m + members.reshape(-1, m)
         return self.components.reshape(-1)[index.reshape(-1)].reshape(*self.components.shape)
 
-    def powered(self, members: Floats, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare a whole power of the densities, the products of these multisets of components, for rho = 1."""
-        log_constant, law = products(self.possible_components(), members)
+    def powered(self, members: Indices, lengths: tuple[int, ...] | None = None) -> Operand:
+        """Prepare a whole power of the densities, a mixture of products of multisets of components, for rho = 1."""
+        log_constant, product = products(self.possible_components(), members)
         logs = weights(self.weights, members, logs=True) + log_constant
-        return MixtureOperand(logs, law.couple(PowerProduct(1.0), lengths))
+        return MixtureOperand(logs, product.couple(PowerProduct(1.0), lengths))
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
-        """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, d)``, each ``(*B, F)``."""
+        """Log modulus and angle of E exp(i <w, x>) at each row w of ``frequencies (F, d)``, each ``(*B, F)``."""
         return log_average(safe_log(self.weights), *self.components.log_characteristic(frequencies))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
-        """Return log c and the law g of p q = c g, member by member: a mixture of all products of components."""
+        """Return log c and the density g of p q = c g, member by member: a mixture of all products of components."""
         m, n = int(self.weights.shape[-1]), int(other.weights.shape[-1])
         left, right = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
-        log_constant, law = taken(self.components, left).multiplied(taken(other.components, right))
+        log_constant, product = taken(self.components, left).multiplied(taken(other.components, right))
         logs = safe_log(self.weights)[..., :, None] + safe_log(other.weights)[..., None, :]
         xp = namespace(logs)
         logs = xp.reshape(logs, (*self.shape, m * n)) + log_constant
         total = logsumexp(logs, axis=-1)
         possible = (total > -xp.inf)[..., None]
         weights = xp.exp(logs - xp.where(possible, total[..., None], xp.zeros_like(logs[..., :1])))
-        even = xp.full_like(weights, 1 / (m * n))  # c = 0: any law will do
-        return total, self._make(weights=xp.where(possible, weights, even), components=law)
+        uniform = xp.full_like(weights, 1 / (m * n))  # c = 0: g is arbitrary
+        return total, self._make(weights=xp.where(possible, weights, uniform), components=product)
 
     def shared_history(self, X: Any) -> Operand:
-        """Prepare data for `Marginalization`: how probably the same hidden components make two of them (MK-3).
+        """Prepare samples for `Marginalization`: the probability that two have the same hidden components (MK-3).
 
         Parameters
         ----------
-        X : matrix, Sequences or what makes them
-            Rows are points. Sequences have one length, and every position has a hidden component of its own. Where the
-            components are models with hidden histories themselves, the whole datum has one component.
+        X : matrix, Sequences, or anything that converts to them
+            Rows are points. Sequences must have equal lengths, and each position has a hidden component of its own. If
+            the components are models with hidden variables themselves, a whole sample has one component.
 
         Returns
         -------
         operand
-            Its ``pair(other)`` gives logarithms, of every pair.
+            Its ``pair(other)`` returns the log kernel of all pairs.
 
         Examples
         --------
@@ -234,7 +237,7 @@ class Mixtures(Batch):
 
 
 class MixtureOperand:
-    """Log weights, times the coupling's power, and coupled components: answers tiles by PPK-4.1."""
+    """Log weights, times the coupling's power, and coupled components: computes tiles by PPK-4.1."""
 
     order: Floats | None = None
 
@@ -249,7 +252,7 @@ class MixtureOperand:
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches of the components."""
+        """Number of rows of a tile that fits into the caches, given the number of components."""
         m = max(int(self.log_weights.shape[-1]), 1)
         return max(min(8, 512 // m), 1, int(self.leaf.tile_hint) // m)
 
@@ -268,7 +271,7 @@ class MixtureOperand:
         )
 
     def pair(self, other: Self) -> Array:
-        """Log kernels of every pair, ``(*B, n) x (*B, m) -> (*B, n, m)``."""
+        """Compute the log kernel of all pairs, ``(*B, n) x (*B, m) -> (*B, n, m)``."""
         lead, (n, a), (m, b) = self.shape[:-1], self.log_weights.shape[-2:], other.log_weights.shape[-2:]
         xp = namespace(self.log_weights)
         log_psi = self.leaf.reshape(*lead, n * a).pair(other.leaf.reshape(*lead, m * b))
@@ -277,8 +280,8 @@ class MixtureOperand:
         return logsumexp(log_psi + log_weights, axis=(-3, -1))
 
     def alone(self) -> Array:
-        """Log kernel of every member with itself, some members at a time: each has a table of all its pairs."""
+        """Compute the log self-kernel of each member, in chunks: each needs a table of all pairs of its components."""
         xp, count, m = namespace(self.log_weights), math.prod(self.shape), int(self.log_weights.shape[-1])
         single, step = self.reshape(count, 1), max(1, TABLE // max(m * m, 1))
-        some = [single] if count <= step else [single[i : min(i + step, count)] for i in range(0, count, step)]
-        return xp.reshape(xp.concat([part.pair(part)[:, 0, 0] for part in some]), self.shape)
+        chunks = [single] if count <= step else [single[i : min(i + step, count)] for i in range(0, count, step)]
+        return xp.reshape(xp.concat([part.pair(part)[:, 0, 0] for part in chunks]), self.shape)

@@ -1,4 +1,4 @@
-"""The estimator of mixtures of any family: expectation maximisation through ``fit_weighted``."""
+"""The estimator of mixtures of any family: expectation maximization by weighted fits of the components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from mercer._array import Floats
 from mercer._parameters import NONE, Rules, instance_of, whole
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum, segments
 from mercer.families.estimator import Context, Estimator
@@ -27,48 +27,50 @@ from mercer.models.mixture import Mixtures
 
 
 class Mixture(IterativeEstimator):
-    """Fit mixtures by expectation maximisation, one to every datum (a set of points) or one to all.
+    """Fit mixtures by expectation maximization, one per sample (a set of points) or one to all samples.
 
     Parameters
     ----------
     component : estimator or None, default=None
-        The family of the components; None stands for ``Gaussian("diagonal")``.
+        The family of the components; None means ``Gaussian("diagonal")``.
     n_components : int, default=2
         Number of components.
     prior : None, "pooled" or Mixtures of shape (1,), default="pooled"
-        What every datum's mixture is shrunk to (EST-2b); with "pooled", one mixture of all data is learned first, and
-        every datum's mixture starts from it, so that components keep their identity across data.
+        The mixture that the mixture of each sample is shrunk to (EST-2b). With "pooled", one mixture of all samples is
+        learned first, and the mixture of each sample starts from it, so that components keep their identity across
+        samples.
     prior_strength : float, default=10.0
         Weight of the prior, in observations per component.
     n_iter : int, default=100
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-6
-        Stop when the objective per point grows by no more; 0 makes ``n_iter`` iterations always.
+        Stop if the objective per point grows by at most this value; with 0 there are always ``n_iter`` iterations.
     n_init : int, default=3
-        Number of k-means++ starts where there is no prior to start from; the best is kept.
+        Number of k-means++ starts if there is no prior to start from; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0
-        Seed; a datum's starts depend on it and on the datum alone. None is 0; a generator gives one seed to every fit.
+        Seed; the starts of a sample depend only on it and on the sample. None means 0; a generator yields one seed for
+        each call of fit.
     init : None or Mixtures of shape (1,), default=None
-        Where every fit starts, that of the pooled mixture too; None starts from the prior or, where there is none, from
-        k-means++ seeds.
+        The start of each fit, including that of the pooled mixture. None starts from the prior or, without a prior,
+        from k-means++ seeds.
 
     Attributes
     ----------
     model_ : Mixtures of shape (1,)
-        What ``fit`` learned.
+        The mixture learned by ``fit``.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all mixtures share, learned by ``fit``.
     n_iter_ : int
-        Iterations of the fit of ``model_``, from the best of its starts.
+        Number of iterations of the fit of ``model_``, from the best of its starts.
     converged_ : bool
         Whether that fit converged before ``n_iter``.
 
     Notes
     -----
-    The objective is the log density of the points plus, with a prior, the logarithm of its conjugate density, and never
-    decreases. A Gaussian's ``floor`` is a variance of every point, in both steps. The pooled mixture counts, in every
-    component, one observation more, spread evenly (a symbol of every kind alike, a fair coin, the mean count), so that
-    what the training data lack is not impossible in new data.
+    The objective is the log density of the points plus, with a prior, the logarithm of its conjugate density. It never
+    decreases. The ``floor`` of a Gaussian is a variance of each point, in both steps. The pooled mixture includes, in
+    each component, one additional observation that is spread evenly (all symbols equally, a fair coin, the mean count),
+    so that outcomes that do not occur in the training data have positive probability.
 
     Examples
     --------
@@ -110,7 +112,7 @@ class Mixture(IterativeEstimator):
 
     @property
     def takes(self) -> str:  # type: ignore[override]
-        """What the components take."""
+        """The kind of observation that the components take."""
         return self._component().takes
 
     def _component(self) -> Estimator:
@@ -136,17 +138,19 @@ class Mixture(IterativeEstimator):
         if given is None:
             return
         if not isinstance(given, Mixtures):
-            raise TypeError(f"{name} = {given!r}: give {other}, or Mixtures of shape (1,)")
+            raise TypeError(f"{name} must be {other}, or Mixtures of shape (1,); got {given!r}.")
         if given.shape != (1,):
-            raise ValueError(f"{name} has shape {given.shape}: give Mixtures of shape (1,), such as p[3:4]")
+            raise ValueError(f"{name} must be Mixtures of shape (1,), such as p[3:4]; got shape {given.shape}.")
         found = int(given.weights.shape[-1])
         if found != self.n_components:
-            raise ValueError(f"{name} has {found} components, and n_components = {self.n_components}: make them equal")
+            raise ValueError(
+                f"{name} has {found} components, but n_components is {self.n_components}. Make them equal."
+            )
 
-    # -- the border: a mixture takes what its components take ---------------------------------------------
+    # -- validation of the input, by the components --------------------------------------------------------
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
-        """Turn ``X`` into what the components take, checked as they check it."""
+        """Convert and check ``X`` as the components do."""
         owner = self if owner is None else owner
         return self._component().accept(X, owner=owner, reset=reset, context=context)
 
@@ -155,14 +159,14 @@ class Mixture(IterativeEstimator):
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        # A component checks by its own prior whether an empty datum may be: here the prior is the mixture's.
+        # A family allows empty samples if it has a prior; here the prior is that of the mixture.
         shrunk = None if self.prior is None else "pooled"
         clone(self._component()).set_params(prior=shrunk)._check_data(X, offsets)
 
     # -- the fit ------------------------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
-        """Learn what the components share and, where it is the prior, one mixture of all data."""
+        """Learn the context of the components and, with a pooled prior, one mixture of all samples."""
         bare = self._bare_context(X)
         return replace(bare, pooled=self._fit_pooled(X, bare).models) if isinstance(self.prior, str) else bare
 
@@ -178,40 +182,42 @@ class Mixture(IterativeEstimator):
         if not isinstance(self.prior, str):
             return
         if not isinstance(context.pooled, Mixtures):
-            raise TypeError("the context was learned by another estimator than a Mixture: call fit again")
+            raise TypeError(
+                f"The context must be learned by a Mixture; got pooled {type(context.pooled).__name__}. Call fit again."
+            )
         found = int(context.pooled.weights.shape[-1])
         if found != self.n_components:
             raise ValueError(
-                f"the context was learned with n_components={found}, and n_components = {self.n_components} now: call "
-                "fit again"
+                f"The context was learned with n_components={found}, but n_components is now {self.n_components}. Call "
+                "fit again."
             )
 
     def _fit_pooled(self, X: Any, context: Context) -> Climbed:
-        """Fit one mixture to all data, without a prior where that is the pooled one."""
+        """Fit one mixture to all samples; without a prior if the prior is pooled."""
         x, _ = segments(X)
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: every datum is empty")
-        alone, offsets = self, np.array([0, x.shape[0]])
+            raise ValueError("there is nothing to fit: all samples are empty.")
+        estimator, offsets = self, np.array([0, x.shape[0]])
         if self.prior is None or isinstance(self.prior, str):
             check_something(X, self._component())
         self._check_data(X, offsets)
         if isinstance(self.prior, str):
-            alone = clone(evenly(self, x, context)).set_params(prior=None)
-        return alone._climb_named(x, offsets, context, lambda i: "the mixture of all data")
+            estimator = clone(evenly(self, x, context)).set_params(prior=None)
+        return estimator._climb_named(x, offsets, context, lambda i: "the mixture of all data")
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one mixture to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        """Fit one mixture to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
         X = self.accept(X, reset=True)
         context = self._bare_context(X)
         found = self._fit_pooled(X, context)
         self.model_, self.n_iter_, self.converged_ = found.models, int(found.steps[0]), bool(found.converged[0])
-        # The pooled prior of all data is the fit itself: a second pass would only shrink it towards itself.
+        # The pooled prior is the fit itself; a second pass would only shrink the mixture to itself.
         self.context_ = replace(context, pooled=self.model_) if isinstance(self.prior, str) else context
         return self
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Mixtures:
-        """Fit to weighted points by EM, all data at once, from the prior or from the best of several starts."""
+        """Fit to weighted points by EM, all samples at once, from the prior or from the best of several starts."""
         columns = []
         for j in range(weights.shape[1]):
             begin = None if start is None else start[:, j]
@@ -223,7 +229,7 @@ class Mixture(IterativeEstimator):
         return self._climb_named(*segments(X), context, name)
 
     def _climb_named(self, x: Any, offsets: Floats, context: Context, name: Callable[[int], str]) -> Climbed:
-        """Fit one mixture to every datum; what goes wrong is said with its name."""
+        """Fit one mixture to each sample; errors and warnings contain the name of the sample."""
         try:
             found = self._climb_column(x, np.ones(x.shape[0]), offsets, context, None)
         except Impossible as error:
@@ -236,43 +242,43 @@ class Mixture(IterativeEstimator):
         return found
 
     def _climb_column(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any) -> Climbed:
-        """Fit one mixture to every datum, from a start, the prior, or the best of several starts."""
+        """Fit one mixture to each sample, from a start, the prior, or the best of several starts."""
         n = len(offsets) - 1
         data = Data(x, offsets, np.arange(n), n, weights)
         prior = None if self.prior is None else self._suited_to("prior", self._prior_batch(context), x, context)
         strength = float(self.prior_strength)
         step = DensityStep(self._component(), context, None if prior is None else prior.reshape(1, 1), strength)
 
-        def climbed(begin: Mixtures) -> Climbed:
+        def fit_from(begin: Mixtures) -> Climbed:
             return climb(MixtureGoal(step), data, begin, self.n_iter, self.tol, "EM")
 
-        everybody = np.zeros(n, dtype=int)
+        repeated = np.zeros(n, dtype=int)
         if start is None and self.init is not None:
-            start = self._suited_to("init", self.init, x, context)[everybody]
+            start = self._suited_to("init", self.init, x, context)[repeated]
         if start is None and prior is not None:
-            start = prior[everybody]
+            start = prior[repeated]
         if start is not None:
-            return climbed(start)
+            return fit_from(start)
         seed = self._seed()
-        best = climbed(self._start(x, weights, offsets, context, 0, seed))
+        best = fit_from(self._start(x, weights, offsets, context, 0, seed))
         for attempt in range(1, self.n_init):
-            best = better_of(best, climbed(self._start(x, weights, offsets, context, attempt, seed)))
+            best = better_of(best, fit_from(self._start(x, weights, offsets, context, attempt, seed)))
         return best
 
     def _suited_to(self, name: str, given: Mixtures, x: Any, context: Context) -> Mixtures:
-        """Return what was given as prior or start, or raise where its components are not those that are fitted."""
-        alone = clone(self._component()).set_params(prior=None)
+        """Return the given prior or start; raise if its components differ in kind from those that are fitted."""
+        component = clone(self._component()).set_params(prior=None)
         if x.shape[0]:
             point = x[:1] if hasattr(x, "indptr") else np.nan_to_num(x[:1])
-            like = alone.fit_weighted(point, np.ones((1, 1)), np.array([0, 1]), context)
+            like = component.fit_weighted(point, np.ones((1, 1)), np.array([0, 1]), context)
             try:
                 like._check_alike(given.components)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{name} does not suit {type(alone).__name__} components: {error}") from None
+                raise type(error)(f"{name} does not suit {type(component).__name__} components: {error}") from None
         return given
 
     def _start(self, x: Any, weights: Floats, offsets: Floats, context: Context, attempt: int, seed: int) -> Mixtures:
-        """Start from k-means++ seeds: one soft assignment to seeds far from each other."""
+        """Return a start from k-means++ seeds, by a soft assignment of the points to the seeds."""
         shares = np.zeros((x.shape[0], self.n_components))
         for i in range(len(offsets) - 1):
             rows = slice(int(offsets[i]), int(offsets[i + 1]))
@@ -286,8 +292,8 @@ class Mixture(IterativeEstimator):
         shares = shares * weights[:, None]
         component = self._component()
         pooled = component.fit_weighted(x, weights[:, None], np.array([0, x.shape[0]]), context)
-        everywhere = pooled[np.zeros(len(offsets) - 1, dtype=int)][:, np.zeros(self.n_components, dtype=int)]
+        repeated = pooled[np.zeros(len(offsets) - 1, dtype=int)][:, np.zeros(self.n_components, dtype=int)]
         return Mixtures._make(
-            weights=normalised(segment_sum(shares, offsets), 1.0 / self.n_components),
-            components=component.fit_weighted(x, shares, offsets, context, start=everywhere),
+            weights=normalized(segment_sum(shares, offsets), 1.0 / self.n_components),
+            components=component.fit_weighted(x, shares, offsets, context, start=repeated),
         )

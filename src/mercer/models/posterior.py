@@ -1,4 +1,4 @@
-"""What hidden states are expected to be, given sequences: computed here, or elsewhere."""
+"""Posteriors of hidden states, computed by mercer or by another library."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from mercer.data.segments import segment_sum
 __all__ = ["Posterior"]
 
 TOLERANCE = 1e-4
-"""How far posteriors computed elsewhere, in single precision perhaps, may be from summing to one."""
+"""Tolerance of the sums of posteriors, which other libraries may compute in single precision."""
 
 
 class Posterior(Immutable):
     """Posteriors of the hidden states of sequences; immutable.
 
-    ``HMMs.posterior`` makes it. Posteriors that were computed elsewhere can be put into one.
+    ``HMMs.posterior`` returns it. It can also be created from posteriors computed by another library.
 
     Parameters
     ----------
-    X : Sequences or what makes them
-        The N sequences, of T observations in all.
+    X : Sequences, or anything that converts to them
+        The N sequences, with T observations in total.
     states : array of shape (T, n), or list of N arrays
-        Posterior of the states at every observation, the sequences one after the other.
+        Posterior probabilities of the states at each observation, concatenated over sequences.
     transitions : None, array of shape (N, n, n) or (number of steps, n, n), default=None
-        Expected numbers of transitions of every sequence, or posteriors of every single step (as glhmm's Xi), which are
-        added up; a sequence of L observations has L - 1 steps.
+        Expected transition counts of each sequence, or posteriors of each step (such as glhmm's Xi), which are summed;
+        a sequence of L observations has L - 1 steps.
     log_prob : array of shape (N,), default=None
-        Log probabilities of the sequences, where known.
+        Log probabilities of the sequences, if known.
 
     Attributes
     ----------
     states : ndarray of shape (T, n)
-        Posteriors of all sequences, end to end; ``posterior[i]`` is that of sequence i.
+        Posteriors of all sequences, concatenated; ``posterior[i]`` is that of sequence i.
     transitions : ndarray of shape (N, n, n), or None
-        Expected numbers of transitions.
+        Expected transition counts.
     log_prob : ndarray of shape (N,), or None
         Log probabilities.
     X : Sequences
-        What was observed.
+        The sequences.
     offsets, lengths, ids
         Those of ``X``.
 
@@ -79,12 +79,14 @@ class Posterior(Immutable):
         if log_prob is not None:
             log_prob = np.array(log_prob, dtype=float)
             if log_prob.shape != (len(X),):
-                raise ValueError(f"log_prob has shape {log_prob.shape}: give one number per sequence, {(len(X),)}")
+                raise ValueError(
+                    f"log_prob must have one number per sequence, shape {(len(X),)}; got shape {log_prob.shape}."
+                )
             bad = np.flatnonzero(~(log_prob < np.inf))
             if len(bad):
                 raise ValueError(
-                    f"the log probability of {X.name(bad[0])} is {log_prob[bad[0]]}: give numbers, or log_prob=None "
-                    "where they are not known"
+                    f"log_prob must be numbers below infinity; got {log_prob[bad[0]]} for {X.name(bad[0])}. Use "
+                    "log_prob=None if they are not known."
                 )
         self._hold(X, states, transitions, log_prob)
 
@@ -122,7 +124,7 @@ class Posterior(Immutable):
         return int(self.states.shape[1])
 
     def digests(self) -> list[bytes]:
-        """Return 16 bytes for every sequence that depend on it and its posteriors alone."""
+        """Return a digest of 16 bytes per sequence; it depends only on the sequence and its posteriors."""
         parts = [self.X.digests(), digests(self.states, self.offsets, b"states")]
         if self.transitions is not None:
             parts.append(row_digests(self.transitions.reshape(len(self), -1)))
@@ -132,10 +134,10 @@ class Posterior(Immutable):
         return len(self.X)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return one sequence's posteriors ``(L, n)``, or a `Posterior` of some sequences."""
+        """Return the posteriors of one sequence, ``(L, n)``, or a `Posterior` of several sequences."""
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             if not -len(self) <= key < len(self):
-                raise IndexError(f"there is no sequence {key}; there are {len(self)}")
+                raise IndexError(f"Index {key} is out of range for {len(self)} sequences.")
             i = int(key) % len(self)
             return self.states[self.offsets[i] : self.offsets[i + 1]]
         which = np.arange(len(self))[np.asarray(key, dtype=None if key else int) if isinstance(key, list) else key]
@@ -152,51 +154,53 @@ class Posterior(Immutable):
 
 
 def _checked_states(X: Sequences, states: Any) -> Floats:
-    """Return posteriors ``(T, n)`` whose rows are probabilities."""
+    """Return posteriors as an array ``(T, n)``; raise if the rows are not probabilities."""
     if isinstance(states, list | tuple) and not (len(states) and all(np.ndim(row) == 1 for row in states)):
         lengths = [len(piece) for piece in states]
         if len(lengths) != len(X) or np.any(np.array(lengths, dtype=int) != X.lengths):
             i = next((i for i, (a, b) in enumerate(zip(lengths, X.lengths, strict=False)) if a != b), None)
             at = f"{X.name(i)} has {X.lengths[i]} observations and {lengths[i]} rows" if i is not None else ""
             at = at or f"there are {len(lengths)} arrays for {len(X)} sequences"
-            raise ValueError(f"states do not fit the sequences: {at}; give one row per observation")
+            raise ValueError(f"states must have one row per observation; {at}.")
         states = [np.asarray(piece, dtype=float) for piece in states]
         odd = next((i for i, piece in enumerate(states) if piece.ndim != 2), None)
         if odd is not None:
             raise ValueError(
-                f"the states of {X.name(odd)} have shape {states[odd].shape}: give one row per observation, "
-                f"({X.lengths[odd]}, n)"
+                f"states must have one row per observation, shape ({X.lengths[odd]}, n) for {X.name(odd)}; got shape "
+                f"{states[odd].shape}."
             )
         odd = next((i for i, piece in enumerate(states) if piece.shape[1] != states[0].shape[1]), None)
         if odd is not None:
             raise ValueError(
-                f"the states of {X.name(odd)} have {states[odd].shape[1]} columns, those of {X.name(0)} "
-                f"{states[0].shape[1]}: give one column per state of one model"
+                f"states must have the same columns for all sequences; got {states[0].shape[1]} for {X.name(0)} and "
+                f"{states[odd].shape[1]} for {X.name(odd)}. Pass one column per state of one model."
             )
         states = np.concatenate(states) if states else np.empty((0, 1))
     elif isinstance(states, list | tuple) and len({len(row) for row in states}) > 1:
-        raise ValueError("the rows of states differ in length: give one number per state, or a list of N arrays")
+        raise ValueError("The rows of states differ in length. Pass one number per state, or a list of N arrays.")
     states = np.array(states, dtype=float)
     if states.ndim != 2 or len(states) != len(X.values):
-        raise ValueError(f"states has shape {states.shape}: give one row per observation, ({len(X.values)}, n)")
+        raise ValueError(
+            f"states must have one row per observation, shape ({len(X.values)}, n); got shape {states.shape}."
+        )
     bad = np.flatnonzero(~((states >= 0).all(axis=1) & (np.abs(states.sum(axis=1) - 1) <= TOLERANCE)))
     if len(bad):
         i = int(np.searchsorted(X.offsets, bad[0], side="right")) - 1
         raise ValueError(
-            f"the posterior of {X.name(i)} at observation {bad[0] - X.offsets[i]} is {states[bad[0]]}: give "
-            "probabilities that sum to one"
+            f"Posteriors must be probabilities that sum to one; got {states[bad[0]]} for {X.name(i)} at observation "
+            f"{bad[0] - X.offsets[i]}."
         )
     return states
 
 
 def _checked_transitions(X: Sequences, transitions: Floats, n: int) -> Floats:
-    """Return expected numbers of transitions ``(N, n, n)``, of single steps added up."""
+    """Return expected transition counts ``(N, n, n)``; posteriors of single steps are summed."""
     steps = np.maximum(X.lengths - 1, 0)
     total = int(steps.sum())
     if transitions.shape not in ((len(X), n, n), (total, n, n)):
         raise ValueError(
-            f"transitions has shape {transitions.shape}: give one matrix per sequence, {(len(X), n, n)}, or per step, "
-            f"{(total, n, n)}"
+            f"transitions must have one matrix per sequence, shape {(len(X), n, n)}, or per step, shape "
+            f"{(total, n, n)}; got shape {transitions.shape}."
         )
     mass = transitions.sum(axis=(1, 2))
     close = TOLERANCE * np.maximum(steps, 1)
@@ -204,23 +208,23 @@ def _checked_transitions(X: Sequences, transitions: Floats, n: int) -> Floats:
     if not summed and len(transitions) == total:
         bad = np.flatnonzero(~(np.abs(mass - 1) <= TOLERANCE))
         if len(bad):
-            raise ValueError(f"the posterior of step {bad[0]} sums to {mass[bad[0]]:.6g}, not to one")
+            raise ValueError(f"The posterior of step {bad[0]} sums to {mass[bad[0]]:.6g}, not to one.")
         transitions = segment_sum(transitions, np.concatenate([[0], np.cumsum(steps)]))
     elif not summed:
         i = int(np.flatnonzero(~(np.abs(mass - steps) <= close))[0])
-        raise ValueError(f"the transitions of {X.name(i)} sum to {mass[i]:.6g}: it has {steps[i]} steps")
+        raise ValueError(f"The transitions of {X.name(i)} must sum to its {steps[i]} steps; got {mass[i]:.6g}.")
     if np.any(transitions < 0):
-        raise ValueError("transitions holds a negative number: give expected numbers of transitions")
+        raise ValueError(f"transitions must be nonnegative expected counts; got {transitions.min():.6g}.")
     return transitions
 
 
 def _check_agreement(X: Sequences, states: Floats, transitions: Floats) -> None:
-    """Raise where transitions leave, or enter, states in other numbers than the posteriors say."""
+    """Raise if the transitions that leave or enter a state contradict the posteriors of the states."""
     total = segment_sum(states, X.offsets)
-    some = np.flatnonzero(X.lengths > 0)
+    nonempty = np.flatnonzero(X.lengths > 0)
     leaving, entering = total.copy(), total.copy()
-    leaving[some] -= states[X.offsets[some + 1] - 1]
-    entering[some] -= states[X.offsets[some]]
+    leaving[nonempty] -= states[X.offsets[nonempty + 1] - 1]
+    entering[nonempty] -= states[X.offsets[nonempty]]
     close = TOLERANCE * np.maximum(X.lengths, 1)
     for axis, wanted, what in ((2, leaving, "leave"), (1, entering, "enter")):
         found = transitions.sum(axis=axis)
@@ -228,6 +232,6 @@ def _check_agreement(X: Sequences, states: Floats, transitions: Floats) -> None:
         if len(bad):
             i, state = (int(k) for k in bad[0])
             raise ValueError(
-                f"the transitions of {X.name(i)} {what} state {state} {found[i, state]:.6g} times, its states say "
-                f"{wanted[i, state]:.6g}: give transitions[i, j] from i to j, of the same model as the states"
+                f"The transitions of {X.name(i)} {what} state {state} {found[i, state]:.6g} times, its states imply "
+                f"{wanted[i, state]:.6g}. transitions[i, j] must be from i to j, under the same model as the states."
             )

@@ -1,4 +1,4 @@
-"""Hidden trees as a batch: probabilities of what the leaves show, scores, samples, and shared histories (MK-6)."""
+"""Batches of hidden trees: probabilities of the leaves, scores, sampling, and shared histories (MK-6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, beside, logsumexp, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, Indices, as_float, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import is_whole
 from mercer._coupling import Operand
@@ -27,41 +27,41 @@ if TYPE_CHECKING:
 
 
 class HiddenTrees(Family):
-    r"""A batch of trees with hidden states at their internal nodes, which show symbols at their leaves.
+    r"""A batch of trees with hidden states at the internal nodes and observed symbols at the leaves.
 
-    A datum is what the L leaves show: the presence of a gene in L genomes, one column of an alignment, L answers. It is
-    a row of L codes 0 .. A-1, NaN where a leaf was not observed.
+    A sample consists of the symbols at the L leaves: the presence of a gene in L genomes, one column of an alignment, L
+    answers. It is a row of L codes 0 .. A-1, with NaN for missing values.
 
     Parameters
     ----------
     parent : array of int of shape (..., V)
-        The node above every internal node, in preorder: -1 for the root, which comes first, then smaller numbers; -2
-        for padding at the end.
+        The parent of each internal node, in preorder: -1 for the root, which comes first, else the number of an earlier
+        node; -2 for padding at the end.
     root : array of shape (..., S)
-        Probabilities of the root's state.
+        Probabilities of the state of the root.
     transition : array of shape (..., V, S, S)
-        ``transition[..., v, a, b]``: probability that node v is in state b where its parent is in a. That of the
-        root is not used.
+        ``transition[..., v, a, b]`` is the probability that node v is in state b if its parent is in state a. The
+        matrix of the root is not used.
     leaf_parent : array of int of shape (..., L)
-        The internal node above every leaf.
+        The parent of each leaf, an internal node.
     leaf : array of shape (..., L, S, A)
-        ``leaf[..., l, a, k]``: probability that leaf l shows symbol k where the node above it is in state a.
+        ``leaf[..., l, a, k]`` is the probability of symbol k at leaf l if its parent is in state a.
     pruning : array of shape (...), default=None
-        Probability, at every internal node, that two data share no hidden state below it; None is 0. Matters for the
-        kernel alone.
+        Probability, at each internal node, that two samples share no hidden states below it; None means 0. Only used
+        by the kernel.
     leaves : sequence of L str, default=None
-        Names of the leaves; None is "0", "1", ...
+        Names of the leaves; None means "0", "1", ...
     alphabet : Alphabet, "dna", ... or None, default=None
-        Of the symbols. Its ambiguity codes are codes too, and are summed over what they may be.
+        Alphabet of the symbols. Its ambiguity codes are accepted, too, and are marginalized.
 
     Notes
     -----
-    Two data that share all hidden states have the kernel (MK-6)
+    The kernel of two samples that share all hidden states is (MK-6)
 
     .. math:: m_v(a) = \prod_{j} \sum_b P_j(b \mid a)\, m_j(b) \prod_{l} P_l(s_l \mid a) P_l(t_l \mid a), \qquad
               \kappa(s, t) = \sum_a P(a)\, m_{root}(a)
 
-    over the internal children j and the leaves l of v.
+    with products over the internal children j and the leaves l of v.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class HiddenTrees(Family):
     }
     _shared: ClassVar[tuple[str, ...]] = ("leaves", "alphabet")
 
-    parent: Floats
+    parent: Indices
     root: Array
     transition: Array
-    leaf_parent: Floats
+    leaf_parent: Indices
     leaf: Array
     pruning: Array
     leaves: tuple[str, ...]
@@ -122,7 +122,9 @@ class HiddenTrees(Family):
         names = check_leaves(leaves, int(leaf.shape[-3]))
         symbols = None if alphabet is None else Alphabet.of(alphabet)
         if symbols is not None and len(symbols) != leaf.shape[-1]:
-            raise ValueError(f"leaf has {leaf.shape[-1]} symbols, and the alphabet {symbols.describe()} {len(symbols)}")
+            raise ValueError(
+                f"leaf must have the {len(symbols)} symbols of the alphabet {symbols.describe()}; got {leaf.shape[-1]}."
+            )
         self._freeze(
             parent=above.astype(np.int64),
             root=root,
@@ -137,7 +139,7 @@ class HiddenTrees(Family):
     def __repr__(self) -> str:
         return f"HiddenTrees(shape={self.shape}, n_states={self.n_states}, n_leaves={self.dimension})"
 
-    # -- what it is made of --------------------------------------------------------------------------------
+    # -- sizes and storage ---------------------------------------------------------------------------------
 
     @property
     def dimension(self) -> int:
@@ -151,17 +153,17 @@ class HiddenTrees(Family):
 
     @property
     def n_symbols(self) -> int:
-        """Number of symbols that leaves show."""
+        """Number of symbols at the leaves."""
         return int(self.leaf.shape[-1])
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one tree whose edges are all different."""
+        """Number of free parameters of one tree, with separate parameters for each edge."""
         s, edges = self.n_states, int(self.parent.shape[-1]) - 1
         return s - 1 + edges * s * (s - 1) + self.dimension * s * (self.n_symbols - 1)
 
     def estimator(self) -> HiddenTree:
-        """Return the estimator that knows what data of these trees look like."""
+        """Return an estimator that accepts the samples of these trees."""
         from mercer.models.tree_estimator import HiddenTree
 
         parent = self.parent.reshape(-1, self.parent.shape[-1])[0]
@@ -172,20 +174,20 @@ class HiddenTrees(Family):
         return HiddenTree(tree, self.n_states, emission=emission, alphabet=self.alphabet, leaves=self.leaves)
 
     def _check_alike(self, other: Batch) -> None:
-        """Trees of different shapes may meet; leaves, states and symbols must be the same."""
+        """Raise if the trees differ in leaves, states or symbols; their topologies may differ."""
         if type(self) is not type(other):
             super()._check_alike(other)
         assert isinstance(other, HiddenTrees)
         for name in ("leaves", "alphabet", "n_states", "n_symbols"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                raise ValueError(f"two batches of HiddenTrees differ in {name}: {mine} and {theirs}")
+                raise ValueError(f"Two batches of HiddenTrees differ in {name}: {mine} and {theirs}.")
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Join batches; smaller trees are padded with nodes that lead nowhere."""
+        """Concatenate batches; smaller trees are padded with unconnected nodes."""
         if not batches:
-            raise ValueError("HiddenTrees.concat needs at least one batch")
+            raise ValueError("HiddenTrees.concat needs at least one batch; got none.")
         for other in batches[1:]:
             batches[0]._check_alike(other)
         largest = max(int(b.parent.shape[-1]) for b in batches)
@@ -224,14 +226,14 @@ class HiddenTrees(Family):
     # -- data ------------------------------------------------------------------------------------------------
 
     def _sets(self) -> Floats:
-        """Which symbols every code stands for, ``(C, A)``; none for the last code, a leaf that was not observed."""
+        """Return the symbols that each code stands for, ``(C, A)``; none for the last code, a missing value."""
         return sets_of(self.alphabet, self.n_symbols)
 
-    def _codes(self, x: Any) -> Floats:
-        """Codes of points ``(T, L)`` as whole numbers, the last one for NaN."""
+    def _codes(self, x: Any) -> Indices:
+        """Return codes of points ``(T, L)`` as integers, with the last code for NaN."""
         try:
             x = table_of(x, self.leaves, self.alphabet, "raise")
-        except ValueError as error:  # a batch has no such parameter: symbols are read before
+        except ValueError as error:  # a batch has no parameter ``unknown``
             raise ValueError(str(error).replace("unknown='missing'", "mc.Sequences(X, unknown='missing')")) from None
         x = to_numpy(as_float(x))
         n_codes = len(self._sets())
@@ -239,14 +241,14 @@ class HiddenTrees(Family):
         return np.where(np.isnan(x), n_codes - 1, x).astype(np.int64)
 
     def _evidence(self, member: int, codes: Floats) -> list[Array]:
-        """Log evidence at the internal nodes of one member of a flat batch, arrays ``(S, T)``."""
+        """Return log evidence at the internal nodes of one member of a flat batch, arrays ``(S, T)``."""
         log_leaf = safe_log(with_codes(self.leaf[member, ...], self._sets()))
         return evidence_at(self.parent[member], self.leaf_parent[member], log_leaf, codes)
 
     # -- capabilities ----------------------------------------------------------------------------------------
 
     def log_prob(self, x: Any) -> Array:
-        """Log probability of every point, ``(*B, n) x (T, L) -> (*B, n, T)``; NaN is marginalised."""
+        """Log probability of each point, ``(*B, n) x (T, L) -> (*B, n, T)``; NaN is marginalized."""
         codes, flat, xp = self._codes(x), self.reshape(-1), namespace(self.root)
         rows = []
         for i in range(len(flat)):
@@ -255,15 +257,15 @@ class HiddenTrees(Family):
         return xp.reshape(xp.stack(rows), (*self.shape, codes.shape[0]))
 
     def posterior(self, x: Any) -> Array:
-        """Probabilities of the hidden states of all internal nodes given the leaves, ``(*B, n, T, V, S)``.
+        """Posterior probabilities of the hidden states of all internal nodes, ``(*B, n, T, V, S)``.
 
-        Nodes are those of ``parent``, in preorder (names: ``nodes_`` of the estimator). Of several trees, the smaller
-        ones are padded at the end: the rows of nodes that they do not have are zeros.
+        Nodes are those of ``parent``, in preorder (the estimator has their names in ``nodes_``). In a batch of several
+        trees, the smaller trees are padded at the end with rows of zeros.
 
         Parameters
         ----------
         x : array of shape (T, L)
-            Points. One that a member excludes raises.
+            Points. A point of probability zero under a member raises an error.
 
         Examples
         --------
@@ -279,8 +281,8 @@ class HiddenTrees(Family):
         impossible = np.argwhere(np.isneginf(to_numpy(self.log_prob(x)).reshape(len(flat), -1)))
         if len(impossible):
             raise ValueError(
-                f"point {impossible[0][1]} has probability zero under tree {impossible[0][0]}, and no posterior: give "
-                "the tree noisy leaves, as in emission=0.01, or no branches of length 0"
+                f"point {impossible[0][1]} has probability zero under tree {impossible[0][0]}, so it has no posterior. "
+                "Use noisy leaves, as in emission=0.01, and no branches of length 0."
             )
         parts = chunks(len(codes), int(self.parent.shape[-1]) + self.dimension, self.n_states)
         shape = len(codes), int(self.parent.shape[-1]), self.n_states
@@ -292,32 +294,33 @@ class HiddenTrees(Family):
         return beside(self.root, found.reshape(*self.shape, *shape), self.root.dtype)
 
     def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
-        """Scores of every point, ``(*B, n, T, P)``: root, edges, leaves (FK-7); 0 where a leaf was not observed.
+        """Scores of each point, ``(*B, n, T, P)``: root, edges, leaves (FK-7); 0 for leaves with missing values.
 
         Parameters
         ----------
         x : array of shape (T, L)
-            Points. One that every member excludes raises; one that only some exclude has the score 0 in these.
+            Points. A point of probability zero under all members raises an error; otherwise its score is 0 under the
+            members that exclude it.
         parametrization : {"logit", "weight"}, default="logit"
-            FK-0.
+            Parametrization of the probabilities (FK-0).
         """
         flat = self.reshape(-1)
         logs, scores = flat._scores(x, parametrization)
         impossible = np.flatnonzero(np.isneginf(logs).all(axis=0))
         if len(impossible):
             raise ValueError(
-                f"point {impossible[0]} has probability zero under the tree, and no score: give the tree noisy leaves, "
-                "as in emission=0.01, or no branches of length 0"
+                f"point {impossible[0]} has probability zero under the tree, so it has no score. Use noisy leaves, as "
+                "in emission=0.01, and no branches of length 0."
             )
         return beside(self.root, scores.reshape(*self.shape, *scores.shape[1:]), self.root.dtype)
 
     def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
-        """Scores as `fisher_scores`, of a batch of shape ``(n,)`` with NumPy; 0 where a point is impossible."""
+        """Scores as in `fisher_scores`, of a batch of shape ``(n,)``, as NumPy; 0 for points of probability zero."""
         self._require_axis()
         return self._scores(x, parametrization)[1]
 
     def _scores(self, x: Any, parametrization: str) -> tuple[Floats, Floats]:
-        """Log probabilities ``(n, T)`` and scores ``(n, T, P)`` of a flat batch."""
+        """Compute log probabilities ``(n, T)`` and scores ``(n, T, P)`` of a flat batch."""
         check_parametrization(parametrization)
         codes = self._codes(x)
         found = [tree_scores(self._member(i), codes, parametrization) for i in range(len(self))]
@@ -330,28 +333,28 @@ class HiddenTrees(Family):
         return Member.of(self.parent[i], self.leaf_parent[i], root, transition, leaf, self._sets())
 
     def score_names(self) -> list[str]:
-        """Name the columns of the Fisher scores."""
+        """Return the names of the columns of the Fisher scores."""
         symbols = range(self.n_symbols) if self.alphabet is None else self.alphabet.symbols
         return score_names(self.n_states, int(self.parent.shape[-1]), self.leaves, [str(s) for s in symbols])
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
-        """Draw ``size`` points from every member, ``(*B, size, L)``: codes of symbols, as floats."""
+        """Sample ``size`` points from each member, ``(*B, size, L)``: codes of symbols, as floats."""
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of points, 0 or more")
+            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
         rng, flat = random_generator(random_state), self.reshape(-1)
         out = np.empty((len(flat), size, self.dimension))
         for i in range(len(flat)):
             steps, shown = (np.cumsum(to_numpy(part[i, ...]), axis=-1) for part in (flat.transition, flat.leaf))
             states = [drawn(np.cumsum(to_numpy(flat.root[i, ...]))[None], rng.random(size))]
             for v in range(1, flat.parent.shape[1]):
-                above = states[max(int(flat.parent[i, v]), 0)]  # padding has no children: its state is never read
+                above = states[max(int(flat.parent[i, v]), 0)]  # padding has no children, so its state is never used
                 states.append(drawn(steps[v][above], rng.random(size)))
             for leaf, v in enumerate(flat.leaf_parent[i]):
                 out[i, :, leaf] = drawn(shown[leaf][states[v]], rng.random(size))
         return out.reshape(*self.shape, size, self.dimension)
 
     def shared_history(self, x: Any) -> Operand:
-        """Return the operand of the marginalization kernel: log kernels of pairs of points ``(N, L)`` (MK-6).
+        """Prepare points ``(N, L)`` for `Marginalization`: an operand for the log kernels of pairs (MK-6).
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The estimator of hidden trees: a tree in Newick notation, laws of change along its edges, and their fit by EM."""
+"""The estimator of hidden trees: a tree in Newick format, with changes along the edges fitted by EM."""
 
 from __future__ import annotations
 
@@ -26,82 +26,80 @@ from mercer.models.tree import HiddenTrees
 LEARNABLE = ("root", "edges", "emission", "weights")
 
 _parsed = lru_cache(maxsize=32)(parse_newick)
-"""Trees are immutable, and a fit asks for its own several times."""
+"""Cached, because a fit parses its tree several times; trees are immutable."""
 
 
 class HiddenTree(Estimator):
-    r"""Fit a tree with hidden states at its internal nodes to what its leaves show.
+    r"""Fit a tree with hidden states at the internal nodes to symbols observed at the leaves.
 
     Parameters
     ----------
     tree : str, Path or list of them
-        The tree in Newick notation, such as ``"((human:1,chimp:1):1,mouse:2);"``, or the `pathlib.Path` of a file that
-        holds one. Several trees with the same leaves
-        are topologies of which one is true; then the model is a mixture of them.
+        The tree in Newick format, such as ``"((human:1,chimp:1):1,mouse:2);"``, or the `pathlib.Path` of a file with a
+        tree. A list of trees with the same leaves makes the model a mixture of these topologies.
     n_states : int, default=2
         Number of hidden states S.
     transition : array of shape (S, S), dict or None, default=None
-        Probabilities of change ``[a, b]`` from a parent's state a to a child's b: one matrix for all edges, or a
-        dictionary from the name of the child to its matrix, with None as the name of all others.
+        Probabilities of change from state a of the parent to state b of the child, ``[a, b]``: one matrix for all
+        edges, or a dictionary from the name of a child to its matrix, with the key None for all other edges.
     rate : array of shape (S, S), "equal" or None, default=None
-        Rates of change per unit of branch length, rows that sum to zero; "equal" makes one change per unit of length,
-        to every other state alike. None is "equal" where branches have lengths and no transition is given; without
-        lengths, an edge keeps its state with probability 0.9. A fit that learns the edges begins at the multiple of
-        the rates that suits the data best, so that the unit of lengths does not matter.
+        Rates of change per unit of branch length; rows sum to zero. "equal" means one expected change per unit of
+        length, to all other states with equal rates. None means "equal" if branches have lengths and no transition is
+        given; without lengths, the state does not change along an edge with probability 0.9. A fit that learns the
+        edges starts from the multiple of the rates with the highest likelihood, so the unit of lengths does not matter.
     root : array of shape (S,) or None, default=None
-        Probabilities of the root's state. None: where the rate leads in the long run, or evenly.
+        Probabilities of the state of the root. None: the stationary distribution of the rates, or uniform.
     emission : None, float or array of shape (S, A), default=None
-        What a leaf shows of its state: the state itself, another one with this probability (noise, evenly spread), or
-        one of A symbols with these probabilities.
+        The symbol at a leaf given its state: the state itself (None), another state with this probability (uniform
+        noise), or one of A symbols with these probabilities.
     alphabet : Alphabet, "dna", iterable of symbols or None, default=None
-        Of the symbols, where data are strings; symbol k stands for state k unless emission is a matrix.
+        Alphabet of the symbols, if the samples are strings; symbol k is state k unless emission is a matrix.
     weights : array of shape (K,) or None, default=None
-        Probabilities of several trees; None is evenly.
+        Probabilities of several trees; None means equal probabilities.
     pruning : float, default=0.0
-        Probability, at every internal node, that two data go separate ways below it. Matters for the kernel alone.
+        Probability, at each internal node, that two samples share no hidden states below it. Only used by the kernel.
     learn : tuple of "root", "edges", "emission", "weights", default=("root", "edges")
-        What ``fit`` learns; the rest stays as given.
+        The parameters that ``fit`` learns; the others stay as given.
     tied : bool or None, default=None
-        Whether all edges share what is learned of them. None: they share the rate, or the one transition matrix, that
-        they start from; edges that were given one by one are learned one by one. False: every edge has its own matrix.
+        Whether all edges share their learned parameters. None: they share the rate, or the transition matrix, that they
+        start from; edges with separate matrices are learned separately. False: each edge has its own matrix.
     n_iter : int, default=100
-        Largest number of iterations; with 0 the model is used as given.
+        Maximum number of iterations; with 0 the model is used as given.
     tol : float, default=1e-6
-        Stop when the objective per datum grows by no more; 0 makes ``n_iter`` iterations always.
+        Stop if the objective per sample grows by at most this value; with 0 there are always ``n_iter`` iterations.
     prior_strength : float, default=1.0
-        How many observations the start counts for in every row of probabilities that is learned; of rates, how often
-        every state was watched until it changed (or for the usual way from the root to a leaf, if that is shorter),
-        with one change on this way where no rate is given. So nothing becomes impossible that was possible at the
-        start.
+        Weight of the start, in observations per row of learned probabilities. For rates, in observations of each state
+        until it changes (or for the median length from the root to a leaf, if that is shorter), with one change along
+        this length if no rate is given. Changes that are possible at the start therefore remain possible.
     leaves : sequence of str or None, default=None
-        Order of the columns of data that have no names; None is the order in the (first) tree.
+        Order of the columns of input without column names; None means the order in the (first) tree.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        Whether a symbol outside the alphabet raises an error or is a missing value.
 
     Attributes
     ----------
     model_ : HiddenTrees of shape (1,), or Mixtures of them
-        What ``fit`` learned.
+        The model learned by ``fit``.
     leaves_ : tuple of str
-        Names of the leaves, in the order of columns.
+        Names of the leaves, in the order of the columns.
     nodes_ : tuple of str, or list of them
-        Names of the internal nodes, in preorder, as ``model_.posterior`` has them; "" for none. Of several trees a list
-        with a tuple for each, as ``model_.components.posterior`` has them.
+        Names of the internal nodes, in preorder, as in ``model_.posterior``; "" for nodes without a name. For several
+        trees, a list with one tuple per tree, as in ``model_.components.posterior``.
     rate_ : ndarray of shape (S, S)
-        The rates, where edges have rates.
+        The rates, if the edges have rates.
     objective_ : ndarray of shape (iterations,)
-        Log probability of the data plus the log prior (up to a constant) before every iteration; it never decreases.
+        Log probability of the data plus the log prior (up to a constant) before each iteration; it never decreases.
     n_iter_ : int
-        Iterations that were made.
+        Number of iterations.
     converged_ : bool
         Whether the fit converged before ``n_iter``; True with ``n_iter=0``.
 
     Notes
     -----
-    The model of MK-6, whose leaf law is that of the edge above the leaf, then of the emission. With rates the fit is
-    the exact EM of a chain in continuous time: expected jumps by expected times. Data are rows with a column for every
-    leaf: numbers 0 .. A-1, NaN where a leaf was not observed; a table with the leaves as column names, in any order;
-    strings with a symbol for every leaf, and an alphabet.
+    This is the model of MK-6; the distribution of a leaf is the change along its edge followed by the emission. With
+    rates, the fit is the exact EM of a continuous-time Markov chain: expected jumps divided by expected times. Samples
+    are rows with one column per leaf (numbers 0 .. A-1, with NaN for missing values), rows of a table with the leaves
+    as column names, in any order, or strings with one symbol per leaf, together with an alphabet.
 
     Examples
     --------
@@ -188,7 +186,7 @@ class HiddenTree(Estimator):
     def _learned(self) -> tuple[str, ...]:
         if not isinstance(self.learn, str | tuple | list | set | frozenset):
             raise TypeError(
-                f"learn = {self.learn!r}: give some of {', '.join(map(repr, LEARNABLE))}, or () for nothing"
+                f"learn must be a tuple of {', '.join(map(repr, LEARNABLE))}, or () for nothing; got {self.learn!r}."
             )
         return (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
 
@@ -201,7 +199,9 @@ class HiddenTree(Estimator):
     def _trees(self) -> list[Tree]:
         trees = [self.tree] if isinstance(self.tree, str | Path) else self.tree
         if not isinstance(trees, list | tuple) or not trees:
-            raise TypeError(f"tree = {self.tree!r}: give a string in Newick notation, such as '((A,B),C);', or a list")
+            raise TypeError(
+                f"tree must be a Newick string, such as '((A,B),C);', a Path, or a list of them; got {self.tree!r}."
+            )
         return [_parsed(newick_text(tree)) for tree in trees]
 
     def _cacheable(self) -> bool:
@@ -213,9 +213,11 @@ class HiddenTree(Estimator):
         if self.leaves is None:
             return known
         if isinstance(self.leaves, str) or not isinstance(self.leaves, Iterable):
-            raise TypeError(f"leaves = {self.leaves!r}: give the names of the leaves, in the order of the columns")
+            raise TypeError(
+                f"leaves must be the names of the leaves, in the order of the columns; got {self.leaves!r}."
+            )
         if sorted(map(str, self.leaves)) != sorted(known):
-            raise ValueError(f"leaves = {list(self.leaves)!r} are not those of the tree, {list(known)!r}: give these")
+            raise ValueError(f"leaves must be those of the tree, {list(known)!r}; got {list(self.leaves)!r}.")
         return tuple(self.leaves)
 
     def _layouts(self) -> tuple[Layout, ...]:
@@ -229,7 +231,7 @@ class HiddenTree(Estimator):
         return True
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Floats:
-        """Turn ``X`` into a matrix of codes, a column for every leaf; NaN where one was not observed."""
+        """Convert ``X`` to a matrix of codes with one column per leaf, and NaN for missing values."""
         owner = self if owner is None else owner
         leaves = self._leaves(self._trees())
         return read_profiles(X, leaves, self._n_symbols(), self._alphabet(), self.unknown, owner, reset)
@@ -245,7 +247,7 @@ class HiddenTree(Estimator):
     # -- the fit -------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
+        """Fit one model to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
         X = self.accept(X, reset=True)
         self.context_ = self.context(X)
@@ -263,10 +265,10 @@ class HiddenTree(Estimator):
         return self
 
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
-        """Refuse: one datum says what every leaf shows once, from which no tree is learned."""
+        """Raise TypeError: a tree cannot be learned from a single sample, which has each leaf only once."""
         raise TypeError(
-            "HiddenTree is one model of all data, and a datum shows every leaf only once: use fit, and compare data by "
-            "mc.Marginalization or mc.Fisher"
+            "HiddenTree cannot be fitted to single samples, which have each leaf only once. Use fit, and compare "
+            "samples by mc.Marginalization or mc.Fisher."
         )
 
     def _fit_accepted(self, X: Any, context: Context) -> Any:
@@ -280,7 +282,7 @@ class HiddenTree(Estimator):
         if self.n_iter == 0:
             return Fitted(start_of(self, layouts), np.empty(0), True)
         if np.isnan(X).all():
-            raise ValueError("there is nothing to learn from: no leaf was observed; give data that were observed")
+            raise ValueError("there is nothing to learn from: all values are missing. Pass observed leaves.")
         sets = self._sets()
         codes, count, first = distinct(X, len(sets) - 1)
         prior, starts = starts_of(self, layouts, learn)
@@ -289,8 +291,8 @@ class HiddenTree(Estimator):
         impossible = first[np.isneginf(logs[best])]
         if len(impossible):
             raise ValueError(
-                f"row {impossible.min()} has probability zero under the tree that the fit starts from: give noisy "
-                "leaves, as in emission=0.01, or a start without zeros"
+                f"row {impossible.min()} has probability zero under the tree that the fit starts from. Use noisy "
+                "leaves, as in emission=0.01, or a start without zeros."
             )
         until = int(self.n_iter), float(self.tol)
         return fit_trees(starts[best], prior, codes, count, sets, learn, *until, float(self.prior_strength))
@@ -299,10 +301,10 @@ class HiddenTree(Estimator):
         return sets_of(self._alphabet(), self._n_symbols())
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better.
+        """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
 
-        Minus twice the log probability, plus the number of free parameters that are learned (of tied edges one matrix,
-        of rates one for every possible change) times the logarithm of the number of rows.
+        Minus twice the log probability, plus the number of free learned parameters (one matrix for tied edges, one rate
+        per possible change) times the logarithm of the number of rows.
         """
         check_is_fitted(self, "model_")
         logs = self.score_samples(X)

@@ -34,7 +34,7 @@ def size(X):
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def normalised(K):
+def normalized(K):
     return K / np.sqrt(np.diag(K)[:, None] * np.diag(K))
 
 
@@ -101,7 +101,7 @@ class KernelContract:
         expected = self.truth(X)
         K = k(X)
         np.testing.assert_allclose(
-            K, normalised(expected) if k.normalize else expected, rtol=self.truth_tolerance, atol=self.truth_tolerance
+            K, normalized(expected) if k.normalize else expected, rtol=self.truth_tolerance, atol=self.truth_tolerance
         )
 
     def test_symmetric_with_exact_diagonal(self):
@@ -178,7 +178,7 @@ class KernelContract:
             pytest.skip("has no normalize=")
         raw = k.set_params(normalize=False).fit(X)(X)
         np.testing.assert_allclose(
-            clone(k).set_params(normalize=True).fit(X)(X), normalised(raw), rtol=1e-9, atol=1e-12
+            clone(k).set_params(normalize=True).fit(X)(X), normalized(raw), rtol=1e-9, atol=1e-12
         )
 
     def test_features(self):

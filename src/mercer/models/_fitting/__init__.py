@@ -1,1 +1,1 @@
-"""Expectation maximisation: steps, starts, topologies and checks."""
+"""Expectation maximization: steps, starts, topologies and checks."""

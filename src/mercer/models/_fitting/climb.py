@@ -1,4 +1,4 @@
-"""The one loop of expectation maximisation, for many models at once: HMMs (Baum-Welch) and mixtures."""
+"""The loop of expectation maximization, for many models at once: HMMs (Baum-Welch) and mixtures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices, Mask
 from mercer._parallel import progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
@@ -33,35 +33,35 @@ __all__ = [
 Model = TypeVar("Model")
 
 UNVISITED = 1e-8
-"""Expected visits below which nobody visits a state."""
+"""A state with fewer expected visits counts as unvisited."""
 
 
 class Impossible(Exception):
-    """A sequence has probability zero where the climb starts: its position, and that of its model."""
+    """A sequence has probability zero under its start; the arguments are its position and that of its model."""
 
 
 class Collapsed(Exception):
-    """A model has no density any more, such as a Gaussian without variance: its position, and what is wrong."""
+    """A model has become singular, such as a Gaussian without variance; the arguments are its position and why."""
 
 
 class Goal(Protocol):
-    """What is maximised, the log probability of the data plus a log prior, and the two steps that do it."""
+    """The objective of EM, the log probability of the data plus a log prior, and its two steps."""
 
     def log_prior(self, models: Any) -> Floats:
-        """Log prior of every model, up to a constant."""
+        """Log prior of each model, up to a constant."""
         ...
 
     def expect(self, models: Any, data: Data) -> tuple[Expectations, Any]:
-        """Return what is expected of the hidden variables, and what the other step needs to remember."""
+        """E-step: return expectations of the hidden variables, and intermediate results for the M-step."""
         ...
 
-    def maximise(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
-        """Fit the models again to what is expected."""
+    def maximize(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
+        """M-step: refit the models to the expectations."""
         ...
 
 
 class FitInfo(NamedTuple):
-    """How the fits of several models ended, from ``fit_each(X, return_info=True)``.
+    """Results of several fits, from ``fit_each(X, return_info=True)``.
 
     Examples
     --------
@@ -71,36 +71,36 @@ class FitInfo(NamedTuple):
     ((2,), (2,), (2,))
     """
 
-    n_iter: Floats
-    """Iterations of every model, ``(N,)``."""
-    converged: Floats
-    """Whether it converged before the largest number of them, ``(N,)``."""
+    n_iter: Indices
+    """Number of iterations of each model, ``(N,)``."""
+    converged: Mask
+    """Whether each model converged before the maximum number of iterations, ``(N,)``."""
     objective: Floats
-    """Log probability of its data plus the log prior (up to a constant), before the last iteration, ``(N,)``."""
+    """Log probability plus the log prior (up to a constant) of each model before the last iteration, ``(N,)``."""
 
 
 class Climbed(NamedTuple):
-    """Where several climbs ended."""
+    """Several models fitted by EM, with the objective and the number of iterations of each."""
 
     models: Any
     objective: Floats
-    steps: Floats
-    """Iterations of every model."""
-    converged: Floats
+    steps: Indices
+    """Number of iterations of each model, ``(N,)``."""
+    converged: Mask
     visits: Floats
-    """Expected visits of every state in the last iteration, ``(N, n)``."""
+    """Expected visits of each state in the last iteration, ``(N, n)``."""
 
     @property
     def info(self) -> FitInfo:
-        """What is told of it."""
+        """The results that a user sees."""
         return FitInfo(self.steps, self.converged, self.objective)
 
 
 def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: str = "Baum-Welch") -> Climbed:
-    """Iterate until the objective of every model grows by ``tol`` per observation at most; always, where ``tol`` is 0.
+    """Run EM until the objective of each model grows by at most ``tol`` per observation; ``n_iter`` times if tol is 0.
 
-    A model that has converged leaves, so that its fit does not depend on its neighbours. Raises `Impossible` where a
-    sequence has probability zero under its start.
+    Models that have converged are no longer updated, so a fit does not depend on the other models. Raises `Impossible`
+    if a sequence has probability zero under its start.
     """
     n = data.size
     objective, steps, converged = np.full(n, -np.inf), np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
@@ -115,7 +115,7 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
             objective[active], steps[active] = reached, iteration
             visits = np.zeros((n, found.visits.shape[1])) if visits is None else visits
             visits[active] = segment_sum(found.visits, ends)
-            models = goal.maximise(models, data, found, memory)
+            models = goal.maximize(models, data, found, memory)
             done = (gained <= tol * data.mass) & (tol > 0)
             converged[active] = done
             if iteration == n_iter:
@@ -127,7 +127,7 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
                 if len(kept) == 0:
                     break
                 active, models, data = active[kept], models[kept], data.some(kept)
-    joined = type(models).concat(finished)
+    joined = type(models).concat(finished)  # in the order in which they converged
     if len(finished) > 1:
         joined = joined[np.argsort(np.concatenate(places))]
     return Climbed(joined, objective, steps, converged, visits)
@@ -136,25 +136,25 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
 def ascend(
     step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
 ) -> tuple[Model, Floats, bool]:
-    """Iterate one model until its objective grows by ``tol`` at most; always, where ``tol`` is 0.
+    """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
-    Warns where more iterations were wanted.
+    Warns if the model has not converged.
 
     Parameters
     ----------
     step : callable
         Returns the objective of a model, and the next model.
     model : object
-        Where to begin.
+        The model to start from.
     n_iter, tol : int and float
-        When to stop.
+        The maximum number of iterations, and the tolerance.
     what : str
         Name of the model, for the warning.
 
     Returns
     -------
     model, objective, converged
-        Where it ended, the objective before every iteration, and whether it stopped before ``n_iter``.
+        The last model, the objective before each iteration, and whether it converged before ``n_iter``.
     """
     objective: list[float] = []
     with _counted(n_iter, "EM") as iterations:
@@ -166,7 +166,7 @@ def ascend(
                 return model, np.array(objective), True
     if tol > 0 and n_iter > 1:
         warnings.warn(
-            f"EM stopped after n_iter = {n_iter} iterations, before {what} converged: raise n_iter or tol",
+            f"EM stopped after n_iter = {n_iter} iterations, before {what} converged. Increase n_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -174,7 +174,7 @@ def ascend(
 
 
 def _counted(n_iter: int, label: str) -> Any:
-    """Count iterations, under a progress bar where this is the main thread; others have one of their own."""
+    """Count iterations, with a progress bar in the main thread; worker threads share the bar of their thread map."""
     numbers: list[int] = list(range(1, n_iter + 1))
     if threading.current_thread() is threading.main_thread():
         return closing(progress_bar(numbers, f"{label}, iteration"))
@@ -182,8 +182,8 @@ def _counted(n_iter: int, label: str) -> Any:
     return nullcontext(plain)
 
 
-def _expected(goal: Goal, models: Any, data: Data, active: Floats) -> tuple[Expectations, Any]:
-    """Do the first step; what goes wrong names the model."""
+def _expected(goal: Goal, models: Any, data: Data, active: Indices) -> tuple[Expectations, Any]:
+    """Run the E-step; raise an error with the position of the model if it fails."""
     try:
         found, memory = goal.expect(models, data)
     except ValueError as error:
@@ -196,17 +196,17 @@ def _expected(goal: Goal, models: Any, data: Data, active: Floats) -> tuple[Expe
 
 
 def _first_collapsed(goal: Goal, models: Any, data: Data, error: ValueError) -> tuple[int, str]:
-    """Find the first model that has no density, and what is wrong with it alone."""
+    """Find the first model whose E-step fails, and why."""
     for i in range(data.size):
         try:
             goal.expect(models[i : i + 1], data.some(np.array([i])))
-        except ValueError as alone:
-            return i, str(alone)
+        except ValueError as own_error:
+            return i, str(own_error)
     return 0, str(error)
 
 
 def better_of(best: Climbed, other: Climbed) -> Climbed:
-    """Keep the higher of two climbs for every model."""
+    """Keep the fit with the higher objective for each model."""
     better = other.objective > best.objective
     if not better.any():
         return best
@@ -218,8 +218,8 @@ def better_of(best: Climbed, other: Climbed) -> Climbed:
     return Climbed(type(best.models).concat([best.models, other.models])[rows], *fields)
 
 
-def in_order(pieces: list[Climbed], places: list[Floats]) -> Climbed:
-    """Join climbs of the models at ``places``, of different sizes perhaps; visits are left out."""
+def in_order(pieces: list[Climbed], places: list[Indices]) -> Climbed:
+    """Join fits of the models at ``places``, which may have different sizes; visits are left out."""
     order = np.concatenate(places)
     models = type(pieces[0].models).concat([piece.models for piece in pieces])
     objective, steps, converged = (np.concatenate([piece[k] for piece in pieces]) for k in (1, 2, 3))

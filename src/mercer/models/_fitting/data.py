@@ -1,4 +1,4 @@
-"""Observations of many models, as Baum-Welch and EM take them."""
+"""Observations of many models, in the layout that EM uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
 
@@ -16,7 +16,7 @@ __all__ = ["Data"]
 
 @dataclass(frozen=True)
 class Data:
-    """Observations of several models: the sequences of a model stand together, models in order.
+    """Observations of several models; the sequences of a model are contiguous, in the order of the models.
 
     Parameters
     ----------
@@ -25,16 +25,16 @@ class Data:
     offsets : array of shape (S + 1,)
         Sequence s has the observations ``offsets[s]:offsets[s + 1]``.
     model : array of shape (S,)
-        Model of every sequence, ascending from 0.
+        Model of each sequence, ascending from 0.
     size : int
         Number of models.
     weights : array of shape (T,), default=None
-        How often every observation counts; None is once. For mixtures alone, which know no order.
+        Weight of each observation; None means 1. Only for mixtures, which ignore the order of observations.
     """
 
     x: Floats
-    offsets: Floats
-    model: Floats
+    offsets: Indices
+    model: Indices
     size: int
     weights: Floats | None = None
 
@@ -44,34 +44,34 @@ class Data:
         return Runs(self.offsets[:-1], np.diff(self.offsets), self.model)
 
     @cached_property
-    def owner(self) -> Floats:
-        """Model of every observation."""
+    def owner(self) -> Indices:
+        """Model of each observation."""
         return np.repeat(self.model, np.diff(self.offsets))
 
     @cached_property
-    def sequence_offsets(self) -> Floats:
-        """Model i has the sequences ``[i]:[i + 1]`` of these."""
+    def sequence_offsets(self) -> Indices:
+        """Model i has the sequences ``sequence_offsets[i]:sequence_offsets[i + 1]``."""
         return np.searchsorted(self.model, np.arange(self.size + 1))
 
     @cached_property
-    def point_offsets(self) -> Floats:
-        """Model i has the observations ``[i]:[i + 1]`` of these."""
+    def point_offsets(self) -> Indices:
+        """Model i has the observations ``point_offsets[i]:point_offsets[i + 1]``."""
         return np.asarray(self.offsets[self.sequence_offsets])
 
     @cached_property
     def mass(self) -> Floats:
-        """Number of observations of every model, or their weight."""
+        """Number, or total weight, of the observations of each model."""
         if self.weights is None:
             return np.diff(self.point_offsets)
         return segment_sum(self.weights, self.point_offsets)
 
     @cached_property
-    def incomplete(self) -> Floats:
-        """Observations with a coordinate that is NaN."""
+    def incomplete(self) -> Indices:
+        """Indices of the observations with missing coordinates (NaN)."""
         return np.flatnonzero(np.isnan(self.x).any(axis=1))
 
-    def some(self, which: Floats) -> Data:
-        """Keep the sequences of some models, which are ascending."""
+    def some(self, which: Indices) -> Data:
+        """Return the sequences of the models ``which``, ascending."""
         keep = np.zeros(self.size, dtype=bool)
         keep[which] = True
         place = np.cumsum(keep) - 1

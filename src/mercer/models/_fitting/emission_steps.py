@@ -1,7 +1,7 @@
-"""How the emissions of HMMs take part in Baum-Welch: what they think of observations, and how they are fitted again.
+"""E- and M-step of HMM emissions.
 
-Symbols go by counts of codes, everything else by one weighted fit per state, through ``fit_weighted``. A mixture is a
-wider emission: every pair of a state and a component is a column of the weighted fit.
+Symbols are fitted by counts of codes, all other emissions by one weighted fit per state (``fit_weighted``). With
+mixtures, each pair of a state and a component is a column of the weighted fit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.families.base import ExponentialFamily
 from mercer.families.categorical import Categorical, Categoricals
@@ -29,44 +29,44 @@ from mercer.models.mixture import Mixtures
 __all__ = ["DensityStep", "EmissionStep", "SymbolStep", "emission_step", "evenly", "expected_log", "leaf_of"]
 
 COLLAPSED = 1e-30
-"""Share of the variance of all data below which a Gaussian has collapsed onto a point."""
+"""Fraction of the pooled variance below which a Gaussian has collapsed onto a point."""
 
 LARGEST_LOG = 690.0
-"""Largest natural parameter that counts: what is certain by rounding alone is not infinitely so."""
+"""Bound on natural parameters: a probability that rounding made 0 or 1 must not give an infinite divergence."""
 
 
 class EmissionStep:
-    """What an emission contributes to one iteration of Baum-Welch."""
+    """The contribution of the emissions to one iteration of Baum-Welch."""
 
     def evidence(self, emission: Any, data: Data) -> tuple[Evidence, Any]:
-        """Return what the states think of the observations, and what `maximise` needs of it."""
+        """Return the likelihoods of the observations under the states, and intermediate results for `maximize`."""
         raise NotImplementedError
 
-    def maximise(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
-        """Fit the emissions again to the observations, as far as their states were visited."""
+    def maximize(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
+        """Refit the emissions to the observations, weighted by the posteriors of the states."""
         raise NotImplementedError
 
     def log_prior(self, emission: Any) -> Floats:
-        """Log conjugate prior of every model's emissions, up to a constant: n0 E_prior[log p] (DJS-6)."""
+        """Log conjugate prior of the emissions of each model, up to a constant: n0 E_prior[log p] (DJS-6)."""
         raise NotImplementedError
 
 
 class SymbolStep(EmissionStep):
-    """Emissions of symbols: frequencies of expected counts.
+    """Emissions of symbols, fitted by expected counts.
 
-    An ambiguity code counts for its symbols by their current probabilities in the state, which is what EM does with
-    a symbol that was not read exactly; a missing one counts for nothing.
+    The count of an ambiguity code is distributed over its symbols in proportion to their current probabilities in the
+    state, as EM requires for partially observed symbols. Missing symbols are not counted.
     """
 
     def __init__(self, prior: Floats | None, strength: float) -> None:
         self.prior = None if prior is None else strength * prior  # pseudo-counts (1, n, k) or (k,)
 
     def evidence(self, emission: Categoricals, data: Data) -> tuple[Evidence, Any]:
-        """Return the probability of every code."""
+        """Return the probability of each code."""
         return Symbols(data.x, code_probabilities(emission)), None
 
-    def maximise(self, emission: Categoricals, data: Data, found: Expectations, memory: Any) -> Categoricals:
-        """Return frequencies; a state that nobody visits stays what it was."""
+    def maximize(self, emission: Categoricals, data: Data, found: Expectations, memory: Any) -> Categoricals:
+        """Return frequencies; an unvisited state keeps its emission."""
         counts = segment_sum(np.asarray(found.symbols), data.sequence_offsets)
         p = to_numpy(emission.probability)
         k, sets = p.shape[-1], emission.alphabet.ambiguity
@@ -77,7 +77,7 @@ class SymbolStep(EmissionStep):
             plain = plain + p * (share @ sets)
         if self.prior is not None:
             plain = plain + self.prior
-        return Categoricals._make(probability=normalised(plain, p), alphabet=emission.alphabet)
+        return Categoricals._make(probability=normalized(plain, p), alphabet=emission.alphabet)
 
     def log_prior(self, emission: Categoricals) -> Floats:
         """Log Dirichlet prior."""
@@ -88,12 +88,12 @@ class SymbolStep(EmissionStep):
 
 
 class DensityStep(EmissionStep):
-    """Emissions of any family, or mixtures of it: one weighted fit for every state, or state and component."""
+    """Emissions of any family, or mixtures of it: one weighted fit per state, or per state and component."""
 
     def __init__(self, leaf: Estimator, context: Context, prior: Any, strength: float) -> None:
         self.leaf = leaf
         self.context = context
-        self.prior: Any = None  # of every column (1, n * m), or one for all of them (1,)
+        self.prior: Any = None  # one per column (1, n * m), or one for all columns (1,)
         self.strength = strength
         self.weights: Floats | None = None  # pseudo-counts of the components (1, n, m)
         self.columns: list[Any] = []
@@ -104,11 +104,11 @@ class DensityStep(EmissionStep):
                 clone(leaf).set_params(prior=self.prior[:, j], prior_strength=strength)
                 for j in range(self.prior.shape[1])
             ]
-        elif leaf.prior is not None:  # of the family itself
+        elif leaf.prior is not None:  # the family's own prior
             self.prior, self.strength = leaf._prior_batch(context), float(leaf.prior_strength)
 
     def evidence(self, emission: Any, data: Data) -> tuple[Evidence, Any]:
-        """Return log densities; remember what the components of a mixture share."""
+        """Return log densities, and the posteriors of the components if the emissions are mixtures."""
         leaves = _leaves(emission)
         owner = data.owner
         self._check_collapse(leaves)
@@ -121,8 +121,8 @@ class DensityStep(EmissionStep):
         share = np.exp(joint - np.where(possible, total[..., None], 0.0))
         return Densities(total), np.where(possible, share, 1.0 / joint.shape[-1])
 
-    def maximise(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
-        """Fit every column; a state that nobody visits stays what it was, or what the prior says."""
+    def maximize(self, emission: Any, data: Data, found: Expectations, memory: Any) -> Any:
+        """Fit each column; an unvisited state keeps its emission, or gets that of the prior."""
         shares = found.states
         assert shares is not None
         if memory is not None:
@@ -146,7 +146,7 @@ class DensityStep(EmissionStep):
         weights = to_numpy(emission.weights)
         mass = segment_sum(shares, offsets).reshape(weights.shape)
         mass = mass if self.weights is None else mass + self.weights
-        return Mixtures._make(weights=normalised(mass, weights), components=fitted.reshape(*weights.shape))
+        return Mixtures._make(weights=normalized(mass, weights), components=fitted.reshape(*weights.shape))
 
     def log_prior(self, emission: Any) -> Floats:
         """Log conjugate prior of weights and components."""
@@ -163,7 +163,7 @@ class DensityStep(EmissionStep):
         return np.asarray(np.where(np.isfinite(value), value, -1e300))
 
     def _check_collapse(self, leaves: Any) -> None:
-        """Raise where a Gaussian without a floor has collapsed onto equal observations, long before it is singular."""
+        """Raise if a Gaussian without a floor has collapsed onto equal observations, long before it is singular."""
         if not isinstance(leaves, Gaussians) or self.context.floor > 0 or self.context.scale is None:
             return
         variance = to_numpy(leaves.covariance)
@@ -174,15 +174,15 @@ class DensityStep(EmissionStep):
         bad = np.argwhere((variance < COLLAPSED * self.context.scale) & (variance > 0))
         if len(bad):
             raise ValueError(
-                f"the variance of a Gaussian has collapsed to {variance[tuple(bad[0])]:.1g}, around observations that "
-                "are equal or alone: give it a floor, such as mc.Gaussian(floor=1e-3)"
+                f"the variance of a Gaussian has collapsed to {variance[tuple(bad[0])]:.1g}, around a single "
+                "observation or equal ones. Give it a floor, such as mc.Gaussian(floor=1e-3)."
             )
 
     def _floor_cost(self, leaves: Any, data: Data) -> Floats | float:
-        """Give every observation the floor as a variance of its own, as the fit of a Gaussian does.
+        """Return the expected loss in log density if each observation has the floor as a variance of its own.
 
-        A fit to points that vary by themselves maximises E log N(x + noise) = log N(x) - floor tr(S^-1) / 2. The E
-        step must see the same, or the objective could fall.
+        The fit of a Gaussian maximizes E log N(x + noise) = log N(x) - floor tr(S^-1) / 2. The E-step must use the same
+        density, or the objective could decrease.
         """
         floor = self.context.floor
         if not isinstance(leaves, Gaussians) or floor == 0:
@@ -201,16 +201,16 @@ class DensityStep(EmissionStep):
 
 
 def emission_step(estimator: Estimator, context: Context, prior: Any, strength: float) -> EmissionStep:
-    """Return the step of an emission's estimator.
+    """Return the steps of Baum-Welch for an emission.
 
     Parameters
     ----------
     estimator : Estimator
         A family, or a `Mixture` of one.
     context : Context
-        What the data share.
+        Properties that all samples share.
     prior : batch of shape (1, n), or None
-        What the states of every model are shrunk to; None leaves it to the family's own prior.
+        The emissions that the states of each model are shrunk to; None uses the family's own prior.
     strength : float
         Weight of the prior, in observations.
     """
@@ -224,31 +224,32 @@ def emission_step(estimator: Estimator, context: Context, prior: Any, strength: 
 
 
 def expected_log(counts: Floats, p: Floats) -> Floats:
-    """Sum of counts times log probabilities over the last axis; what underflows to zero is not infinitely unlikely."""
+    """Sum counts times log probabilities over the last axis; probabilities are clipped to keep the sum finite."""
     return np.asarray(np.sum(counts * np.log(np.maximum(p, 1e-300)), axis=-1))
 
 
 def leaf_of(estimator: Estimator) -> Estimator:
-    """Return the family of an emission: of the components, where it is a mixture."""
+    """Return the family of an emission, or of its components if it is a mixture."""
     leaf: Estimator = estimator._component() if hasattr(estimator, "_component") else estimator
     return leaf
 
 
 def evenly(estimator: Estimator, x: Any, context: Context) -> Estimator:
-    """Return the estimator of a pooled model, which counts one observation more in every state, spread evenly.
+    """Return the estimator of a pooled model, smoothed by one observation per state, spread evenly over all outcomes.
 
-    What no training datum ``x`` shows is then not impossible in a new one. A prior that was given to the family stays.
+    An outcome that does not occur in the training data ``x`` then has positive probability. A prior that was given to
+    the family is kept.
     """
     leaf = leaf_of(estimator)
-    even = leaf._even(x, context) if leaf.prior is None or isinstance(leaf.prior, str) else None
-    if even is None:
+    smoothing = leaf._even(x, context) if leaf.prior is None or isinstance(leaf.prior, str) else None
+    if smoothing is None:
         return estimator
-    smoothed: Estimator = clone(leaf).set_params(prior=even, prior_strength=1.0)
+    smoothed: Estimator = clone(leaf).set_params(prior=smoothing, prior_strength=1.0)
     return smoothed if leaf is estimator else clone(estimator).set_params(component=smoothed)
 
 
 def _leaves(emission: Any) -> Any:
-    """Columns of the weighted fit: states, or pairs of a state and a component."""
+    """Return the columns of the weighted fit: states, or pairs of a state and a component."""
     if not isinstance(emission, Mixtures):
         return emission
     size, n, m = emission.weights.shape
@@ -256,14 +257,14 @@ def _leaves(emission: Any) -> Any:
 
 
 def _divergence(prior: Any, current: Any) -> Floats:
-    """KL(prior || current) up to a constant, for a prior of shape (1,) and N current ones: ``(N,)``."""
+    """Compute KL(prior || current) up to a constant, for a prior of shape (1,) and N current emissions: ``(N,)``."""
     if isinstance(current, Gaussians) and current.structure != "full":
         variance, spread = _variances(current), _variances(prior)
         difference = to_numpy(current.mean) - to_numpy(prior.mean)
         return np.asarray(np.sum(np.log(variance) + (spread + difference**2) / variance, axis=-1) / 2)
     if isinstance(current, Gaussians) or not isinstance(current, ExponentialFamily):
         return np.asarray(to_numpy(prior.kl(current))[0])
-    # A probability that has become 0 or 1 by rounding would be infinitely far from a prior that is all but there.
+    # A probability that rounding made 0 or 1 would have infinite divergence from a prior that is close to it.
     theta = np.clip(to_numpy(current.natural_parameters), -LARGEST_LOG, LARGEST_LOG)
     value = to_numpy(current.log_partition(theta)) - theta @ to_numpy(prior.mean_parameters)[0]
     return np.asarray(value / getattr(current, "_draws", 1))  # the prior of a multinomial counts words

@@ -1,4 +1,4 @@
-"""The weighted fit of many Gaussians at once: what `Gaussian.fit_weighted` does, in two passes of a compiled loop."""
+"""Weighted fit of many Gaussians at once: the same as `Gaussian.fit_weighted`, in two passes of a compiled loop."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def fit_gaussians(
     prior: Any = None,
     strength: float = 0.0,
 ) -> Gaussians:
-    """Fit Gaussians to weighted points, shrunk to a prior in mean parameters (DJS-6): means first, then moments about.
+    """Fit Gaussians to weighted points, shrunk to a prior in mean parameters (DJS-6): means, then central moments.
 
     Parameters
     ----------
     x : ndarray of shape (T, d)
-        Points; NaN is left out, coordinate by coordinate, for diagonal covariances.
+        Points; missing coordinates (NaN) are left out, for diagonal covariances only.
     weights : ndarray of shape (T, k)
-        Weight of every point in every one of k Gaussians.
+        Weight of each point in each of the k Gaussians.
     offsets : ndarray of int of shape (N + 1,)
-        Datum i has the points ``offsets[i]:offsets[i + 1]``.
+        Sample i has the points ``offsets[i]:offsets[i + 1]``.
     floor : float
-        Variance of every single point (EST-1).
+        Variance of each point (EST-1).
     start : Gaussians of shape (N, k)
-        What stays where there is no weight; it also says the structure.
+        The result where all weights are zero; its structure is that of the fit.
     prior : Gaussians of shape (1, k) or (1,), default=None
-        What estimates are shrunk to.
+        The Gaussians that estimates are shrunk to.
     strength : float, default=0.0
         Weight of the prior, in observations.
 
@@ -56,8 +56,8 @@ def fit_gaussians(
         single = prior.reshape(1, 1) if prior.ndim == 1 else prior
         m0, s0 = to_numpy(single.mean), to_numpy(single.covariance)
         total, mass = total + strength * (m0 - old), mass + strength
-    nobody = mass <= 0
-    mean = old + total / np.where(nobody, 1.0, mass)
+    empty = mass <= 0
+    mean = old + total / np.where(empty, 1.0, mass)
     full = start.structure == "full"
     second = np.empty((*mean.shape, mean.shape[-1]) if full else mean.shape)
     if full:
@@ -70,14 +70,14 @@ def fit_gaussians(
         if prior is not None:
             difference = m0 - mean
             second += strength * (s0 + difference[..., :, None] * difference[..., None, :])
-        found = np.where(nobody[..., None], covariance, second / np.where(nobody, 1.0, mass)[..., None])
+        found = np.where(empty[..., None], covariance, second / np.where(empty, 1.0, mass)[..., None])
     else:
         second += noise
         if prior is not None:
             spread = s0 if start.structure == "diagonal" else s0[..., None]
             second += strength * (spread + (m0 - mean) ** 2)
-        found = second / np.where(nobody, 1.0, mass)
+        found = second / np.where(empty, 1.0, mass)
         if start.structure == "isotropic":
-            found, nobody = found.mean(axis=-1), nobody[..., 0]
-        found = np.where(nobody, covariance, found)
+            found, empty = found.mean(axis=-1), empty[..., 0]
+        found = np.where(empty, covariance, found)
     return Gaussians._make(mean=mean, covariance=found, structure=start.structure)

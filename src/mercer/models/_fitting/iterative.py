@@ -1,4 +1,4 @@
-"""The base of estimators that iterate: their parameters, their seed, and what they tell of a fit."""
+"""The base class of iterative estimators: parameters, seed and fit results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["IterativeEstimator"]
 
 
 class IterativeEstimator(Estimator):
-    """An estimator that climbs from one or several starts. A subclass writes `_climb_each`."""
+    """An estimator that runs EM from one or several starts. A subclass implements `_climb_each`."""
 
     _parameters: ClassVar[Rules] = {
         "n_iter": whole(1),
@@ -29,27 +29,27 @@ class IterativeEstimator(Estimator):
     random_state: Any
 
     def _seed(self) -> int:
-        """Return the seed, or draw one from a generator."""
+        """Return the seed; draw one if ``random_state`` is a generator."""
         return seed_of(self.random_state)
 
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
-        """Fit one model to every datum.
+        """Fit one model to each sample.
 
         Parameters
         ----------
         X : data
             As for ``fit``.
         context : Context, default=None
-            What the data share; by default what ``fit`` learned, or else what ``X`` shares.
+            Properties that all samples share; by default those learned by ``fit``, or else those of ``X``.
         return_info : bool, default=False
-            Whether to tell how the fits ended; they are then done anew, whatever the cache holds.
+            Whether to return information about the fits; the cache is then not used.
 
         Returns
         -------
         Batch of shape (N,)
-            Datum i's model depends on this estimator's parameters, the context and datum i alone.
+            The model of sample i depends only on the parameters of the estimator, the context and sample i.
         FitInfo
-            With ``return_info``: a named tuple of the arrays ``n_iter``, ``converged`` and ``objective``, ``(N,)``.
+            Only if ``return_info``: a named tuple of the arrays ``n_iter``, ``converged`` and ``objective``, ``(N,)``.
         """
         X, context = self._accepted(X, context)
         if not return_info:
@@ -62,5 +62,5 @@ class IterativeEstimator(Estimator):
         return self._climb_each(X, context, name).models
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
-        """Fit one model to every datum; ``name(i)`` is what the caller knows datum i by."""
-        raise NotImplementedError(f"{type(self).__name__} must write _climb_each(X, context, name)")
+        """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _climb_each(X, context, name).")

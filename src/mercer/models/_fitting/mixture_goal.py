@@ -1,4 +1,4 @@
-"""What mixtures maximise: a mixture is what the only state of an HMM emits, without any order of its points."""
+"""The objective of mixtures: a mixture is the emission of an HMM with a single state, whose points have no order."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["MixtureGoal"]
 
 
 class MixtureGoal(NamedTuple):
-    """What is maximised: the log density of weighted points plus a log prior (EST-2b)."""
+    """The objective: the log density of weighted points plus a log prior (EST-2b)."""
 
     step: DensityStep
 
     def log_prior(self, mixtures: Mixtures) -> Floats:
-        """Log prior of every mixture, up to a constant: n0 E_prior[log p(x, component)] (DJS-6)."""
+        """Log prior of each mixture, up to a constant: n0 E_prior[log p(x, component)] (DJS-6)."""
         return self.step.log_prior(mixtures.reshape(-1, 1))
 
     def expect(self, mixtures: Mixtures, data: Data) -> tuple[Expectations, Any]:
-        """Return the log density of every datum, and the posteriors of the components at every point."""
+        """Return the log density of each sample, and the posteriors of the components at each point."""
         evidence, memory = self.step.evidence(mixtures.reshape(-1, 1), data)
         assert isinstance(evidence, Densities)
         weights = np.ones(len(data.owner)) if data.weights is None else data.weights
         ends = data.point_offsets
-        # A point without weight counts for nothing, be it impossible.
+        # A point of weight zero contributes nothing, even if its density is zero.
         terms = np.where(weights > 0, weights * np.where(weights > 0, evidence.log_density[:, 0], 0.0), 0.0)
         nothing = np.empty((data.size, 0))
         found = Expectations(
@@ -44,7 +44,7 @@ class MixtureGoal(NamedTuple):
         )
         return found, memory
 
-    def maximise(self, mixtures: Mixtures, data: Data, found: Expectations, memory: Any) -> Mixtures:
-        """Fit weights and components again to the points, as far as they belong to them."""
-        fitted: Mixtures = self.step.maximise(mixtures.reshape(-1, 1), data, found, memory).reshape(-1)
+    def maximize(self, mixtures: Mixtures, data: Data, found: Expectations, memory: Any) -> Mixtures:
+        """Refit weights and components to the points, weighted by the posteriors."""
+        fitted: Mixtures = self.step.maximize(mixtures.reshape(-1, 1), data, found, memory).reshape(-1)
         return fitted

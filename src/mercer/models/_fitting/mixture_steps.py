@@ -1,4 +1,4 @@
-"""Where mixtures start: points as vectors, their spread, seeded generators and k-means++ seeds."""
+"""Starts of mixtures: points as vectors, variances, seeded generators and k-means++ seeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def side_by_side(columns: list[Any]) -> Any:
 
 
 def numbers(x: Any, context: Context) -> Floats:
-    """Points as vectors, for distances: counts, one-hot symbols, standardised coordinates with zeros for NaN."""
+    """Return points as vectors, for distances: counts, one-hot symbols, standardized coordinates with 0 for NaN."""
     if context.alphabet is not None:
         return context.alphabet.indicators(np.asarray(x))
     dense = x.dense() if hasattr(x, "indptr") else np.asarray(x, dtype=float)
@@ -31,9 +31,9 @@ def numbers(x: Any, context: Context) -> Floats:
 
 
 def spread(x: Floats) -> Floats:
-    """Variances of the coordinates, NaN left out and rounded to powers of two; 1 where a coordinate does not vary.
+    """Return variances of the coordinates, ignoring NaN, rounded to powers of two; 1 if a coordinate does not vary.
 
-    Rounded, they are the same for the folds of a cross-validation, which then share their fits.
+    Rounding makes them equal for most folds of a cross-validation, which can then share cached fits.
     """
     seen = ~np.isnan(x)
     count = np.maximum(seen.sum(axis=0), 1)
@@ -45,14 +45,14 @@ def spread(x: Floats) -> Floats:
 
 
 def generator(x: Any, seed: int, attempt: int) -> np.random.Generator:
-    """Seed from (seed, the datum's bytes), so that a fit does not depend on its neighbours."""
+    """Return a generator seeded by the seed and the bytes of a sample, so that its fit depends on no other sample."""
     content = x.dense() if hasattr(x, "indptr") else np.ascontiguousarray(x)
     digest = blake2b(content.tobytes(), digest_size=8).digest()
     return np.random.default_rng([seed, attempt, int.from_bytes(digest, "little")])
 
 
 def seed_shares(x: Floats, weights: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Assign points to k-means++ seeds after a few Lloyd steps, softened so that no component starts empty."""
+    """Assign points to k-means++ seeds after a few Lloyd steps, softly, so that no component starts empty."""
     first = rng.choice(len(x), p=weights / weights.sum()) if weights.sum() > 0 else 0
     centers = [x[first]]
     squared = np.sum((x - centers[0]) ** 2, axis=1)

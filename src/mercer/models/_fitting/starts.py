@@ -1,4 +1,4 @@
-"""Where Baum-Welch starts: k-means++ seeds of vectors, perturbed frequencies of symbols, stretches of time."""
+"""Starts of Baum-Welch: k-means++ seeds (vectors), perturbed frequencies (symbols), time segments (left-right)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._probability import normalised
+from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categorical, Categoricals
 from mercer.families.estimator import Context
@@ -20,29 +20,29 @@ from mercer.models.mixture import Mixtures
 __all__ = ["starts"]
 
 POINTS = 20_000
-"""A start looks at so many observations of a model at most."""
+"""Maximum number of observations per model that a start uses."""
 
 
 def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floats], seed: int, attempt: int) -> HMMs:
-    """Return one start for every model; it depends on the seed, the attempt and the model's own observations.
+    """Return one start per model; it depends only on the seed, the attempt and the observations of the model.
 
     Parameters
     ----------
     emission : Estimator
-        What the states emit.
+        The estimator of the emissions.
     data : Data
         Observations.
     context : Context
-        What the data share.
+        Properties that all samples share.
     mask : pair of bool arrays (n,) and (n, n)
-        Where paths may start and which transitions they may make.
+        Allowed initial states and transitions.
     seed, attempt : int
-        Of the random numbers.
+        Seeds of the random numbers.
     """
     first, step = mask
     mixed = leaf_of(emission) is not emission
     n, columns = len(first), int(emission.n_components) if mixed else 1
-    ordered = bool(n > 1 and not np.tril(step, -1).any())  # nothing goes back: states are parts of the time
+    ordered = bool(n > 1 and not np.tril(step, -1).any())  # left-right: the states are successive segments
     rows, shares, weights, transition = [], [], [], np.empty((data.size, n, n))
     ends = data.sequence_offsets
     for i in range(data.size):
@@ -69,7 +69,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
     else:
         wide = np.concatenate(weights) if weights else table
         fitted = leaf_of(emission).fit_weighted(x, wide, offsets, context)
-        mass = normalised(segment_sum(wide, offsets).reshape(data.size, n, columns), 1.0 / columns)
+        mass = normalized(segment_sum(wide, offsets).reshape(data.size, n, columns), 1.0 / columns)
         made = Mixtures._make(weights=mass, components=fitted.reshape(data.size, n, columns))
     return HMMs._make(
         initial=np.tile(first / first.sum(), (data.size, 1)),
@@ -80,7 +80,7 @@ def starts(emission: Any, data: Data, context: Context, mask: tuple[Floats, Floa
 
 
 def _positions(offsets: Floats) -> Floats:
-    """Place of every observation in its sequence, from 0 to 1."""
+    """Return the relative position of each observation in its sequence, from 0 to 1."""
     lengths = np.diff(offsets)
     at = np.arange(offsets[-1] - offsets[0]) - np.repeat(offsets[:-1] - offsets[0], lengths)
     return np.asarray((at + 0.5) / np.repeat(np.maximum(lengths, 1), lengths))
@@ -96,14 +96,14 @@ def _state_shares(
         cuts = np.sort((np.arange(1, n) + 0.5 * (rng.random(n - 1) - 0.5)) / n)
         return np.asarray(0.9 * np.eye(n)[np.searchsorted(cuts, where)] + 0.1 / n)
     if context.alphabet is not None:
-        # Every state weighs every symbol by a random factor: frequencies, perturbed.
+        # Random factors per state and symbol perturb the frequencies of the symbols.
         factors = np.exp(rng.normal(0.0, 0.5, (context.alphabet.n_codes, n)))
-        return normalised(factors[np.asarray(x)], 1.0 / n)
+        return normalized(factors[np.asarray(x)], 1.0 / n)
     return seed_shares(numbers(x, context), np.ones(len(where)), n, rng)
 
 
 def _component_shares(x: Any, share: Floats, m: int, context: Context, rng: np.random.Generator) -> Floats:
-    """Assign the observations of every state to its components: ``(T, n * m)``."""
+    """Assign the observations of each state to its components, softly: ``(T, n * m)``."""
     if len(x) == 0:
         return np.zeros((0, share.shape[1] * m))
     points = numbers(x, context)
@@ -112,7 +112,7 @@ def _component_shares(x: Any, share: Floats, m: int, context: Context, rng: np.r
 
 
 def _transitions(share: Floats, points: Floats, offsets: Floats, step: Floats, rng: np.random.Generator) -> Floats:
-    """Count how states follow each other in the assignment, one more for every transition that is allowed."""
+    """Estimate transition probabilities from the assignment, with a pseudo-count of 1 for each allowed transition."""
     n = len(step)
     inside = (np.diff(points) == 1) & ~np.isin(points[1:], offsets)
     counts = share[:-1][inside].T @ share[1:][inside] if n > 1 else np.zeros((1, 1))
@@ -122,11 +122,11 @@ def _transitions(share: Floats, points: Floats, offsets: Floats, step: Floats, r
 
 
 def _frequencies(x: Floats, table: Floats, offsets: Floats, context: Context) -> Categoricals:
-    """Frequencies of symbols by state; an ambiguity code counts for all of its symbols alike."""
+    """Estimate frequencies of symbols per state; an ambiguity code counts equally for each of its symbols."""
     assert context.alphabet is not None
     k = len(context.alphabet)
     indicators = context.alphabet.indicators(np.asarray(x))
     indicators[np.asarray(x) == context.alphabet.missing] = 0.0
     indicators /= np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
     counts = np.stack([segment_sum(table[:, j, None] * indicators, offsets) for j in range(table.shape[1])], axis=1)
-    return Categoricals._make(probability=normalised(counts, 1.0 / k), alphabet=context.alphabet)
+    return Categoricals._make(probability=normalized(counts, 1.0 / k), alphabet=context.alphabet)

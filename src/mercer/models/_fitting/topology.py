@@ -1,4 +1,4 @@
-"""Which transitions an HMM may make, and how many states it has."""
+"""Topologies (allowed transitions) of HMMs, and a heuristic for the number of states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Mask
 
 __all__ = ["allowed", "check_topology", "jebara_states"]
 
@@ -14,34 +14,36 @@ NAMES = ("ergodic", "left-right", "banded")
 
 
 def check_topology(topology: Any) -> None:
-    """Raise where ``topology`` is no name, no pair of a name and a width, and no mask of booleans."""
+    """Raise if ``topology`` is not a name, a pair of a name and a width, or a boolean mask."""
     name, width = topology if isinstance(topology, tuple) and len(topology) == 2 else (topology, 1)
     whole = isinstance(width, int | np.integer) and not isinstance(width, bool) and width >= 1
     if isinstance(name, str) and name in NAMES and whole and not (name == "ergodic" and isinstance(topology, tuple)):
         return
     if topology is None or isinstance(topology, str | tuple):
         raise ValueError(
-            f"topology = {topology!r}: give 'ergodic', 'left-right', 'banded', a pair such as ('left-right', 1) that "
-            "says how far a step may go, or a boolean mask of shape (n, n)"
+            f"topology must be 'ergodic', 'left-right', 'banded', a pair such as ('left-right', 1) with the largest "
+            f"step, or a boolean mask of shape (n, n); got {topology!r}."
         )
     mask = np.asarray(topology)
     if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         raise ValueError(
-            f"topology is an array of {mask.dtype} and shape {mask.shape}: give a boolean mask of shape (n, n), True "
-            "where a transition is allowed"
+            f"topology must be a boolean mask of shape (n, n), True where a transition is allowed; got an array of "
+            f"dtype {mask.dtype} and shape {mask.shape}."
         )
     stuck = np.flatnonzero(~mask.any(axis=1))
     if len(stuck):
-        raise ValueError(f"topology lets nothing leave state {stuck[0]}: allow one transition, such as to itself")
+        raise ValueError(
+            f"topology allows no transition from state {stuck[0]}. Allow at least one, such as that to itself."
+        )
 
 
-def allowed(topology: Any, n: int) -> tuple[Floats, Floats]:
-    """Return where a path may start ``(n,)`` and which steps it may make ``(n, n)``, as booleans.
+def allowed(topology: Any, n: int) -> tuple[Mask, Mask]:
+    """Return the allowed initial states ``(n,)`` and transitions ``(n, n)``.
 
-    - "ergodic": everything.
-    - "left-right": from i to j >= i, from state 0 on; ("left-right", w): to j <= i + w at most.
-    - "banded": |i - j| <= 1; ("banded", w): |i - j| <= w. A path may start anywhere.
-    - a mask: what it says. A path may start anywhere.
+    - "ergodic": all.
+    - "left-right": from i to j >= i, starting in state 0; ("left-right", w): from i to i <= j <= i + w.
+    - "banded": |i - j| <= 1; ("banded", w): |i - j| <= w. A path may start in any state.
+    - a mask: the transitions of the mask. A path may start in any state.
     """
     name, width = topology if isinstance(topology, tuple) else (topology, None)
     anywhere = np.ones(n, dtype=bool)
@@ -54,12 +56,12 @@ def allowed(topology: Any, n: int) -> tuple[Floats, Floats]:
         return anywhere, np.ones((n, n), dtype=bool)
     mask = np.asarray(topology)
     if mask.shape != (n, n):
-        raise ValueError(f"topology is a mask of shape {mask.shape}, and the model has {n} states: give {(n, n)}")
+        raise ValueError(f"topology must be a mask of shape {(n, n)} for {n} states; got shape {mask.shape}.")
     return anywhere, mask.copy()
 
 
 def jebara_states(length: int, symbols: int, ratio: float = 0.1) -> int:
-    """Return so many states that an HMM has about ``ratio * length`` free parameters (PPK-7); 2 at least.
+    """Return the number of states, at least 2, for about ``ratio * length`` free parameters (PPK-7).
 
     Examples
     --------

@@ -66,7 +66,7 @@ def climb_pairs(
     def step(laws: Laws) -> tuple[float, Laws]:
         found = _expect(laws, X, pairs)
         value = found.log_kernel + _log_prior(laws, start, learn, strength)
-        return value, _maximise(laws, start, found, learn, strength)
+        return value, _maximize(laws, start, found, learn, strength)
 
     return Climb(*ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data"))
 
@@ -133,7 +133,7 @@ def _cross(now: Floats, then: Floats) -> float:
     return float((then[seen] * np.log(now[seen])).sum())
 
 
-def _maximise(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...], strength: float) -> Laws:
+def _maximize(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...], strength: float) -> Laws:
     """Fit the laws again to what is expected."""
     if "gaps" in learn:
         matches, inserted = float(found.matched.sum()), found.opened + found.extended

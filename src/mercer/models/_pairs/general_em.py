@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._array import Floats, safe_log
-from mercer._probability import normalised, shared_out
+from mercer._probability import normalized, shared_out
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._fitting.mixture_steps import generator
@@ -90,7 +90,7 @@ class GeneralGoal:
         self.course.append(float(found.log_prob.sum() + self.log_prior(models)[0]))
         return found, model
 
-    def maximise(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
+    def maximize(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
         """Fit the model again to what is expected."""
         n, k, model = models.n_states, models.dimension, memory
         initial = self._law(found.initial.sum(axis=0), model.initial)
@@ -110,7 +110,7 @@ class GeneralGoal:
 
     def _law(self, counts: Floats, p: Floats) -> Floats:
         """Return rows of probabilities from expected numbers; rows that nobody visits stay as they were."""
-        return normalised(np.where(p > 0, counts + self.smoothing, 0.0), p)
+        return normalized(np.where(p > 0, counts + self.smoothing, 0.0), p)
 
 
 def _letters(codes: Floats, probability: Floats, alphabet: Alphabet) -> Floats:
@@ -130,12 +130,12 @@ def random_start(X: Sequences, n: int, seed: int, attempt: int) -> PairHMMs:
     indicators[X.alphabet.missing] = 0.0
     weights = indicators / np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
     counts = codes @ weights + 1.0
-    letters = normalised(counts * np.exp(rng.normal(0.0, 0.5 if n > 1 else 0.0, (n, k))), 1.0 / k)
+    letters = normalized(counts * np.exp(rng.normal(0.0, 0.5 if n > 1 else 0.0, (n, k))), 1.0 / k)
     visits = max(float(np.mean(X.lengths)), 1.0) / (1 - SILENT)
     stop = 1.0 / visits  # the number of visits is geometric, 1 at least
-    inner = (1 - stop) * normalised(rng.gamma(4.0, 0.25, (n, n)) + np.eye(n), 1.0 / n)
+    inner = (1 - stop) * normalized(rng.gamma(4.0, 0.25, (n, n)) + np.eye(n), 1.0 / n)
     return PairHMMs(
-        initial=normalised(rng.gamma(4.0, 0.25, n), 1.0 / n)[None],
+        initial=normalized(rng.gamma(4.0, 0.25, n), 1.0 / n)[None],
         transition=inner[None],
         stop=np.full((1, n), stop),
         emission=Categoricals(letters[None], X.alphabet),

@@ -1,1 +1,1 @@
-"""Hidden trees: Newick, layouts, messages along the edges, rates of change, and their fit."""
+"""Hidden trees: Newick format, array layout, message passing, rate matrices and EM."""

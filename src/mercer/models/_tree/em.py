@@ -1,4 +1,4 @@
-"""Expectation maximisation for hidden trees: expected numbers of changes along the edges, and new laws from them."""
+"""Expectation maximization for hidden trees, by expected counts of changes along the edges."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
-from mercer._array import Floats, logsumexp, safe_log
-from mercer._probability import normalised, ratio, shared_out
+from mercer._array import Floats, Indices, logsumexp, safe_log
+from mercer._probability import normalized, ratio, shared_out
 from mercer.models._fitting.climb import ascend
 from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
@@ -19,20 +19,20 @@ from mercer.models._tree.scores import chunks
 __all__ = ["Fitted", "distinct", "fit_trees", "log_probabilities", "members_of"]
 
 RATE_STEPS = 5
-"""Steps towards the rates that suit the expected changes along edges best; each needs no data, and one is enough."""
+"""Number of inner EM steps for the rates; they use the expected changes, not the data, and one would be enough."""
 
 
 class Fitted(NamedTuple):
-    """Where a fit ended."""
+    """The result of a fit."""
 
     parameters: Parameters
     objective: Floats
-    """Log probability of the data plus the log prior before every iteration."""
+    """Log probability of the data plus the log prior before each iteration."""
     converged: bool
 
 
 class _Counts(NamedTuple):
-    """Expected numbers, summed over data."""
+    """Expected counts, summed over samples."""
 
     log_prob: float
     weights: Floats
@@ -41,10 +41,10 @@ class _Counts(NamedTuple):
     emission: Floats
 
 
-def distinct(x: Floats, missing: int) -> tuple[Floats, Floats, Floats]:
-    """Return the different rows of a matrix of codes, how often they occur, and where first.
+def distinct(x: Floats, missing: int) -> tuple[Indices, Floats, Indices]:
+    """Return the distinct rows of a matrix of codes, their counts, and the index of their first occurrence.
 
-    Sorted rows make a fit independent of the order of the data, to the last bit.
+    The rows are sorted, so a fit does not depend on the order of the samples, to the last bit.
     """
     codes = np.where(np.isnan(x), missing, x).astype(np.int64)
     rows, first, count = np.unique(codes, axis=0, return_index=True, return_counts=True)
@@ -62,36 +62,36 @@ def fit_trees(
     tol: float,
     strength: float,
 ) -> Fitted:
-    """Climb from ``start`` until the objective grows by ``tol`` per datum at most.
+    """Run EM from ``start`` until the objective grows by at most ``tol`` per sample.
 
     Parameters
     ----------
     start : Parameters
-        Where to begin.
+        The parameters to start from.
     prior : Parameters
-        What counts as ``strength`` observations of every row of probabilities that is learned; its mode.
+        The mode of the prior; it has the weight of ``strength`` observations in each row of learned probabilities.
     codes, count : ndarray of shape (T, L) and (T,)
-        Different data, and how often each occurs.
+        Distinct samples, and their counts.
     sets : ndarray of shape (C, A)
-        Which symbols every code stands for; none for the last one, which was not observed.
+        The symbols that each code stands for; none for the last code, a missing value.
     learn : tuple of str
-        What is learned: "root", "edges", "emission", "weights".
+        Names of the learned parameters: "root", "edges", "emission", "weights".
     n_iter, tol : int and float
-        When to stop.
+        Maximum number of iterations, and tolerance.
     strength : float
-        Of the prior.
+        Weight of the prior.
     """
 
     def step(current: Parameters) -> tuple[float, Parameters]:
         found = _expect(current, codes, count, sets)
         value = found.log_prob + _log_prior(current, prior, learn, strength)
-        return value, _maximise(current, prior, found, learn, strength)
+        return value, _maximize(current, prior, found, learn, strength)
 
     return Fitted(*ascend(step, start, n_iter, tol * float(count.sum()), "the tree"))
 
 
 def members_of(p: Parameters, sets: Floats) -> list[Member]:
-    """Return every topology with its matrices."""
+    """Return each topology with its matrices."""
     found = []
     for k, layout in enumerate(p.layouts):
         matrices = p.matrices(k)
@@ -103,7 +103,7 @@ def members_of(p: Parameters, sets: Floats) -> list[Member]:
 
 
 def log_probabilities(p: Parameters, codes: Floats, sets: Floats) -> Floats:
-    """Log probability of every datum, ``(T,)``."""
+    """Compute the log probability of each sample, ``(T,)``."""
     table = [np.concatenate([_log_prob(m, codes[part]) for part in _cuts(m, codes)]) for m in members_of(p, sets)]
     return logsumexp(np.stack(table) + safe_log(p.weights)[:, None], axis=0)
 
@@ -119,7 +119,7 @@ def _cuts(member: Member, codes: Floats) -> list[slice]:
 
 
 def _expect(p: Parameters, codes: Floats, count: Floats, sets: Floats) -> _Counts:
-    """Sum what is expected of hidden states over all data and topologies."""
+    """Sum expected counts of hidden states over all samples and topologies (the E-step)."""
     members = members_of(p, sets)
     coded_emission = with_codes(p.emission, sets)
     matrices = [p.matrices(k) for k in range(len(members))]
@@ -153,12 +153,12 @@ def _edge_counts(matrix: Floats, found: Expected, v: int, share: Floats) -> Floa
         counts = matrix * np.einsum("at,bt->ab", left, np.exp(inside - shift))
     if np.isfinite(counts).all():
         return counts
-    logs = found.above[v][:, None] + safe_log(matrix)[..., None] + inside[None]  # where a change is nearly impossible
+    logs = found.above[v][:, None] + safe_log(matrix)[..., None] + inside[None]  # a change is nearly impossible
     return np.asarray(np.exp(logs) @ share)
 
 
 def _leaf_counts(member: Member, found: Expected, codes: Floats, share: Floats) -> Floats:
-    """Count every state above a leaf with every code at it, as expected, ``(L, S, C)``; what is missing counts 0."""
+    """Compute expected counts of each state above a leaf with each code at it, ``(L, S, C)``; 0 if missing."""
     n_leaves, s, n_codes = member.coded.shape
     out = np.zeros((n_leaves, s, n_codes))
     with np.errstate(divide="ignore"):
@@ -173,21 +173,21 @@ def _leaf_counts(member: Member, found: Expected, codes: Floats, share: Floats) 
 
 
 def _spread(shown: Floats, member: Member, matrices: Floats, coded: Floats, edges: Floats, emission: Floats) -> None:
-    """Divide what leaves show into a change along the edge and what the state shows; adds to the last two."""
-    per_chance = ratio(shown, member.coded)
-    edges += matrices * np.einsum("lac,bc->lab", per_chance, coded)
-    emission += coded * np.einsum("lab,lac->bc", matrices, per_chance)
+    """Split the counts at leaves into changes along the edge and emissions of the state; adds to the last two."""
+    relative = ratio(shown, member.coded)
+    edges += matrices * np.einsum("lac,bc->lab", relative, coded)
+    emission += coded * np.einsum("lab,lac->bc", matrices, relative)
 
 
-def _maximise(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
-    """Return the laws that make what was expected most probable, with the prior."""
+def _maximize(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str, ...], strength: float) -> Parameters:
+    """Return the parameters that maximize the expected log probability plus the log prior (the M-step)."""
     changed: dict[str, object] = {}
     if "root" in learn:
-        changed["root"] = normalised(found.root + strength * prior.root, p.root)
+        changed["root"] = normalized(found.root + strength * prior.root, p.root)
     if "emission" in learn:
-        changed["emission"] = normalised(found.emission + strength * prior.emission, p.emission)
+        changed["emission"] = normalized(found.emission + strength * prior.emission, p.emission)
     if "weights" in learn:
-        changed["weights"] = normalised(found.weights + strength * prior.weights, p.weights)
+        changed["weights"] = normalized(found.weights + strength * prior.weights, p.weights)
     if "edges" in learn:
         changed["edges"] = _new_edges(p, prior, found, strength)
     return replace(p, **changed)  # type: ignore[arg-type]
@@ -196,12 +196,12 @@ def _maximise(p: Parameters, prior: Parameters, found: _Counts, learn: tuple[str
 def _new_edges(p: Parameters, prior: Parameters, found: _Counts, strength: float) -> tuple[Floats, ...]:
     if p.kind == "free":
         return tuple(
-            normalised(counts + strength * before, now)
+            normalized(counts + strength * before, now)
             for counts, before, now in zip(found.edges, prior.edges, p.edges, strict=True)
         )
     if p.kind == "tied":
         counts = sum(counts.sum(axis=0) for counts in found.edges)
-        return (normalised(counts + strength * prior.edges[0], p.edges[0]),)
+        return (normalized(counts + strength * prior.edges[0], p.edges[0]),)
     lengths, counts = np.concatenate([layout.lengths for layout in p.layouts]), np.concatenate(found.edges)
     rate = p.edges[0]
     for _ in range(RATE_STEPS):
@@ -210,7 +210,7 @@ def _new_edges(p: Parameters, prior: Parameters, found: _Counts, strength: float
 
 
 def _new_rate(rate: Floats, prior: Parameters, lengths: Floats, counts: Floats, strength: float) -> Floats:
-    """Divide expected jumps by expected times, with the prior."""
+    """Divide expected jumps by expected times, including those of the prior."""
     jumps, times = jumps_and_times(rate, lengths, changes(rate, lengths), counts)
     before, hold = prior.edges[0], _holding(prior)
     jumps += strength * hold[:, None] * np.where(np.eye(len(rate)) > 0, 0.0, before)
@@ -222,16 +222,16 @@ def _new_rate(rate: Floats, prior: Parameters, lengths: Floats, counts: Floats, 
 
 
 def _holding(prior: Parameters) -> Floats:
-    """Time for which the prior has watched every state: until it is left, or once from the root to a leaf at most.
+    """Return the observation time of each state in the prior: its mean holding time, at most the root-to-leaf length.
 
-    So it is worth one observation or less, however fast or slow its rates are beside those of the data.
+    The prior therefore has the weight of at most one observation, however its rates compare with those of the data.
     """
     way = float(np.mean([layout.way for layout in prior.layouts]))
     return np.minimum(ratio(np.ones(len(prior.root)), -np.diagonal(prior.edges[0])), way)
 
 
 def _log_prior(p: Parameters, prior: Parameters, learn: tuple[str, ...], strength: float) -> float:
-    """Log prior, up to a constant: Dirichlet for probabilities, Gamma for rates, both with the prior as their mode."""
+    """Compute the log prior up to a constant: Dirichlet for probabilities, gamma for rates, with the prior as mode."""
     if strength == 0:
         return 0.0
     total = 0.0
@@ -244,6 +244,6 @@ def _log_prior(p: Parameters, prior: Parameters, learn: tuple[str, ...], strengt
         hold, off = _holding(prior)[:, None], ~np.eye(len(p.root), dtype=bool)
         before, now = prior.edges[0][off], p.edges[0][off]
         scale = np.broadcast_to(hold, off.shape)[off]
-        # Relative to the mode, so that the unit of lengths does not matter.
+        # Relative to the mode, so that the result does not depend on the unit of lengths.
         total += float((xlogy(scale * before, ratio(now, before)) - scale * now).sum())
     return strength * total

@@ -1,4 +1,4 @@
-"""How a tree lies in arrays: internal nodes in preorder, and its edges, those to internal nodes first."""
+"""The layout of a tree in arrays: internal nodes in preorder, then edges, those to internal nodes first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer.models._tree.newick import Tree
 
 __all__ = ["Layout", "layout_of", "newick_of"]
@@ -17,21 +17,21 @@ __all__ = ["Layout", "layout_of", "newick_of"]
 class Layout:
     """Internal nodes 0 .. V-1 in preorder, leaves 0 .. L-1 in a given order, and the V - 1 + L edges above them.
 
-    Edges come in the order of the internal nodes 1 .. V-1, then of the leaves.
+    Edges are in the order of the internal nodes 1 .. V-1, then of the leaves.
     """
 
-    parent: Floats
-    """Internal node above every internal node, ``(V,)``; -1 for the root."""
-    leaf_parent: Floats
-    """Internal node above every leaf, ``(L,)``."""
+    parent: Indices
+    """Parent of each internal node, ``(V,)``; -1 for the root."""
+    leaf_parent: Indices
+    """Parent of each leaf, an internal node, ``(L,)``."""
     names: tuple[str, ...]
-    """Names of the children of the edges, "" where there is none."""
+    """Name of the child of each edge, "" if it has none."""
     lengths: Floats
-    """Lengths of the edges, NaN where there is none."""
+    """Length of each edge, NaN if it has none."""
 
     @cached_property
     def way(self) -> float:
-        """Length of the way from the root to a leaf, the median."""
+        """Median length of the path from the root to a leaf."""
         depth = np.zeros(self.n_internal)
         for v in range(1, self.n_internal):
             depth[v] = depth[self.parent[v]] + self.lengths[v - 1]
@@ -48,8 +48,8 @@ def layout_of(tree: Tree, leaves: tuple[str, ...]) -> Layout:
     ends = tree.is_leaf
     if ends[0]:
         raise ValueError(
-            f"the tree is the single leaf {tree.names[0]!r}, without a node above it that could be hidden: give one, "
-            f"as in '({tree.newick()[:-1]});'"
+            f"The tree is the single leaf {tree.names[0]!r}, without a hidden node. Add one, as in "
+            f"'({tree.newick()[:-1]});'."
         )
     inner = np.flatnonzero(~ends)
     place = np.full(len(ends), -1)
@@ -58,7 +58,7 @@ def layout_of(tree: Tree, leaves: tuple[str, ...]) -> Layout:
     wanted = set(leaves)
     odd = [name for name in leaves if name not in known] or [name for name in known if name not in wanted]
     if odd:
-        raise ValueError(f"all trees must have the same leaves, and {odd[0]!r} is in one of them only")
+        raise ValueError(f"All trees must have the same leaves; {odd[0]!r} is missing in one of them.")
     columns = np.array([known[name] for name in leaves])
     edges = np.concatenate([inner[1:], columns])
     above = np.where(tree.parent[inner] < 0, -1, place[tree.parent[inner]])
@@ -70,8 +70,8 @@ def layout_of(tree: Tree, leaves: tuple[str, ...]) -> Layout:
     )
 
 
-def newick_of(parent: Floats, leaf_parent: Floats, leaves: tuple[str, ...]) -> str:
-    """Write the tree of internal nodes and leaves, without lengths; a node without children is left out."""
+def newick_of(parent: Indices, leaf_parent: Indices, leaves: tuple[str, ...]) -> str:
+    """Return the tree in Newick format, without lengths; internal nodes without children are left out."""
     below: list[list[tuple[bool, int]]] = [[] for _ in parent]
     for leaf, v in enumerate(leaf_parent.tolist()):
         below[v].append((True, leaf))

@@ -1,7 +1,7 @@
-"""Messages along the edges of one tree: upward in any array library, downward for what is expected of hidden states.
+"""Message passing on one tree: upward in any array library, downward for the posteriors of hidden states.
 
-Data stand in the last axis: a message is an array ``(S, T)`` of logarithms, so that a loop over nodes does all data at
-once, and what a datum gets never depends on its neighbours.
+A message is an array ``(S, T)`` of logarithms with the samples on the last axis, so a loop over nodes processes all
+samples at once. The result of a sample does not depend on the other samples.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 SAFE = -600.0
-"""Logarithm, relative to the largest, above which no entry of a message is lost as a product of floats."""
+"""Log, relative to the largest entry of a message, above which products of entries do not underflow."""
 
 
 def sets_of(alphabet: Alphabet | None, n_symbols: int) -> Floats:
-    """Which symbols every code stands for, ``(C, A)``; none for the last one, a leaf that was not observed."""
+    """Return the symbols that each code stands for, ``(C, A)``; none for the last code, a missing value."""
     if alphabet is None:
         return np.eye(n_symbols + 1, n_symbols)
     sets = np.array(alphabet.membership)
@@ -40,19 +40,19 @@ def sets_of(alphabet: Alphabet | None, n_symbols: int) -> Floats:
 
 
 def with_codes(probability: Array, sets: Floats) -> Array:
-    """Probability of every code, ``(..., A) -> (..., C)``; that of the last one, not observed, is exactly 1."""
+    """Return the probability of each code, ``(..., A) -> (..., C)``; exactly 1 for the last code, a missing value."""
     xp = namespace(probability)
     seen = probability @ beside(probability, sets[:-1].T, probability.dtype)
     return xp.concat([seen, xp.ones_like(probability[..., :1])], axis=-1)
 
 
 class Edges(NamedTuple):
-    """Probabilities of change along edges, ``(V, S, S)``, with what is needed of their logarithms."""
+    """Probabilities of change along edges, ``(V, S, S)``, and their logarithms."""
 
     values: Array
     logs: Array
     least: Floats
-    """Smallest logarithm of every matrix, zeros apart, ``(V,)``."""
+    """Smallest finite logarithm of each matrix, ``(V,)``."""
 
     @classmethod
     def of(cls, values: Array) -> Self:
@@ -63,16 +63,16 @@ class Edges(NamedTuple):
 
     @property
     def reversed(self) -> Self:
-        """The way down: from the state of a parent to that of its child."""
+        """The downward direction: from the state of a parent to that of its child."""
         xp = namespace(self.values)
         return type(self)(xp.matrix_transpose(self.values), xp.matrix_transpose(self.logs), self.least)
 
 
 def through(message: Array, edges: Edges, v: int) -> Array:
-    """Return log sum_b edge[a, b] exp(message[b]), ``(S, T)``: a message on the other side of the edge above node v.
+    """Return log sum_b edge[a, b] exp(message[b]), ``(S, T)``: a message passed along the edge above node v.
 
-    It is computed relative to the largest entry. Where the edge forbids that entry, a small one can be all there is:
-    then such data are summed in logarithms.
+    It is computed relative to the largest entry. If the edge forbids that entry, a much smaller one can determine the
+    sum; such samples are summed in logarithms.
     """
     xp = namespace(message, edges.values)
     matrix = edges.values[v, ...]
@@ -80,7 +80,7 @@ def through(message: Array, edges: Edges, v: int) -> Array:
     shift = xp.where(top > -xp.inf, top, xp.zeros_like(top))
     relative = message - shift
     small = xp.exp(relative)
-    # One state after the other, not a matrix product: the bits of a datum must not depend on how many there are.
+    # One state at a time, not a matrix product: the bits of a sample must not depend on the number of samples.
     total = matrix[:, 0, None] * small[None, 0, :]
     for b in range(1, matrix.shape[1]):
         total = total + matrix[:, b, None] * small[None, b, :]
@@ -95,16 +95,16 @@ def through(message: Array, edges: Edges, v: int) -> Array:
 
 
 def evidence_at(parent: Floats, leaf_parent: Floats, log_leaf: Array, codes: Floats) -> list[Array]:
-    """Log probability of the leaves right below every internal node given its state, V arrays ``(S, T)``.
+    """Compute log probabilities of the leaves directly below each internal node given its state, V arrays ``(S, T)``.
 
     Parameters
     ----------
     parent, leaf_parent : ndarray of int of shape (V,) and (L,)
         The tree.
     log_leaf : array of shape (L, S, C)
-        Log probability of every code at every leaf.
+        Log probability of each code at each leaf.
     codes : ndarray of int of shape (T, L)
-        The data.
+        The samples.
     """
     xp = namespace(log_leaf)
     start = beside(log_leaf, np.zeros((log_leaf.shape[1], codes.shape[0])), log_leaf.dtype)
@@ -117,7 +117,7 @@ def evidence_at(parent: Floats, leaf_parent: Floats, log_leaf: Array, codes: Flo
 
 
 def inside_of(parent: Floats, edges: Edges, evidence: list[Array]) -> tuple[list[Array], list[Array | None]]:
-    """Log probability of all leaves below every node given its state, and given that of its parent (MK-6)."""
+    """Compute log probabilities of all leaves below each node given its state, and given that of its parent (MK-6)."""
     inside, up = list(evidence), [None] * len(parent)
     for v in range(len(parent) - 1, 0, -1):
         if parent[v] >= 0:
@@ -127,25 +127,25 @@ def inside_of(parent: Floats, edges: Edges, evidence: list[Array]) -> tuple[list
 
 
 class Expected(NamedTuple):
-    """What is expected of the hidden states of every datum, as logarithms."""
+    """Results of the upward and downward pass for each sample, as logarithms."""
 
     log_prob: Floats
     """``(T,)``."""
     root: Floats
-    """Posterior of the root's state, ``(S, T)``."""
+    """Posterior of the state of the root, ``(S, T)``."""
     above: list[Any]
-    """For every internal node but the root, probability of its parent's state and of all that is not below the node,
-    divided by that of the datum, ``(S, T)``; None for the root and padding."""
+    """For each internal node except the root, the joint probability of its parent's state and all leaves that are not
+    below the node, divided by that of the sample, ``(S, T)``; None for the root and padding."""
     inside: list[Any]
-    """Probability of all leaves below every internal node given its state, ``(S, T)``."""
+    """Probability of all leaves below each internal node given its state, ``(S, T)``."""
     leaf_above: list[Any]
-    """As ``above``, for every leaf."""
+    """The same as ``above``, for each leaf."""
 
 
 def expectations(
     parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, log_leaf: Floats, codes: Floats
 ) -> Expected:
-    """Go up and down one tree, with NumPy; a datum of probability zero has -inf throughout.
+    """Run the upward and downward pass on one tree, with NumPy; a sample of probability zero gets -inf everywhere.
 
     The posterior of an edge from state a to b is ``exp(above[a] + log transition[a, b] + inside[b])``.
     """
@@ -188,26 +188,26 @@ class Member(NamedTuple):
     root: Floats
     transition: Floats
     leaf: Floats
-    """Probability of every symbol at every leaf, ``(L, S, A)``."""
+    """Probability of each symbol at each leaf, ``(L, S, A)``."""
     coded: Floats
-    """Probability of every code, ``(L, S, C)``; the last code is a leaf that was not observed."""
+    """Probability of each code at each leaf, ``(L, S, C)``; the last code is a missing value."""
     sets: Floats
-    """Which symbols a code stands for, ``(C, A)``; none for the last one, which says nothing of the leaf."""
+    """The symbols that each code stands for, ``(C, A)``; none for the last code."""
 
     @classmethod
     def of(
         cls, parent: Floats, leaf_parent: Floats, root: Floats, transition: Floats, leaf: Floats, sets: Floats
     ) -> Self:
-        """Add the probabilities of codes."""
+        """Create a member, with the probabilities of codes."""
         return cls(parent, leaf_parent, root, transition, leaf, with_codes(leaf, sets), sets)
 
     def expected(self, codes: Floats) -> Expected:
-        """Return what is expected of hidden states."""
+        """Run the upward and downward pass."""
         log_leaf = safe_log(self.coded)
         return expectations(self.parent, self.leaf_parent, self.root, self.transition, log_leaf, codes)
 
     def posterior(self, codes: Floats) -> Floats:
-        """Probabilities of the states of all internal nodes, ``(T, V, S)``; zeros for padding."""
+        """Return posterior probabilities of the states of all internal nodes, ``(T, V, S)``; zeros for padding."""
         found, down = self.expected(codes), Edges.of(self.transition).reversed
         out = np.zeros((len(codes), len(self.parent), len(self.root)))
         out[:, 0] = np.exp(found.root).T
@@ -218,7 +218,7 @@ class Member(NamedTuple):
 
 
 def _without(outside: Floats, factors: list[Any]) -> list[Floats]:
-    """Add up all logarithms but one, for each one of ``factors``; -inf is counted apart, as it cannot be subtracted."""
+    """Sum all logarithms but one, for each of ``factors``; -inf is counted separately, as it cannot be subtracted."""
     total = outside
     for factor in factors:
         total = total + factor

@@ -1,4 +1,4 @@
-"""Trees in Newick notation: a strict reader, which says where it stopped, and a writer."""
+"""Trees in Newick format: a strict parser, whose errors state the position, and a writer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices, Mask
 
 __all__ = ["Tree", "newick_text", "parse_newick"]
 
@@ -24,14 +24,14 @@ class Tree:
     Parameters
     ----------
     parent : ndarray of int of shape (n,)
-        The node above every node; -1 for the root, which comes first.
+        The parent of each node; -1 for the root, which comes first.
     names : tuple of n str
-        Names, "" where a node has none.
+        Names, "" for nodes without a name.
     lengths : ndarray of shape (n,)
-        Lengths of the branches above the nodes; NaN where none is given.
+        Lengths of the branches above the nodes; NaN if none is given.
     """
 
-    parent: Floats
+    parent: Indices
     names: tuple[str, ...]
     lengths: Floats
 
@@ -40,8 +40,8 @@ class Tree:
         self.lengths.setflags(write=False)
 
     @property
-    def is_leaf(self) -> Floats:
-        """Whether a node has no children, ``(n,)``."""
+    def is_leaf(self) -> Mask:
+        """Whether each node is a leaf, ``(n,)``."""
         childless = np.ones(len(self.parent), dtype=bool)
         childless[self.parent[1:]] = False
         return childless
@@ -52,7 +52,7 @@ class Tree:
         return tuple(self.names[v] for v in np.flatnonzero(self.is_leaf))
 
     def newick(self) -> str:
-        """Write the tree in Newick notation.
+        """Return the tree in Newick format.
 
         Examples
         --------
@@ -82,22 +82,21 @@ class Tree:
 
 
 def newick_text(tree: Any) -> Any:
-    """Return the text of a file that is given by its path, and all else as it is; raise for the name of a file."""
+    """Read the file if ``tree`` is a Path, else return ``tree``; raise if a string looks like a file name."""
     if isinstance(tree, Path):
         return tree.read_text(encoding="utf-8")
     if isinstance(tree, str) and not re.search(r"[(;]", tree) and re.search(r"[./\\]", tree):
         raise ValueError(
-            f"tree = {tree!r} looks like the name of a file: give what it holds, Path({tree!r}).read_text(), or the "
-            f"path, Path({tree!r})"
+            f"tree must be a Newick string or a Path; got {tree!r}, which looks like a file name. Pass Path({tree!r})."
         )
     return tree
 
 
 def parse_newick(text: str) -> Tree:
-    """Read one tree in Newick notation.
+    """Parse one tree in Newick format.
 
-    Names may be quoted ('it''s one'), comments stand in square brackets, an underscore stays an underscore. Every leaf
-    needs a name of its own; branches may have lengths, 0 or more. The tree ends with a semicolon.
+    Names may be quoted ('it''s one'), comments are in square brackets, and an underscore remains an underscore. Leaves
+    must have distinct names; branches may have nonnegative lengths. The tree ends with a semicolon.
 
     Parameters
     ----------
@@ -115,12 +114,12 @@ def parse_newick(text: str) -> Tree:
     (('human', 'chimp', 'mouse'), [-1, 0, 1, 1, 0])
     """
     if not isinstance(text, str):
-        raise TypeError(f"a tree is a string in Newick notation, such as '((A,B),C);', not {type(text).__name__}")
+        raise TypeError(f"tree must be a Newick string, such as '((A,B),C);'; got a {type(text).__name__}.")
     return _Reader(text).tree()
 
 
 class _Reader:
-    """Reads from left to right, without recursion: trees may be thousands of nodes deep."""
+    """A parser from left to right, without recursion, because trees may be thousands of nodes deep."""
 
     def __init__(self, text: str) -> None:
         self.text = text.removeprefix("\ufeff")  # a byte order mark, from a file
@@ -160,12 +159,14 @@ class _Reader:
         name = self._name()
         if not name:
             if place < len(self.text) and self.text[place] in "),:;" and self.parent[v] >= 0:
-                raise ValueError(f"the tree has a leaf without a name at position {place}{self._near(place)}: name it")
+                raise ValueError(
+                    f"The tree has a leaf without a name at position {place}{self._near(place)}. Add a name."
+                )
             raise self._error("'(' or the name of a leaf")
         if name in self.seen:
             raise ValueError(
-                f"the tree has two leaves with the name {name!r}, at positions {self.seen[name]} and {place}: give "
-                "every leaf a name of its own"
+                f"Leaves must have distinct names; got {name!r} at positions {self.seen[name]} and {place}. Rename one "
+                "of them."
             )
         self.seen[name] = place
         self.names[v] = name
@@ -190,7 +191,7 @@ class _Reader:
             pieces.append(self.text[begin:end])
             if self.text[end + 1 : end + 2] != "'":
                 break
-            begin = end + 2  # a doubled quote stands for one
+            begin = end + 2  # two quotes are an escaped quote
         self.at = end + 1
         return "'".join(pieces)
 
@@ -206,16 +207,14 @@ class _Reader:
         if found is None or not np.isfinite(value):
             raise self._error("the length of a branch, a number,", start)
         if value < 0:
-            raise ValueError(
-                f"the tree has a branch of negative length, {found.group()}, at position {start}: lengths are 0 or more"
-            )
+            raise ValueError(f"The lengths of branches must be nonnegative; got {found.group()} at position {start}.")
         self.at = found.end()
         return value
 
     # -- characters -------------------------------------------------------------------------------------
 
     def _skip(self) -> int:
-        """Pass blanks and comments."""
+        """Skip whitespace and comments."""
         text = self.text
         while self.at < len(text):
             if text[self.at].isspace():
@@ -241,7 +240,7 @@ class _Reader:
 
     def _error(self, expected: str, place: int | None = None) -> ValueError:
         place = self.at if place is None else place
-        return ValueError(f"the tree does not parse: expected {expected} at position {place}{self._near(place)}")
+        return ValueError(f"The tree cannot be parsed: expected {expected} at position {place}{self._near(place)}.")
 
     def _near(self, place: int) -> str:
         if place >= len(self.text):

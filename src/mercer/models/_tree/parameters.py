@@ -1,4 +1,4 @@
-"""What a fit of trees starts from and learns: the root, the edges (free, tied, or by rates), leaves and weights."""
+"""Parameters of trees, given and learned: the root, the edges (free, tied, or by rates), emissions and weights."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from mercer.models._tree.rates import changes, checked_rate, stationary_of
 __all__ = ["DEFAULT_STAY", "Parameters", "emission_of", "start_of", "starts_of"]
 
 SCALES = 4.0 ** np.arange(-4, 5)
-"""Expected changes on the way from the root to a leaf, with which a fit of rates may begin."""
+"""Expected numbers of changes from the root to a leaf that a fit of rates tries as starts."""
 DEFAULT_STAY = 0.9
-"""Probability that an edge changes nothing, where nothing is known of it."""
+"""Default probability that the state does not change along an edge."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """All that defines the model of several topologies."""
+    """The parameters of a model with one or several topologies."""
 
     layouts: tuple[Layout, ...]
     weights: Floats
     """Probabilities of the topologies, ``(K,)``."""
     root: Floats
-    """``(S,)``."""
+    """Probabilities of the state of the root, ``(S,)``."""
     emission: Floats
-    """What a leaf shows in every state, ``(S, A)``."""
+    """Probabilities of the symbols of a leaf given its state, ``(S, A)``."""
     kind: str
-    """How edges are parametrised: "rate", "tied" or "free"."""
+    """Parametrization of the edges: "rate", "tied" or "free"."""
     edges: tuple[Floats, ...]
-    """Rates or the tied matrix, ``(S, S)``; of free edges one array ``(E, S, S)`` for every topology."""
+    """Rates or the tied matrix, ``(S, S)``; for free edges, one array ``(E, S, S)`` per topology."""
 
     def matrices(self, k: int) -> Floats:
-        """Probabilities of change along the edges of topology k, ``(E, S, S)``."""
+        """Return probabilities of change along the edges of topology k, ``(E, S, S)``."""
         layout = self.layouts[k]
         if self.kind == "rate":
             return changes(self.edges[0], layout.lengths)
@@ -49,26 +49,26 @@ class Parameters:
         return self.edges[k]
 
     def n_free(self, learn: tuple[str, ...]) -> int:
-        """Count what is free of all that is learned; what is zero stays zero, and is not."""
+        """Return the number of free parameters that are learned; zeros stay zero and are not counted."""
         total = sum(_freedom(getattr(self, name)) for name in ("root", "emission", "weights") if name in learn)
         if "edges" in learn:
-            # The rates of a row are free but for the diagonal, which is not positive: as many as are positive.
+            # The positive rates are free; the diagonal, which is not positive, follows from them.
             total += int(np.sum(self.edges[0] > 0)) if self.kind == "rate" else sum(map(_freedom, self.edges))
         return total
 
 
 def _freedom(probability: Floats) -> int:
-    """Count free probabilities: one less in every row than outcomes that are possible."""
+    """Return the number of free probabilities: in each row, the number of possible outcomes minus one."""
     return int(np.sum(np.sum(probability > 0, axis=-1) - 1))
 
 
 def starts_of(
     estimator: Any, layouts: tuple[Layout, ...], learn: tuple[str, ...]
 ) -> tuple[Parameters, list[Parameters]]:
-    """Return the prior of a fit, and where it may begin.
+    """Return the prior of a fit, and its possible starts.
 
-    A fit may begin at multiples of the rates, and the prior of rates that nobody gave has one change on the way from
-    the root to a leaf: so the unit of branch lengths does not matter, and a bad guess of it does no harm.
+    The starts are multiples of the rates, and the prior of default rates has one expected change from the root to a
+    leaf, so the result does not depend on the unit of branch lengths.
     """
     given = start_of(estimator, layouts)
     way = float(np.mean([layout.way for layout in layouts]))
@@ -83,11 +83,11 @@ def starts_of(
 
 
 def start_of(estimator: Any, layouts: tuple[Layout, ...], scale: float = 1.0) -> Parameters:
-    """Read the parameters of an estimator, or raise; rates are multiplied by ``scale``."""
+    """Return the checked parameters of an estimator; rates are multiplied by ``scale``."""
     n = int(estimator.n_states)
     rate, transition, tied = estimator.rate, estimator.transition, estimator.tied
     if rate is not None and transition is not None:
-        raise ValueError("both rate and transition are given: give a rate matrix or probabilities, not both")
+        raise ValueError("Only one of rate and transition can be given; got both. Pass a rate matrix or probabilities.")
     if rate is None and transition is None and any(np.isfinite(layout.lengths).any() for layout in layouts):
         rate = "equal"
     edges: tuple[Floats, ...]
@@ -99,7 +99,9 @@ def start_of(estimator: Any, layouts: tuple[Layout, ...], scale: float = 1.0) ->
             kind, edges = "free", tuple(changes(q, layout.lengths) for layout in layouts)
     elif isinstance(transition, Mapping):
         if tied:
-            raise ValueError("tied=True wants one matrix for all edges, and transition holds several: give one")
+            raise ValueError(
+                f"transition must be one matrix for all edges with tied=True; got a dictionary of {len(transition)}."
+            )
         kind, edges = "free", tuple(_by_child(transition, layout, n) for layout in layouts)
     else:
         matrix = _default(n) if transition is None else _matrix(transition, n, "transition")
@@ -112,18 +114,22 @@ def start_of(estimator: Any, layouts: tuple[Layout, ...], scale: float = 1.0) ->
 
 
 def emission_of(emission: Any, n: int) -> Floats:
-    """Return what leaves show, ``(S, A)``: their state, their state with noise, or as a matrix says."""
+    """Return probabilities of symbols given the state of a leaf, ``(S, A)``: identity, noise, or a given matrix."""
     if emission is None:
         return np.eye(n)
     if is_number(emission) and np.ndim(emission) == 0:
         noise = float(emission)
         if not 0 <= noise < 1 or (n == 1 and noise > 0):
-            raise ValueError(f"emission = {emission!r}: the probability of showing another state is 0 or more, below 1")
+            raise ValueError(
+                f"emission must be a probability of showing another state, 0 or more and below 1; got {emission!r}."
+            )
         return np.eye(n) if n == 1 else (1 - noise) * np.eye(n) + noise * (1 - np.eye(n)) / (n - 1)
     cure = f"None, the probability of showing another state, or probabilities of shape {(n, 'A')}, for A symbols"
     table = np.asarray(checked_probability(as_numbers(emission, "emission", cure), "emission"))
     if table.ndim != 2 or len(table) != n:
-        raise ValueError(f"emission has shape {table.shape}: for n_states = {n} give {(n, 'A')}, for A symbols")
+        raise ValueError(
+            f"emission must have shape {(n, 'A')} for n_states = {n} and A symbols; got shape {table.shape}."
+        )
     return table
 
 
@@ -136,24 +142,28 @@ def _default(n: int) -> Floats:
 def _matrix(values: Any, n: int, what: str) -> Floats:
     matrix = np.asarray(checked_probability(as_numbers(values, what, f"probabilities of shape {(n, n)}"), what))
     if matrix.shape != (n, n):
-        raise ValueError(f"{what} has shape {matrix.shape}: for n_states = {n} give {(n, n)}")
+        raise ValueError(f"{what} must have shape {(n, n)} for n_states = {n}; got shape {matrix.shape}.")
     return matrix
 
 
 def _by_child(given: Mapping[Any, Any], layout: Layout, n: int) -> Floats:
-    """Find the matrix of every edge by the name of its child; the entry None is for all others."""
+    """Return the matrix of each edge by the name of its child; the entry None is for all other edges."""
     unknown = [name for name in given if name is not None and name not in layout.names]
     if unknown:
-        raise ValueError(f"transition names {described(unknown)}, which the tree does not have: name its nodes")
+        raise ValueError(
+            f"transition has entries for {described(unknown)}, which are not nodes of the tree. Use names of its nodes."
+        )
     twice = [name for name in given if layout.names.count(name) > 1]
     if twice:
-        raise ValueError(f"transition names {twice[0]!r}, which several nodes of the tree are called: name them apart")
+        raise ValueError(
+            f"transition has an entry for {twice[0]!r}, the name of several nodes of the tree. Use distinct names."
+        )
     if None not in given:
         missing = [name for name in layout.names if name not in given]
         if missing:
             raise ValueError(
-                f"transition has no matrix for {len(missing)} edges of the tree, the first above {missing[0]!r}: give "
-                "one for every child, or one for all others as transition[None]"
+                f"transition has no matrix for {len(missing)} edges of the tree, the first above {missing[0]!r}. Add "
+                "one per child, or one for all other edges as transition[None]."
             )
     table = {name: _matrix(matrix, n, f"transition[{name!r}]") for name, matrix in given.items()}
     return np.stack([table[name] if name in table else table[None] for name in layout.names])
@@ -164,8 +174,10 @@ def _check_lengths(layouts: tuple[Layout, ...]) -> None:
         bare = np.flatnonzero(np.isnan(layout.lengths))
         if len(bare):
             name = layout.names[bare[0]]
-            where = f"the branch above {name!r}" if name else "the branch above a node without a name"
-            raise ValueError(f"{where} has no length, which a rate needs: give every branch one, or transition=")
+            where = f"The branch above {name!r}" if name else "The branch above a node without a name"
+            raise ValueError(
+                f"{where} has no length, which rates need. Add lengths to all branches, or use transition=."
+            )
 
 
 def _root(root: Any, n: int, rate: Floats | None) -> Floats:
@@ -174,15 +186,15 @@ def _root(root: Any, n: int, rate: Floats | None) -> Floats:
     cure = f"None, or probabilities of shape {(n,)}"
     found = np.asarray(checked_probability(as_numbers(root, "root", cure), "root"))
     if found.shape != (n,):
-        raise ValueError(f"root has shape {found.shape}: for n_states = {n} give {(n,)}")
+        raise ValueError(f"root must have shape {(n,)} for n_states = {n}; got shape {found.shape}.")
     return found
 
 
 def _weights(weights: Any, n: int) -> Floats:
     if weights is None:
         return np.full(n, 1.0 / n)
-    cure = f"None, which is evenly, or probabilities of shape {(n,)}"
+    cure = f"None, for equal weights, or probabilities of shape {(n,)}"
     found = np.asarray(checked_probability(as_numbers(weights, "weights", cure), "weights"))
     if found.shape != (n,):
-        raise ValueError(f"weights has shape {found.shape}: give one for every tree, {(n,)}")
+        raise ValueError(f"weights must have one probability per tree, shape {(n,)}; got shape {found.shape}.")
     return found

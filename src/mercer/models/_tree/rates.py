@@ -1,4 +1,4 @@
-"""Chains in continuous time along the branches of a tree: matrices of change, and expected jumps and times."""
+"""Continuous-time Markov chains along branches: transition matrices, and expected jumps and times."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mercer.models._tree.checks import as_numbers
 __all__ = ["changes", "checked_rate", "equal_rate", "exponentials", "jumps_and_times", "stationary_of"]
 
 FURTHEST = 1e30
-"""Changes along a branch beyond which its end has forgotten its beginning."""
+"""Bound on the expected changes along a branch, far beyond which its ends are independent."""
 TERMS = 18
-"""Of the series of an exponential: for matrices of norm 1/2 the rest is below 1e-21."""
+"""Number of terms of the series of a matrix exponential: for norm 1/2 the remainder is below 1e-21."""
 
 
 def equal_rate(n: int) -> Floats:
-    """Return the rates by which every change is equally fast, with one change per unit of length.
+    """Return the matrix of equal rates, with one expected change per unit of length.
 
     Examples
     --------
@@ -35,39 +35,40 @@ def equal_rate(n: int) -> Floats:
 
 
 def checked_rate(rate: Any, n: int) -> Floats:
-    """Return a matrix of rates with rows that sum to exactly zero, or raise."""
+    """Return a matrix of rates whose rows sum to exactly zero; raise if it is not a rate matrix."""
     if isinstance(rate, str):
         if rate != "equal":
-            raise ValueError(f"rate = {rate!r}: give 'equal', or a matrix of rates of shape {(n, n)}")
+            raise ValueError(f"rate must be 'equal', or a matrix of rates of shape {(n, n)}; got {rate!r}.")
         return equal_rate(n)
     q = as_numbers(rate, "rate", f"'equal', or a matrix of rates of shape {(n, n)}")
     if q.shape != (n, n):
-        raise ValueError(f"rate has shape {q.shape}: for n_states = {n} give {(n, n)}")
+        raise ValueError(f"rate must have shape {(n, n)} for n_states = {n}; got shape {q.shape}.")
     off = ~np.eye(n, dtype=bool)
     bad = np.argwhere(~np.isfinite(q) | (off & (q < 0)))
     if len(bad):
         a, b = (int(i) for i in bad[0])
-        raise ValueError(f"rate[{a}, {b}] is {q[a, b]}: rates of change are numbers, 0 or more, off the diagonal")
+        raise ValueError(f"rate must be finite, and nonnegative off the diagonal; got {q[a, b]} at rate[{a}, {b}].")
     out = np.where(off, q, 0.0).sum(axis=1)
     wrong = np.flatnonzero(np.abs(q.sum(axis=1)) > 1e-6 * np.maximum(out, 1.0))
     if len(wrong):
         a = int(wrong[0])
         raise ValueError(
-            f"rate[{a}] sums to {q[a].sum():.6g}, not to zero: its diagonal entry must be {-out[a]:.6g}, minus the rest"
+            f"rate[{a}] sums to {q[a].sum():.6g}, not to zero. Its diagonal entry must be {-out[a]:.6g}, minus the sum "
+            "of the other rates."
         )
     q[~off] = -out
     return q
 
 
 def stationary_of(rate: Floats) -> Floats:
-    """Where the chain is in the long run, from an even start."""
+    """Return the long-run distribution of the chain from a uniform start."""
     n = len(rate)
     fastest = max(float(-np.diagonal(rate).min()), 1e-300)
     return np.asarray(long_run(np.full((1, n), 1.0 / n), (np.eye(n) + rate / (2 * fastest))[None])[0])
 
 
 def changes(rate: Floats, lengths: Floats) -> Floats:
-    """Probabilities of change along branches, ``(E, S, S)``: exp(length rate), rows that sum to one.
+    """Compute probabilities of change along branches, ``(E, S, S)``: exp(length rate), with rows that sum to one.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def changes(rate: Floats, lengths: Floats) -> Floats:
 
 
 def _parts(rate: Floats, lengths: Floats) -> tuple[Floats, int]:
-    """Halve branches so often that hardly anything changes along them; return these, and how often."""
+    """Halve branches until few changes occur along them; return the lengths and the number of halvings."""
     fastest = float(-np.diagonal(rate).min(initial=0.0))
     if fastest > 0:
         lengths = np.minimum(lengths, FURTHEST / fastest)
@@ -93,15 +94,15 @@ def _parts(rate: Floats, lengths: Floats) -> tuple[Floats, int]:
 
 
 def _rows(found: Floats) -> Floats:
-    """Make rows sum to one again, so that squaring again and again does not let them drift."""
+    """Renormalize rows, so that they do not drift under repeated squaring."""
     return found / found.sum(axis=-1, keepdims=True)
 
 
 def exponentials(matrices: Floats) -> Floats:
-    """Exponentials of matrices ``(E, n, n)`` without negative entries off the diagonal, all at once.
+    """Compute exponentials of matrices ``(E, n, n)`` that are nonnegative off the diagonal, all at once.
 
-    The diagonal is made positive by a multiple of the identity, then a short series is squared again and again. Nothing
-    is ever subtracted, so that small probabilities are right too.
+    A multiple of the identity makes the diagonal nonnegative; then a short series is squared repeatedly. There are no
+    subtractions, so small probabilities have full relative accuracy, too.
 
     Examples
     --------
@@ -128,10 +129,10 @@ def exponentials(matrices: Floats) -> Floats:
 def jumps_and_times(rate: Floats, lengths: Floats, matrices: Floats, counts: Floats) -> tuple[Floats, Floats]:
     r"""Return expected numbers of jumps ``(S, S)`` and times in the states ``(S,)``, summed over branches.
 
-    Given expected numbers n(a, b) of branches that begin in a and end in b, of length t and with probabilities P, both
-    come from one integral a branch, :math:`M = \int_0^t e^{R(t-u)} W^\top e^{Ru} du` with W = n / P: there are R[i, j]
-    M[j, i] jumps from i to j, and the time in i is M[i, i]. It is a block of the exponential of a matrix of twice the
-    size (Van Loan 1978).
+    Given expected numbers n(a, b) of branches of length t from state a to state b, with probabilities P, both follow
+    from one integral per branch, :math:`M = \int_0^t e^{R(t-u)} W^\top e^{Ru} du` with W = n / P. The expected number
+    of jumps from i to j is R[i, j] M[j, i], and the expected time in i is M[i, i]. The integral is a block of the
+    exponential of a matrix of twice the size (Van Loan 1978).
 
     Examples
     --------
@@ -147,9 +148,9 @@ def jumps_and_times(rate: Floats, lengths: Floats, matrices: Floats, counts: Flo
     parts, halvings = _parts(rate, lengths)
     double = np.zeros((len(lengths), 2 * s, 2 * s))
     double[:, :s, :s] = double[:, s:, s:] = parts[:, None, None] * rate
-    scale = np.maximum(weights.max(axis=(1, 2), keepdims=True), 1e-300)  # so that rates are not lost beside counts
+    scale = np.maximum(weights.max(axis=(1, 2), keepdims=True), 1e-300)  # so that large counts do not swamp the rates
     double[:, :s, s:] = np.swapaxes(weights / scale, 1, 2)
-    both = exponentials(double)  # of the part of a branch, as a multiple of its length
+    both = exponentials(double)  # for the halved branch; the integral is in units of its length
     change, within = _rows(both[:, :s, :s]), both[:, :s, s:]
     for _ in range(halvings):
         within = change @ within + within @ change

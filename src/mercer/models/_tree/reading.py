@@ -1,4 +1,4 @@
-"""What leaves show, in all the forms that it comes in, as a matrix of codes with a column for every leaf."""
+"""Conversion of input (matrices, tables, strings) to a matrix of codes with one column per leaf."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats
+from mercer._array import Floats, Mask
 from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
@@ -18,27 +18,27 @@ __all__ = ["read_profiles", "table_of"]
 def read_profiles(
     X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, unknown: str, owner: Any, reset: bool
 ) -> Floats:
-    """Return codes ``(N, L)`` as float64, NaN where a leaf was not observed.
+    """Return codes ``(N, L)`` as float64, with NaN for missing values.
 
     Parameters
     ----------
     X : matrix, DataFrame, list of strings or Sequences
-        One datum a row; the columns of a DataFrame are found by the names of the leaves.
+        One sample per row; the columns of a DataFrame are found by the names of the leaves.
     leaves : tuple of str
-        Names of the leaves, in the order of columns.
+        Names of the leaves, in the order of the columns.
     n_symbols : int
         Number of symbols.
     alphabet : Alphabet or None
-        Of symbols; with None the data are numbers.
+        Alphabet of symbols; None if the input is numeric.
     unknown : {"raise", "missing"}
-        What a symbol outside the alphabet is.
+        Whether a symbol outside the alphabet raises an error or is a missing value.
     owner : estimator
-        Whose ``n_features_in_`` is set or checked.
+        The estimator whose ``n_features_in_`` is set or checked.
     reset : bool
-        Whether these are training data.
+        Whether X is the training data.
     """
     if isinstance(X, list | tuple) and len(X) == 0:
-        raise ValueError("there are no data: give rows with a column for every leaf")
+        raise ValueError("there are no data: X is empty. Pass rows with one column per leaf.")
     X = table_of(X, leaves, alphabet, unknown)
     X = validated(owner, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
     check_codes(X, leaves, n_symbols if alphabet is None else alphabet.missing, n_symbols)
@@ -46,7 +46,7 @@ def read_profiles(
 
 
 def table_of(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Any:
-    """Return numbers with NaN where nothing is, symbols as codes, and the columns of a table by their names."""
+    """Return a matrix of numbers: symbols as codes, NaN for missing values, columns of a table by name."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
         X = _by_name(X, leaves)
     if _is_text(X):
@@ -55,73 +55,73 @@ def table_of(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown
         try:
             X = np.asarray(X)
         except ValueError:
-            raise ValueError(f"the rows of the data have different lengths: {_COLUMNS}") from None
+            raise ValueError(f"The rows of X have different lengths. {_COLUMNS}.") from None
     _check_columns(np.shape(X), leaves)
     if isinstance(X, np.ndarray) and X.dtype == object:
         return _as_floats(X, leaves)
     return X
 
 
-_COLUMNS = "give a column for every leaf, NaN where it was not observed"
+_COLUMNS = "Pass one column per leaf, with NaN for missing values"
 
 
 def _check_columns(shape: tuple[int, ...], leaves: tuple[str, ...]) -> None:
     n = len(leaves)
     if len(shape) == 2 and shape[1] == n:
         return
-    wanted = f"the tree has {n} leaves ({described(leaves)}): {_COLUMNS}"
+    wanted = f"but the tree has {n} leaves ({described(leaves)}). {_COLUMNS}"
     if len(shape) == 2:
-        turned = "; if every leaf has a row, pass X.T" if shape[0] == n else ""
-        raise ValueError(f"the data have {shape[1]} columns, and {wanted}{turned}")
+        turned = "; if each leaf is a row, pass X.T" if shape[0] == n else ""
+        raise ValueError(f"X has {shape[1]} columns, {wanted}{turned}.")
     if shape == (n,):
-        raise ValueError("the data are one row without a table around it: pass a list of rows, [x] for a single one")
-    raise ValueError(f"the data have shape {shape}, and {wanted}")
+        raise ValueError(f"X must be a matrix with one row per sample; got shape {shape}. Pass [x] for a single row.")
+    raise ValueError(f"X has shape {shape}, {wanted}.")
 
 
 def _as_floats(table: Floats, leaves: tuple[str, ...]) -> Floats:
-    """Turn a table of objects into numbers, None and pandas' NA into NaN."""
+    """Convert a table of objects to numbers; None and pandas.NA become NaN."""
     try:
         return np.where(_blank(table), np.nan, table).astype(np.float64)
     except (TypeError, ValueError):
         row, column = next(place for place, cell in np.ndenumerate(table) if not (_is_blank(cell) or is_number(cell)))
         raise TypeError(
-            f"row {row} holds {table[row, column]!r} at leaf {leaves[column]!r}, which is no number: {_COLUMNS}"
+            f"row {row} has {table[row, column]!r} at leaf {leaves[column]!r}, which is not a number. {_COLUMNS}."
         ) from None
 
 
-def _blank(table: Floats) -> Floats:
-    """Tell what is None, NaN or pandas' NA, which is not even different from itself."""
+def _blank(table: Floats) -> Mask:
+    """Return which cells are None, NaN or pandas.NA."""
     return np.array([_is_blank(cell) for cell in table.ravel()], dtype=bool).reshape(table.shape)
 
 
 def _is_blank(cell: Any) -> bool:
     try:
         return cell is None or bool(cell != cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # pandas.NA has no truth value
         return True
 
 
 def _by_name(X: Any, leaves: tuple[str, ...]) -> Any:
-    """Return the columns of a table in the order of the leaves; a table without names stays as it is."""
+    """Return the columns of a table in the order of the leaves; a table without names is returned unchanged."""
     columns, rows = list(X.columns), list(getattr(X, "index", ()))
     if set(leaves) <= set(rows) and not set(leaves) <= set(columns):
-        raise ValueError("the leaves are rows of the table, and should be its columns: pass its transpose, df.T")
+        raise ValueError("The leaves must be the columns of the table; got them as rows. Pass df.T.")
     if not any(isinstance(name, str) for name in columns):
         return np.asarray(X)
     twice = [name for i, name in enumerate(columns) if name in columns[:i]]
     if twice:
-        raise ValueError(f"the data have two columns with the name {twice[0]!r}: keep one")
+        raise ValueError(f"X has two columns with the name {twice[0]!r}. Keep one of them.")
     missing = [name for name in leaves if name not in columns]
     known = set(leaves)
     extra = [name for name in columns if name not in known]
     if missing:
-        others = f", and others that are no leaves, {described(extra)}" if extra else ""
+        others = f", and columns that are not leaves, {described(extra)}" if extra else ""
         raise ValueError(
-            f"the data have no column for {_leaf(missing)} {described(missing)}{others}: name the columns as the "
-            "leaves, with NaN where a leaf was not observed"
+            f"X has no column for {_leaf(missing)} {described(missing)}{others}. Name the columns as the leaves, with "
+            "NaN for missing values."
         )
     if extra:
-        raise ValueError(f"the data have columns that are no leaves of the tree, {described(extra)}: leave them out")
+        raise ValueError(f"X has columns that are not leaves of the tree, {described(extra)}. Leave them out.")
     place = {name: i for i, name in enumerate(columns)}
     return np.asarray(X)[:, [place[name] for name in leaves]]
 
@@ -131,7 +131,7 @@ def _leaf(names: list[str]) -> str:
 
 
 def _is_text(X: Any) -> bool:
-    """Whether the data are symbols rather than numbers."""
+    """Whether X contains symbols rather than numbers."""
     if isinstance(X, Sequences):
         return True
     if isinstance(X, list | tuple):
@@ -147,13 +147,13 @@ def _holds_text(cells: Any) -> bool:
 
 
 def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: str) -> Floats:
-    """Turn symbols into codes; what is missing becomes NaN."""
+    """Convert symbols to codes; missing symbols become NaN."""
     table = None if isinstance(X, Sequences) else np.asarray(X, dtype=object)
     if alphabet is None:
         if table is not None and table.ndim == 2:
             _check_columns(table.shape, leaves)
             _check_mixed(table, leaves)
-        raise TypeError("the data are symbols, and the tree has no alphabet: give alphabet='01', say, or pass numbers")
+        raise TypeError("X contains symbols, but the tree has no alphabet. Use alphabet='01', say, or pass numbers.")
     if table is not None and table.ndim == 2:
         return _cells(table, leaves, alphabet, unknown)
     X = Sequences(X, alphabet=alphabet, unknown=unknown)
@@ -161,15 +161,15 @@ def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: 
     if len(wrong):
         i = int(wrong[0])
         raise ValueError(
-            f"{X.name(i)} has {X.lengths[i]} symbols, and the tree has {len(leaves)} leaves ({described(leaves)}): "
-            "give one symbol for every leaf"
+            f"{X.name(i)} has {X.lengths[i]} symbols, but the tree has {len(leaves)} leaves ({described(leaves)}). "
+            "Pass one symbol per leaf."
         )
     codes = np.asarray(X.values, dtype=np.float64).reshape(len(X), len(leaves))
     return np.where(codes == alphabet.missing, np.nan, codes)
 
 
 def _check_mixed(table: Floats, leaves: tuple[str, ...]) -> None:
-    """Raise where a table of numbers, perhaps written as text, holds something else, such as '?'."""
+    """Raise if a table of numbers, possibly as text, contains other text, such as '?'."""
     odd: dict[str, tuple[int, ...]] = {}
     numbers = False
     for place, cell in np.ndenumerate(table):
@@ -180,13 +180,13 @@ def _check_mixed(table: Floats, leaves: tuple[str, ...]) -> None:
     if numbers and odd:
         text, (row, column) = next(iter(odd.items()))
         raise TypeError(
-            f"the data are numbers, and row {row} holds {text!r} at leaf {leaves[column]!r}: replace {text!r} by NaN "
-            f"where a leaf was not observed, as in df.replace({text!r}, np.nan).astype(float)"
+            f"X contains numbers, but row {row} has {text!r} at leaf {leaves[column]!r}. For missing values, replace "
+            f"{text!r} by NaN, as in df.replace({text!r}, np.nan).astype(float)."
         )
 
 
 def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: str) -> Floats:
-    """Turn a table of symbols into codes, one kind of symbol after the other; None and NaN are missing."""
+    """Convert a table of symbols to codes, one symbol at a time; None and NaN are missing."""
     _check_columns(table.shape, leaves)
     out = np.full(table.shape, np.nan)
     blank = _blank(table)
@@ -200,8 +200,8 @@ def _cells(table: Floats, leaves: tuple[str, ...], alphabet: Alphabet, unknown: 
                 continue
             row, column = (int(i) for i in np.argwhere(here)[0])
             raise ValueError(
-                f"row {row} holds {str(symbol)!r} at leaf {leaves[column]!r}, which is not in the alphabet "
-                f"{alphabet.describe()}: put None where a leaf was not observed, or give unknown='missing'"
+                f"row {row} has {str(symbol)!r} at leaf {leaves[column]!r}, which is not in the alphabet "
+                f"{alphabet.describe()}. Use None for missing values, or unknown='missing'."
             ) from None
         out[here] = np.nan if code == alphabet.missing else code
     return out

@@ -1,4 +1,4 @@
-"""Fisher scores of hidden trees: expected counts minus what their rows lead to expect (FK-7)."""
+"""Fisher scores of hidden trees: expected counts minus probabilities times their totals (FK-7)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mercer.models._tree.messages import Expected, Member
 __all__ = ["chunks", "score_names", "tree_scores"]
 
 CHUNK = 1 << 22
-"""Numbers that one kind of message may take at a time: 32 MiB."""
+"""Maximum number of floats of one kind of message in memory: 32 MiB."""
 
 
 def chunks(n_data: int, n_nodes: int, n_states: int) -> list[slice]:
-    """Cut data so that the messages of a chunk fit into memory; a datum's own result does not depend on it."""
+    """Split samples so that the messages of a chunk fit into memory; results do not depend on the split."""
     step = max(1, CHUNK // max(n_nodes * n_states, 1))
     return [slice(begin, min(begin + step, n_data)) for begin in range(0, n_data, step)]
 
 
 def tree_scores(member: Member, codes: Floats, parametrization: str) -> tuple[Floats, Floats]:
-    """Log probability ``(T,)`` and scores ``(T, P)`` of every datum; an impossible one has the score 0.
+    """Compute log probabilities ``(T,)`` and scores ``(T, P)`` of samples; a sample of probability zero has score 0.
 
     The blocks of P are root (S), transition of the edges above the internal nodes 1, 2, ... (S S each) and leaf
     (S A each).
@@ -52,7 +52,7 @@ def _rows(member: Member, codes: Floats, found: Expected, parametrization: str) 
     for leaf in range(n_leaves):
         seen = codes[:, leaf]
         which = member.sets[seen].T  # (A, T)
-        with np.errstate(invalid="ignore"):  # -inf where nothing was seen
+        with np.errstate(invalid="ignore"):  # -inf for missing values
             ratio = np.where(which > 0, found.leaf_above[leaf][:, None], -np.inf)
         counts = np.exp(ratio + safe_log(member.leaf[leaf])[..., None])
         block = _block(counts, _ratio(ratio, parametrization), member.leaf[leaf], parametrization)
@@ -62,14 +62,14 @@ def _rows(member: Member, codes: Floats, found: Expected, parametrization: str) 
 
 
 def _ratio(logs: Floats, parametrization: str) -> Floats | None:
-    """Return counts divided by their parameters, computed without the division; needed for weights alone."""
+    """Return counts divided by their parameters, computed without a division; only needed for weights."""
     if parametrization == "logit":
         return None
     with np.errstate(over="ignore"):
         found = np.exp(logs)
     if not np.isfinite(found).all():
         raise ArithmeticError(
-            "a datum is too improbable under the tree for scores in weights: use parametrization='logit'"
+            "A sample is too improbable under the tree for scores in weights. Use parametrization='logit'."
         )
     return found
 
@@ -84,7 +84,7 @@ def _block(counts: Floats, ratio: Floats | None, p: Floats, parametrization: str
 
 
 def score_names(n_states: int, n_internal: int, leaves: tuple[str, ...], symbols: list[str]) -> list[str]:
-    """Name the columns of the scores."""
+    """Return the names of the columns of the scores."""
     states = range(n_states)
     names = [f"root[{a}]" for a in states]
     names += [f"transition[{v}, {a}, {b}]" for v in range(1, n_internal) for a in states for b in states]
