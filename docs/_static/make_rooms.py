@@ -4,14 +4,14 @@ from pathlib import Path
 
 ROOMS = (
     ("core", ("arrays, batches,", "settings, threads"), "#e8edf2"),
+    ("compiled", ("recursions in", "SIMD lanes"), "#f4ecf7"),
     ("data", ("Sequences,", "alphabets"), "#e8edf2"),
     ("families", ("Gaussian,", "Multinomial, ..."), "#dceaf7"),
     ("models", ("mixtures,", "HMMs"), "#dceaf7"),
     ("gram", ("the engine: tiles,", "memo, diagnosis"), "#fbe6d6"),
     ("kernels", ("what a user", "composes"), "#dff0dc"),
-    ("embedding", ("of HMMs", "(later)"), "#f2f2f2"),
     ("datasets", ("generators,", "loaders"), "#e8edf2"),
-    ("papers, cli", ("plot, report,", "reproduce"), "#e8edf2"),
+    ("papers, cli", ("plot, testing,", "reproduce"), "#e8edf2"),
 )
 WIDTH, HEIGHT, GAP, TOP = 108, 84, 12, 66
 
@@ -31,11 +31,13 @@ def main() -> None:
         )
         parts.append(text(x + WIDTH / 2, TOP + 26, name, 15, bold=True))
         parts += [text(x + WIDTH / 2, TOP + 50 + 17 * j, line, 12) for j, line in enumerate(lines)]
-    parts += arrow(left(0) + 4, left(8) + WIDTH - 4, 44, "data walk this way", 28)
-    parts += arrow(left(8) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram imports core alone", 196)
+    parts += arrow(left(0) + 4, left(8) + WIDTH - 4, 44, "data flow this way", 28)
+    parts += arrow(
+        left(8) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and compiled import core only", 196
+    )
     # The two conversations of the protocol page.
-    parts += bracket(2, 3, 214, "couplings: leaves and models")
-    parts += bracket(4, 5, 214, "tiles: engine and kernels")
+    parts += bracket(3, 4, 214, "couplings: leaves and models")
+    parts += bracket(5, 6, 214, "tiles: engine and kernels")
     parts.append("</svg>")
     Path(__file__).with_name("rooms.svg").write_text("\n".join(parts) + "\n", encoding="utf-8")
 

@@ -23,7 +23,7 @@ from mercer.cli._contenders import (
     with_svm,
 )
 from mercer.cli._race import INNER_FOLDS, Contender, Task
-from mercer.data._text import Records
+from mercer.data import Records
 from mercer.data.fasta import read_fasta
 from mercer.data.sequences import Sequences
 from mercer.data.timeseries import read_ts, read_ucr

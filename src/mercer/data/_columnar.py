@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._forms import Flat, Problem, as_floats, as_integers, code_points, offsets_of
+from mercer.data._forms import Flat, Problem, as_floats, as_integers, code_points
+from mercer.data.ragged import offsets_of
 
 _NULL = "drop it, or fill it first."
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import to_numpy
+from mercer.data.ragged import offsets_of
 
 Kind: TypeAlias = Literal["characters", "tokens", "integers", "vectors", "empty"]
 
@@ -41,14 +42,6 @@ class Flat:
     values: NDArray[Any]
     offsets: NDArray[np.int64]
     problems: dict[int, Problem] = field(default_factory=dict)
-
-
-def offsets_of(lengths: Any) -> NDArray[np.int64]:
-    """Convert N lengths to N + 1 offsets."""
-    lengths = np.asarray(lengths, dtype=np.int64)
-    out = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=out[1:])
-    return out
 
 
 def code_points(text: str) -> NDArray[Any]:

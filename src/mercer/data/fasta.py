@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.data import ragged as _ragged
-from mercer.data._forms import offsets_of
 from mercer.data._header_labels import Labels, rule_of
 from mercer.data._symbols import NAMED
 from mercer.data._text import Records, Source, Text, decoded, read_text
 from mercer.data.alphabet import Alphabet
+from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 
 _NEWLINE, _HEADER, _COMMENT, _STOP = (ord(c) for c in "\n>;*")

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._forms import offsets_of
-
 Offsets = NDArray[np.int64]
+
+
+def offsets_of(lengths: Any) -> Offsets:
+    """Convert N lengths to N + 1 offsets."""
+    lengths = np.asarray(lengths, dtype=np.int64)
+    out = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=out[1:])
+    return out
 
 
 def gather(values: NDArray[Any], offsets: Offsets, index: NDArray[np.intp]) -> tuple[NDArray[Any], Offsets]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
-from mercer.data._forms import Problem, as_floats, offsets_of, read_item
+from mercer.data._forms import Problem, as_floats, read_item
 from mercer.data.alphabet import Alphabet
+from mercer.data.ragged import offsets_of
 
 
 class Sequences(Container):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._forms import offsets_of
 from mercer.data._text import Records, Source, Text, number, read_text, whole_or_text
+from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 
 _MISSING = ("", "?", "na", "nan")

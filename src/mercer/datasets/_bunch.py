@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from mercer.data._text import Records
+from mercer.data import Records
 from mercer.data.sequences import Sequences
 from mercer.datasets._fetch import data_path
 

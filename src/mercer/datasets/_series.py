@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from mercer.data._forms import offsets_of
+from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.datasets._bunch import bunch, two_parts

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 import mercer as mc
-from mercer.datasets._niches import fetch_disdat
+from mercer.datasets import fetch_disdat
 from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread
 from mercer.papers._results import Cell, Figure, Place, Progress
 

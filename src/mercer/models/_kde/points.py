@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import ragged as _ragged
-from mercer.data._forms import offsets_of
+from mercer.data.ragged import offsets_of
 
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
