@@ -60,6 +60,7 @@ def test_loops_combine(lanes):
 
     def smallest(e, _):
         trips = e.constant(8)
-        return e.loop(1, trips, lambda k: [e.load(e.args[1], e.offset(e.constant(0), k, lanes))], e.smaller, np.inf)[0]
+        start = [e.number(np.inf)]
+        return e.loop(start, trips, lambda k: [e.load(e.args[1], e.offset(e.constant(0), k, lanes))], e.smaller)[0]
 
     assert_array_equal(applied(lanes, smallest)(x).reshape(8, lanes), np.tile(x.reshape(8, lanes).min(axis=0), (8, 1)))

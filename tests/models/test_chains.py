@@ -269,7 +269,7 @@ def test_leaves_far_apart(rng, scheme, n, zeros):
     transition /= transition.sum(axis=-1, keepdims=True)
     mean = rng.normal(size=(count, n, 1)) + np.arange(n)[:, None]
     emission = mc.Gaussians(mean, 1e-3 * rng.gamma(2.0, size=(count, n, 1)))
-    leaf = emission.couple(mc.families.Product(1.0)).reshape(count * n)
+    leaf = emission.couple(mc.families.PowerProduct(1.0)).reshape(count * n)
     with np.errstate(divide="ignore"):
         side = np.log(initial), np.log(transition)
     truth = coupled_chains_log(*side, *side, leaf.pair(leaf), lengths)

@@ -648,7 +648,7 @@ def test_data_of_another_kind_than_the_training_data():
         HMM(2).fit(series(2)).fit_each(["AB"])
     with pytest.raises(ValueError, match="the data have 3 coordinates, the training data had 2"):
         HMM(2).fit(series(2)).fit_each(series(2, d=3))
-    with pytest.raises(TypeError, match="give an estimator of a family"):
+    with pytest.raises(TypeError, match=r"component must be a family; got HMM\(\). Give mc.Gaussian"):
         mc.Mixture(HMM()).fit(["AB", "BA"])
 
 

@@ -240,7 +240,7 @@ class TestMatches:
         with pytest.raises(ValueError, match="the two sequences have probability zero together"):
             affine_matches(model(0, open=0.0), "ab", "a")
         two = AffinePairHMMs.concat([model(0), model(1)])
-        with pytest.raises(ValueError, match=r"shape \(2,\): give a batch"):
+        with pytest.raises(ValueError, match=r"shape \(1,\); got \(2,\)"):
             affine_matches(two, "a", "b")
         with pytest.raises(ValueError, match="'z'"):
             affine_matches(model(0), "az", "b")

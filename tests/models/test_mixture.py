@@ -278,7 +278,7 @@ def test_a_mixture_takes_what_its_components_take():
     np.testing.assert_allclose(np.asarray(ones.components.probability), np.asarray(truth.components.probability))
     strings = mc.Mixture(mc.Categorical("dna", unknown="missing")).fit_each(["ACG?T", "AAAC", "GG!"])
     assert strings.shape == (3,)
-    with pytest.raises(ValueError, match="the sequences have the alphabet"):
+    with pytest.raises(ValueError, match="must have the alphabet AB; got XY"):
         mc.Mixture(mc.Categorical()).fit(["AB", "BA"]).fit_each(mc.Sequences(["XY"]))
     sets[1][2, 0] = np.nan
     for prior in (None, "pooled"):
@@ -407,7 +407,7 @@ def test_what_is_given_must_suit_the_components():
         mc.Mixture(prior=mc.Gaussian("diagonal").fit(V).model_).fit_each(V)
     with pytest.raises(ValueError, match="prior does not suit"):
         mc.Mixture(mc.Gaussian("diagonal")).fit(V).set_params(component=mc.Gaussian("full")).fit_each(V)
-    with pytest.raises(TypeError, match=r"component must be .*; got 'gaussian'. Give a family"):
+    with pytest.raises(TypeError, match=r"component must be a family; got MarkovChain.* Give mc.Gaussian"):
         mc.Mixture(mc.MarkovChain(2)).fit(["ab"])
 
 

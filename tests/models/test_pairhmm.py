@@ -637,7 +637,7 @@ def test_a_batch_of_models(tmp_path):
         np.testing.assert_array_equal(other.log_prob(X), models.log_prob(X))
     assert models[2:3].digests() == models.digests()[2:]
     assert models[0].shape == ()
-    with pytest.raises(ValueError, match=r"shape \(3,\): give a batch"):
+    with pytest.raises(ValueError, match=r"shape \(1,\); got \(3,\)"):
         models.shared_history(X)
     features = Marginalization(models, prior="uniform", normalize=False).features(X)
     np.testing.assert_allclose(features, np.sqrt(1 / 3) * np.exp(models.log_prob(X)).T, rtol=1e-12)
