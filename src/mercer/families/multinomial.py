@@ -85,7 +85,7 @@ class Multinomials(Simplex):
         return isinstance(self.probability, CSRRows)
 
     def token_probabilities(self) -> Floats:
-        """Return the probability of every word in one draw, dense NumPy float64 of shape (*B, k).
+        """Return the probability of every word in one draw, dense, ``(*B, k)``, float64.
 
         Counts x of n words have the score x - n p under logits, and the log likelihood sum x log p up to a constant.
         """
