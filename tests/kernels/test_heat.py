@@ -182,9 +182,9 @@ def test_in_a_pipeline():
 def test_bad_input():
     p = mc.Multinomials([[0.5, 0.5]])
     for t in (0, -1.0, np.nan, "x", None, 1e-310):
-        with pytest.raises(ValueError, match=r"t = .*: give a positive number"):
+        with pytest.raises(ValueError, match=r"t must be a positive number.*; got"):
             Heat(t=t)(p)
-    with pytest.raises(TypeError, match="probabilities of outcomes, which Gaussians do not have: use Multinomials"):
+    with pytest.raises(TypeError, match=r"outcome probabilities, which Gaussians do not have. Use Multinomials"):
         Heat()(mc.Gaussians([[0.0]], [1.0]))
     with pytest.raises(TypeError, match="which Poissons do not have"):
         Heat(mc.Poisson())([[1.0, 2.0]])

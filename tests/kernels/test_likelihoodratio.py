@@ -132,7 +132,7 @@ def test_impossible_data():
     clf = LikelihoodRatio(MarkovChain(order=0, prior=None)).fit(X, y)
     new = mc.Sequences(["a", "cc"], alphabet="abc", ids=["first", "second"])
     with pytest.raises(
-        ValueError, match=r"second.*has probability zero under the model of every class: give the model"
+        ValueError, match=r"second.*has probability zero under the model of every class.*on_zero='prior'"
     ):
         clf.predict(new)
     clf.set_params(on_zero="prior")
@@ -152,17 +152,17 @@ def test_scikit_learn_manners():
 
 def test_bad_input():
     X, y = blobs()
-    with pytest.raises(TypeError, match="give an estimator that is fitted to every class"):
+    with pytest.raises(TypeError, match=r"model must be an estimator; got None\. .*mc\.Gaussian\(\)"):
         LikelihoodRatio().fit(X, y)
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         LikelihoodRatio(mc.Gaussian()).fit(X, None)
     with pytest.raises(ValueError, match="60 data, 59 classes"):
         LikelihoodRatio(mc.Gaussian()).fit(X, y[1:])
     for priors in ("equal", [0.5, 0.5], [0.5, 0.6, 0.7], [-0.5, 0.5, 1.0]):
-        with pytest.raises(ValueError, match="priors = "):
+        with pytest.raises(ValueError, match=r"priors (=|must be) "):
             LikelihoodRatio(mc.Gaussian(), priors=priors).fit(X, y)
     for priors in (["a", "b", "c"], {0: 0.5, 1: 0.25, 2: 0.25}, [[0.5], [0.25, 0.25]]):
-        with pytest.raises(ValueError, match=r"priors = .*3 probabilities"):
+        with pytest.raises(ValueError, match=r"priors (=|must be) .*3 probabilities"):
             LikelihoodRatio(mc.Gaussian(), priors=priors).fit(X, y)
     with pytest.raises(ValueError, match=r"on_zero must be 'raise'.* got 'nan'"):
         LikelihoodRatio(mc.Gaussian(), on_zero="nan").fit(X, y)

@@ -259,9 +259,9 @@ def test_names():
             TypeError,
             "emits Gaussians, which are no symbols that could be counted: use mc.LatentMeanMap",
         ),
-        ({"order": 0}, ValueError, "order = 0: give 1 to count symbols, or 2"),
-        ({"order": 3}, ValueError, "order = 3: give 1 to count symbols, or 2"),
-        ({"normalize": "yes"}, ValueError, "normalize = 'yes': give True or False"),
+        ({"order": 0}, ValueError, r"order must be .*; got 0\. 1 counts symbols, 2"),
+        ({"order": 3}, ValueError, r"order must be .*; got 3\. 1 counts symbols, 2"),
+        ({"normalize": "yes"}, ValueError, "normalize must be True or False; got 'yes'"),
     ],
 )
 def test_bad_parameters(parameters, error, match):
@@ -272,7 +272,7 @@ def test_bad_parameters(parameters, error, match):
 def test_bad_data():
     X = mc.Sequences(["ab", "a"], alphabet="abc", ids=["long", "short"])
     with pytest.raises(
-        ValueError, match=r"short.* has zero norm under PosteriorCounts \(it has no pair of neighbours\)"
+        ValueError, match=r"short.* has zero norm under PosteriorCounts \(it has no pair of neighbors\)"
     ):
         PosteriorCounts(model(), order=2)(X)
     assert np.array_equal(PosteriorCounts(model(), order=2, on_zero="zero")(X), [[1.0, 0.0], [0.0, 0.0]])

@@ -135,16 +135,16 @@ def test_sequences_without_a_window():
 
 def test_bad_input():
     for k in (0, -1, 1.5, "three", None, True):
-        with pytest.raises(ValueError, match=r"k = .*: give the number of symbols"):
+        with pytest.raises(ValueError, match=r"k must be .*; got .* length of the counted substrings"):
             Spectrum(k=k)(["abc"])
     for m in (-1, 3, 0.5, "one", None):
-        with pytest.raises(ValueError, match=r"mismatches = .*: give a whole number from 0 to 2"):
+        with pytest.raises(ValueError, match=r"mismatches must be (a whole number, 0 or more|less than k = 3); got"):
             Spectrum(k=3, mismatches=m)(["abc"])
     with pytest.raises(ValueError, match=r"there are 20\^15 strings of 15 symbols .*: lower k"):
         Spectrum(k=15, alphabet="protein")(["ACDE" * 5])
     with pytest.raises(ValueError, match=r"strings each within 4 mismatches, too many to list: lower k or mismatches"):
         Spectrum(k=8, mismatches=4, alphabet="protein")(["ACDEFGHIKL"])
-    with pytest.raises(TypeError, match="Spectrum compares symbols, and these are vectors"):
+    with pytest.raises(TypeError, match="Spectrum compares symbols, not vectors"):
         Spectrum()([np.zeros((4, 2))])
     with pytest.raises(ValueError, match="alphabet"):
         Spectrum(2).fit(mc.Sequences(["ab"])).transform(mc.Sequences(["xy"]))

@@ -397,11 +397,11 @@ def test_bad_input():
         TOP(chain).fit(X)
     with pytest.raises(ValueError, match="30 data, 29 classes"):
         TOP(chain).fit(X, y[1:])
-    with pytest.raises(ValueError, match=r"all data are of 1 class, 'fair': TOP needs two classes or more"):
+    with pytest.raises(ValueError, match=r"all samples are of one class, 'fair': TOP needs two classes or more"):
         TOP(chain).fit(X[:10], y[:10])
-    with pytest.raises(ValueError, match=r"have shape \(1,\): give a batch of shape \(C,\)"):
+    with pytest.raises(ValueError, match=r"must be a batch of shape \(C,\).*; got shape \(1,\)"):
         TOP(p[:1])([[0.0]])
-    with pytest.raises(TypeError, match=r"TOP needs one model per class, .* or a fitted batch of shape \(C,\)"):
+    with pytest.raises(TypeError, match=r"TOP needs one model per class: .* or a fitted batch of shape \(C,\)"):
         TOP().fit([[0.0]], [0])
     for strange, message in [
         (np.arange(30) * 1j, "y is of type complex128: give classes"),
@@ -415,12 +415,12 @@ def test_bad_input():
     with pytest.raises(NotFittedError, match="because it learns one model per class"):
         TOP(chain)(X)
     for name, value, message in [
-        ("information", "exact", "give 'identity' or 'diagonal'"),
-        ("per", "x", "give 'sequence', or 'step'"),
+        ("information", "exact", "'identity' or 'diagonal'; got 'exact'"),
+        ("per", "x", "'sequence' or 'step'; got 'x'"),
         ("parametrization", "x", "parametrization"),
-        ("ridge", -1, "give a fraction"),
-        ("normalize", "x", "give True or False"),
-        ("priors", "x", "give 'empirical', 'uniform'"),
+        ("ridge", -1, r"got -1\. .*a fraction"),
+        ("normalize", "x", "True or False; got 'x'"),
+        ("priors", "x", "'empirical', 'uniform' or .*; got 'x'"),
         ("priors", "empirical", "model is a fitted batch"),
         ("priors", [0.5, 0.6], "that sum to one"),
         ("priors", [0.0, 1.0], "a class of probability zero has no log odds"),

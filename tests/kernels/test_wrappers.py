@@ -315,18 +315,18 @@ def test_tempering_can_break_a_kernel_and_repair_mends_it():
 def test_bad_parameters():
     X = np.ones((2, 2)) * np.arange(2)[:, None]
     for beta in (0.0, -1.0, 1.5, "half", np.nan):
-        with pytest.raises(ValueError, match=r"beta = .*: give a power above 0 and at most 1"):
+        with pytest.raises(ValueError, match=r"beta must be .* above 0 and at most 1; got"):
             mc.Tempered(mc.RBF(), beta=beta)(X)
     for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
-        with pytest.raises(ValueError, match=r"Linear can be negative, and has no .*with positive values"):
+        with pytest.raises(ValueError, match=r"Linear can be negative, .*with positive values"):
             wrapper(mc.Linear()).fit(X)
     for gamma in (-1.0, "a"):
         for wrapper in (mc.Gaussianized, mc.EmpiricalKernelMap):
             with pytest.raises(ValueError, match=r"gamma must be .*; got"):
                 wrapper(mc.RBF(), gamma=gamma).fit(X)
-    with pytest.raises(ValueError, match=r"method = 'flip': the one repair"):
+    with pytest.raises(ValueError, match=r"method must be 'clip'; got 'flip'\. .*only repair"):
         mc.Repaired(mc.RBF(), method="flip").fit(X)
-    with pytest.raises(ValueError, match=r"tolerance = -1: give a fraction of the largest eigenvalue"):
+    with pytest.raises(ValueError, match=r"tolerance must be .*; got -1\. .*a fraction of the largest eigenvalue"):
         mc.Repaired(mc.RBF(), tolerance=-1).fit(X)
     with pytest.raises(ValueError, match=r"floor = -inf: give the finite number"):
         mc.EmpiricalKernelMap(mc.RBF(), floor=-np.inf).fit(X)

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats
+from mercer._parameters import Rule
 from mercer.data.csr import CSRRows
 from mercer.families.estimator import Context
 from mercer.kernels._data import n_objects
@@ -70,6 +71,13 @@ def _fitted(model: Any, X: Any, context: Context | None) -> Any:
 def plain(X: Any) -> Any:
     """Return accepted data as a model's own ``fit`` takes them."""
     return X.to_scipy() if isinstance(X, CSRRows) else X
+
+
+PRIORS = Rule(
+    "'empirical', 'uniform' or an array of one probability per class",
+    lambda value: not isinstance(value, str) or value in ("empirical", "uniform"),
+)
+"""Rule of the parameter ``priors``; `class_priors` checks the array."""
 
 
 def class_priors(priors: Any, counts: Floats) -> Floats:

@@ -1,13 +1,14 @@
-"""The heat kernel of the probability simplex, by its leading term (Lafferty and Lebanon 2005): a comparator."""
+"""Leading term of the heat kernel on the probability simplex (Lafferty and Lebanon 2005), for comparison."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
 from mercer._batch import take_rows
 from mercer._checks import is_number
 from mercer._coupling import or_point, power
+from mercer._parameters import Rule, Rules
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.kernels._operands import Rows
@@ -17,32 +18,32 @@ from mercer.kernels.base.model import ModelKernel
 SHORTEST = 1e-30
 """The smallest time: squared angles below it are rounding."""
 NEAR = 0.01
-"""Squared sines below this have their angle from a series, whose gradient at 0 is finite."""
+"""Below this squared sine, the angle is computed from a series, whose gradient at 0 is finite."""
 SERIES = (1.0, 1 / 3, 8 / 45, 4 / 35, 128 / 1575, 128 / 2079, 1024 / 21021, 256 / 6435)
 """arcsin^2(y) = y^2 + y^4 / 3 + 8 y^6 / 45 + ..."""
 
 
 class Heat(ModelKernel):
-    r"""The heat kernel on the simplex of categorical and multinomial distributions, by its leading term.
+    r"""Leading term of the heat kernel between categorical or multinomial distributions.
 
     Parameters
     ----------
     model : estimator or None, default=None
-        What turns every datum into a distribution: `Multinomial` or `Categorical`; None compares batches that are
-        given.
+        Estimator that fits a distribution to each sample: `Multinomial` or `Categorical`. None compares batches of
+        distributions.
     t : float, default=1.0
-        How long heat has diffused: large t makes everything alike.
+        Diffusion time. With a large t, all distributions look alike.
 
     Notes
     -----
     .. math:: k(p, q) = \exp\left(-\tfrac1t \arccos^2 \textstyle\sum_d \sqrt{p_d q_d}\right)
 
-    (CMP-1). The angle is half of the length of the shortest path from p to q in the Fisher metric. The laws of s draws,
-    ``Multinomials(trials=s)``, are :math:`\sqrt s` times as far apart. The factor :math:`(4\pi t)^{-(k-1)/2}` of the
-    source is left out, so that every object has the kernel 1 with itself.
+    (CMP-1). The angle is half the length of the shortest path from p to q in the Fisher metric. Distributions of s
+    draws, ``Multinomials(trials=s)``, are :math:`\sqrt s` times as far apart. The factor
+    :math:`(4\pi t)^{-(k-1)/2}` of the source is omitted, so that k(p, p) = 1.
 
-    This is the first term of an expansion of the heat kernel, and not positive semi-definite. See `JensenShannon` for a
-    kernel of the same use that is.
+    This is the first term of an expansion of the heat kernel and is not positive semi-definite. `JensenShannon` is a
+    positive semi-definite kernel for the same purpose.
 
     Examples
     --------
@@ -54,23 +55,21 @@ class Heat(ModelKernel):
            [0.2912, 0.7346, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "t": Rule(f"a positive number, {SHORTEST:g} or more", lambda value: is_number(value) and value >= SHORTEST)
+    }
     _smooth = {"t": WIDE}  # noqa: RUF012
 
     def __init__(self, model: Any = None, t: float = 1.0) -> None:
         self.model = model
         self.t = t
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_number(self.t) or self.t < SHORTEST:
-            raise ValueError(f"t = {self.t!r}: give a positive number, {SHORTEST} or more")
-
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)
         if not hasattr(batch, "n_draws"):
             raise TypeError(
-                f"Heat compares probabilities of outcomes, which {type(batch).__name__} do not have: use Multinomials "
-                f"or Categoricals, or another kernel{or_point(batch)}"
+                f"Heat compares outcome probabilities, which {type(batch).__name__} do not have. Use Multinomials or "
+                f"Categoricals, or another kernel{or_point(batch)}"
             )
         return batch
 
@@ -86,16 +85,16 @@ class Heat(ModelKernel):
 
     @property
     def psd(self) -> Verdict:
-        """Not positive semi-definite, but for two outcomes."""
+        """Not positive semi-definite, except for two outcomes."""
         return Verdict(
             "no",
-            "three outcomes, the three certain laws and the three that halve two outcomes, t = 10: smallest eigenvalue "
-            "-0.008 (CMP-1)",
+            "three outcomes, the three point masses and the three uniform distributions on two outcomes, t = 10: "
+            "smallest eigenvalue -0.008 (CMP-1)",
         )
 
 
 class _OnSphere:
-    """Roots of probabilities, which are points of the unit sphere, and the number of draws of the laws."""
+    """Square roots of probabilities, which lie on the unit sphere, and the number of draws of the distributions."""
 
     order = None
 
@@ -113,17 +112,17 @@ class _OnSphere:
         return _OnSphere(some, self.draws)
 
     def squared_angles(self, other: _OnSphere) -> Array:
-        """Return the squared angle of every pair: from the chord, which keeps the digits of nearly equal laws."""
+        """Return the squared angle of every pair, from the chord, which is accurate for nearly equal distributions."""
         chord = self.rows.squared_distances(other.rows)
         xp = namespace(chord)
-        sine = xp.clip(chord / 4, 0.0, 0.5)  # squared, of half the angle; roots are at most a right angle apart
+        sine = xp.clip(chord / 4, 0.0, 0.5)  # squared sine of half the angle; the roots are at most a right angle apart
         near = sine < NEAR
         far = xp.asin(xp.sqrt(xp.where(near, NEAR * xp.ones_like(sine), sine))) ** 2
         return 4 * xp.where(near, _series(xp.where(near, sine, xp.zeros_like(sine))), far)
 
 
 def _series(squared: Array) -> Array:
-    """Compute arcsin^2 of a number from its small square."""
+    """Compute arcsin^2(y) from a small y^2."""
     value: Any = 0.0
     for coefficient in reversed(SERIES):
         value = squared * (coefficient + value)
@@ -131,7 +130,7 @@ def _series(squared: Array) -> Array:
 
 
 def _roots(probability: Any) -> Any:
-    """Return unit vectors, the square roots of probabilities whose sums may be 1 up to rounding only."""
+    """Return the square roots of probabilities as unit vectors; the sums may differ from 1 by rounding."""
     if isinstance(probability, CSRRows):
         return probability.scaled(1 / probability.row_sums()).power(0.5)
     total = namespace(probability).sum(probability, axis=-1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, namespace
 from mercer._batch import Batch
-from mercer._checks import is_number
 from mercer._coupling import Divergence, or_point
+from mercer._parameters import Rules, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
@@ -24,32 +24,33 @@ FORMS = ("exp", "inverse", "centering")
 
 
 class JensenShannon(ModelKernel):
-    r"""Kernels made from the dual Jensen-Shannon divergence of exponential families.
+    r"""Kernels based on the dual Jensen-Shannon divergence of exponential families.
 
     Parameters
     ----------
     model : estimator or None, default=None
-        An exponential family that turns every datum into a distribution; None compares batches that are given.
+        Estimator that fits a member of an exponential family to each sample. None compares batches of distributions.
     form : {"exp", "inverse", "centering"}, default="exp"
-        How the divergence becomes a kernel; centering is about the pooled mean parameter of the training data.
+        How to turn the divergence into a kernel. "centering" uses the pooled mean parameter of the training data.
     t : float, default=1.0
         Scale of the forms "exp" and "inverse".
     check_psd : bool, default=True
-        Whether a combination of family, form and t that is not positive semi-definite is refused; False warns instead.
+        Whether to raise an error if the kernel is not positive semi-definite for the family, form and t; False warns
+        instead.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Notes
     -----
     .. math:: \psi(\mu_1, \mu_2) = \tfrac12 (F(\mu_1) + F(\mu_2)) - F(\tfrac{\mu_1+\mu_2}2)
 
-    in mean parameters, F the dual of the log partition function (DJS-2, equation 5 of the source), and
+    in mean parameters, with F the dual of the log partition function (DJS-2, equation 5 of the source), and
     :math:`e^{-t\psi}`, :math:`1/(t+\psi)` or
-    :math:`\psi(\mu_1,\mu_0)+\psi(\mu_2,\mu_0)-\psi(\mu_1,\mu_2)` (DJS-3). Only for multinomials is psi the classical
-    Jensen-Shannon divergence. The source's claim that these are positive semi-definite for every family is false;
-    every family knows its own safe t (DJS-5).
+    :math:`\psi(\mu_1,\mu_0)+\psi(\mu_2,\mu_0)-\psi(\mu_1,\mu_2)` (DJS-3). Psi is the classical
+    Jensen-Shannon divergence only for multinomials. The source's claim that these kernels are positive semi-definite
+    for every family is false; each family declares the values of t that are safe (DJS-5).
 
     Examples
     --------
@@ -60,6 +61,7 @@ class JensenShannon(ModelKernel):
            [0.7426, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive()}
     _smooth = {"t": WIDE}  # noqa: RUF012
 
     def __init__(
@@ -79,19 +81,12 @@ class JensenShannon(ModelKernel):
         self.on_zero = on_zero
 
     def _smooth_parameters(self) -> tuple[str, ...]:
-        return () if self.form == "centering" else super()._smooth_parameters()  # which does not depend on t
+        return () if self.form == "centering" else super()._smooth_parameters()  # centering has no t
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Centering takes negative values."""
+        """The values of "centering" can be negative, so they are not logarithms."""
         return "linear" if self.form == "centering" else "log"
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.form not in FORMS:
-            raise ValueError(f"form = {self.form!r}: give one of {', '.join(map(repr, FORMS))}")
-        if not is_number(self.t) or self.t <= 0:
-            raise ValueError(f"t = {self.t!r}: give a positive number")
 
     def _training(self, X: Any) -> Any:
         source = super()._training(X)
@@ -107,20 +102,20 @@ class JensenShannon(ModelKernel):
 
     @property
     def _needs_fit(self) -> str:
-        return "form='centering' is about the pooled mean of the training data" if self.form == "centering" else ""
+        return "form='centering' uses the pooled mean of the training data" if self.form == "centering" else ""
 
     def _learned(self) -> Any:
         return self._known_center().digests() if self.form == "centering" else None
 
     def _known_center(self) -> Any:
         if not hasattr(self, "center_"):
-            raise NotFittedError("this JensenShannon was fitted with another form, and knows no centre: call fit again")
+            raise NotFittedError("this JensenShannon was fitted with another form and has no center: call fit again")
         return self.center_
 
     def _check_family(self, batch: Batch) -> None:
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
-                f"JensenShannon needs an exponential family with a dual, which {type(batch).__name__} is not: use a "
+                f"JensenShannon needs an exponential family with a dual; {type(batch).__name__} is not one. Use a "
                 f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
             )
         verdict = batch.dual_psd(self.form, self.t)
@@ -129,7 +124,7 @@ class JensenShannon(ModelKernel):
         named = f"JensenShannon(form={self.form!r}, t={self.t})"
         sentence = f"{named} is not positive semi-definite for this family. {verdict.reason}"
         if self.check_psd:
-            raise ValueError(f"{sentence}; check_psd=False allows it all the same")
+            raise ValueError(f"{sentence}; set check_psd=False to use it anyway")
         warnings.warn(sentence, stacklevel=4)
 
     def _prepare(self, source: Any) -> Any:
@@ -146,7 +141,7 @@ class JensenShannon(ModelKernel):
 
     def _self(self, a: Any) -> Array:
         if self.form == "centering":
-            xp = namespace(a.numbers)  # below rounding, an object is at the centre and has no direction
+            xp = namespace(a.numbers)  # a distance below rounding is zero: the object is at the center
             return 2 * xp.where(a.numbers > 1e-14, a.numbers, xp.zeros_like(a.numbers))
         return self._from_divergence(a.alone())
 
@@ -157,12 +152,12 @@ class JensenShannon(ModelKernel):
 
     @property
     def psd(self) -> Verdict:
-        """What the family says; before the kernel has seen one, where that is the same in all dimensions."""
+        """The verdict of the family; before fitting, only if it is the same in all dimensions."""
         return self._verdict(self.form)
 
     @property
     def infinitely_divisible(self) -> bool:  # type: ignore[override]
-        """A power changes t alone: every t is safe where centering is, which is so where psi is CND (Schoenberg)."""
+        """A power only changes t, and every t is safe if psi is CND, as is centering (Schoenberg)."""
         return self.form == "exp" and self._verdict("centering") == "always"
 
     def _verdict(self, form: str) -> Verdict:
@@ -183,7 +178,7 @@ class JensenShannon(ModelKernel):
 
 
 def _member(model: Any, dimension: int) -> Any:
-    """Return some member of the family that a model estimates; None where there is no model, or it is no family."""
+    """Return a member of the family that a model estimates, or None if the model is not a family."""
     context = Context(dimension=dimension, alphabet=Alphabet("ab"[:dimension]))
     if isinstance(model, FamilyEstimator):
         return model.template(context)
@@ -192,5 +187,5 @@ def _member(model: Any, dimension: int) -> Any:
         return None
     if model.takes not in points:
         return None
-    alone = clone(model).set_params(prior=None)
-    return alone.fit_weighted(points[model.takes], np.ones((1, 1)), np.array([0, 1]), context)
+    unshrunk = clone(model).set_params(prior=None)
+    return unshrunk.fit_weighted(points[model.takes], np.ones((1, 1)), np.array([0, 1]), context)

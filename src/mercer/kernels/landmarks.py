@@ -1,9 +1,9 @@
-"""Nystroem features: a few objects as landmarks, and a linear model in place of a kernel machine."""
+"""Nystroem features from landmarks, for linear models in place of kernel machines."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
 import numpy as np
@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._cache import ByteCache
-from mercer._checks import is_number, is_whole
 from mercer._config import settings
-from mercer._random import check_seed, random_generator
+from mercer._parameters import CheckedParameters, Rule, Rules, between, instance_of, nonnegative, one_of, seed, whole
+from mercer._random import random_generator
 from mercer.data.segments import data_digests
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._choice import Draw, far_apart
@@ -28,10 +28,10 @@ from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.base.kernel import Kernel
 
 EXPLICIT_COLUMNS = 4096
-"""Dense explicit features of more columns are not taken unless asked for: landmarks need less memory and time."""
+"""Maximum number of dense explicit features under "auto"; beyond it, landmarks need less memory and time."""
 
 _choices = ByteCache()
-"""Landmarks that were chosen before, by the kernel, the objects and the parameters: a search chooses them once."""
+"""Landmarks by kernel, objects and parameters, so that a search chooses them only once."""
 
 
 class Errors(NamedTuple):
@@ -40,9 +40,9 @@ class Errors(NamedTuple):
     Parameters
     ----------
     trace : float
-        Share of the objects' squared norms in feature space that the features miss.
+        Fraction of the objects' squared norms in feature space that the features miss.
     frobenius : float
-        Frobenius norm of the error of their Gram matrix, divided by that of the exact one.
+        Frobenius norm of the error of their Gram matrix, divided by the norm of the exact matrix.
 
     Examples
     --------
@@ -57,8 +57,8 @@ class Errors(NamedTuple):
     frobenius: float
 
 
-class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Features of any kernel from a few landmarks (Nystroem), for linear models: linear in the number of objects.
+class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
     It is a transformer, not a kernel: ``make_pipeline(mc.Landmarks(kernel, 500), LinearSVC())``.
 
@@ -67,24 +67,24 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel : Kernel
         The kernel; its parameters are ``kernel__...`` in a search.
     n_components : int, default=100
-        Number of landmarks, all different objects where there are fewer. The features may be fewer: equal objects, and
-        directions that only rounding would fill, are left out.
+        Number of landmarks, at most the number of distinct training objects. There may be fewer features, because
+        directions with eigenvalues at the level of rounding are dropped.
     method : {"uniform", "kmeans++"}, default="uniform"
-        How landmarks are chosen among the different training objects: all alike, or one after the other with
-        probabilities that grow with the squared distance in feature space from those chosen before. The latter
-        evaluates one column of the kernel matrix for every landmark.
+        How to choose landmarks among the distinct training objects: uniformly, or one after the other with
+        probabilities that grow with the squared distance in feature space from the landmarks chosen before. The
+        latter evaluates one column of the kernel matrix per landmark.
     explicit : {"auto", True, False}, default="auto"
-        Whether the kernel's own explicit features are taken in place of landmarks, which is exact. "auto": where the
-        kernel has them, sparse or with up to 4,096 columns.
+        Whether to use the kernel's own explicit features, which are exact, in place of landmarks. "auto" uses them if
+        the kernel has them and they are sparse or have at most 4,096 columns.
     ridge : float, default=0.0
-        Added to the eigenvalues of the landmarks' matrix, as a fraction of its mean diagonal: shortens what is noise.
+        Regularization added to the eigenvalues of the landmarks' matrix, as a fraction of its mean diagonal.
     tolerance : float, default=1e-10
-        Eigenvalues of the landmarks' matrix below this fraction of the largest are left out.
+        Eigenvalues of the landmarks' matrix below this fraction of the largest are dropped.
     held_out : int, default=100
-        Number of training objects that are kept from being landmarks, to estimate the error: drawn one by one, equal
-        ones too; fewer where the landmarks need them.
+        Number of training objects that are not used as landmarks, to estimate the error. They are drawn one by one,
+        including duplicates; there are fewer if the landmarks need them.
     random_state : int, Generator, RandomState or None, default=0
-        Seed. Who is chosen depends on it and on the objects, not on their order.
+        Seed. The choice depends on the seed and the objects, not on their order.
 
     Attributes
     ----------
@@ -93,16 +93,16 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     explicit_ : bool
         Whether the features are the kernel's own, which are exact.
     indices_ : array of shape (m,)
-        Places of the landmarks in the training data; empty for explicit features.
+        Indices of the landmarks in the training data; empty for explicit features.
     eigenvalues_ : array of shape (r,)
-        Of the landmarks' matrix, those that were kept, the largest first.
+        Eigenvalues of the landmarks' matrix that were kept, in decreasing order.
     error_ : float or None
-        Relative trace error on the objects held out: :math:`\sum_i (k(x_i,x_i) - |\phi(x_i)|^2) / \sum_i k(x_i,x_i)`.
-        None where no object was left to be held out; 0 for explicit features.
+        Relative trace error on the held-out objects: :math:`\sum_i (k(x_i,x_i) - |\phi(x_i)|^2) / \sum_i k(x_i,x_i)`.
+        None if no object was held out; 0 for explicit features.
     error_spread_ : float or None
-        Standard error of ``error_``; None where fewer than two objects were held out.
+        Standard error of ``error_``; None if fewer than two objects were held out.
     clipped_ : float
-        Sum of the negative eigenvalues that were left out, as a fraction of the sum of all absolute ones.
+        Absolute sum of the dropped negative eigenvalues, as a fraction of the sum of all absolute eigenvalues.
 
     See Also
     --------
@@ -115,10 +115,10 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     .. math:: \phi(x) = (\Lambda + \rho)^{-1/2}\, V^\top (k(x, z_1), \ldots, k(x, z_m))^\top, \qquad
         \langle\phi(x), \phi(y)\rangle = k(x, z)\,(W + \rho)^{-1} k(z, y)
 
-    is the projection of the objects, in feature space, on the span of the landmarks (Williams and Seeger 2001). So
-    :math:`|\phi(x)|^2 \le k(x, x)`. The mean of what is missing over objects that played no part in the choice is an
-    unbiased estimate for new objects, given the kernel; ``error_`` divides it by their mean self-kernel, which is 1
-    for a normalised kernel. The trace error bounds the Frobenius error of the matrix.
+    is the projection of the objects, in feature space, onto the span of the landmarks (Williams and Seeger 2001).
+    Hence :math:`|\phi(x)|^2 \le k(x, x)`. The mean difference over the held-out objects is an unbiased estimate for
+    new objects, given the kernel; ``error_`` divides it by their mean self-kernel, which is 1 for a normalized kernel.
+    The trace error bounds the Frobenius error of the matrix.
 
     References
     ----------
@@ -136,6 +136,20 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> round(float(features[0] @ features[1]), 2), round(float(mc.RBF(gamma=0.5)(X[:2])[0, 1]), 2)
     (0.85, 0.85)
     """
+
+    _parameters: ClassVar[Rules] = {
+        "kernel": instance_of(Kernel, what="a kernel", cure="Use mc.RBF(), for example."),
+        "n_components": whole(1, cure="It is the number of landmarks."),
+        "method": one_of("uniform", "kmeans++"),
+        "explicit": Rule(
+            "True, False or 'auto'",
+            lambda value: isinstance(value, bool) or (isinstance(value, str) and value == "auto"),
+        ),
+        "ridge": nonnegative("It is a fraction of the mean diagonal."),
+        "tolerance": between(0, 1, "left", cure="It is a fraction of the largest eigenvalue."),
+        "held_out": whole(0, cure="It is a number of training objects."),
+        "random_state": seed(),
+    }
 
     error_: float | None
     error_spread_: float | None
@@ -160,48 +174,29 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.held_out = held_out
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"Landmarks(kernel={self.kernel!r}): give a kernel, such as mc.RBF()")
-        if not is_whole(self.n_components, 1):
-            raise ValueError(f"n_components = {self.n_components!r}: give the number of landmarks, 1 or more")
-        if self.method not in ("uniform", "kmeans++"):
-            raise ValueError(f"method = {self.method!r}: give 'uniform' or 'kmeans++'")
-        if not isinstance(self.explicit, bool) and self.explicit != "auto":
-            raise ValueError(f"explicit = {self.explicit!r}: give True, False, or 'auto'")
-        for name in ("ridge", "tolerance"):
-            value = getattr(self, name)
-            if not is_number(value) or value < 0:
-                raise ValueError(f"{name} = {value!r}: give a fraction, 0 or more")
-        if self.tolerance >= 1:
-            raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, below 1")
-        if not is_whole(self.held_out, 0):
-            raise ValueError(f"held_out = {self.held_out!r}: give a number of objects, 0 or more")
-        check_seed(self.random_state)
-
     # -- fitting -------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the kernel to all training data, and choose landmarks among them.
+        """Fit the kernel to all training data and choose the landmarks.
 
         Parameters
         ----------
         X : data
-            What the kernel compares: a batch of models, sequences, a matrix, ...
+            Input of the kernel: a batch of models, sequences, a matrix, ...
         y : array, default=None
-            For kernels that learn from it.
+            Target, for kernels that learn from it.
         """
         self._fit(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit, and return the features of the training data, ``(N, r)``."""
+        """Fit and return the features of the training data, ``(N, r)``."""
         X = unwrapped(X)
         source = self._fit(X, y)
         return self.kernel_.features(X) if self.explicit_ else self._mapped(source)
 
     def _fit(self, X: Any, y: Any) -> Any:
-        """Fit, and return the training data as the kernel compares them."""
+        """Fit and return the training data in the form that the kernel compares."""
         self._check_parameters()
         X = unwrapped(X)
         self.kernel_ = clone(self.kernel).fit(X, y)
@@ -226,7 +221,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return source
 
     def _explicit_width(self, X: Any) -> int | None:
-        """Return the number of the kernel's own features, None where it has none or they are not wanted."""
+        """Return the number of the kernel's explicit features, or None if they are not available or not wanted."""
         if self.explicit is False:
             return None
         try:
@@ -239,9 +234,9 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return None if self.explicit == "auto" and wide else int(one.shape[1])
 
     def _choose(self, source: Any) -> Floats:
-        """Choose landmarks; returns the places of those held out."""
+        """Choose the landmarks and return the indices of the held-out objects."""
         n = n_objects(source)
-        digests = data_digests(source)  # of any array library: its numbers count, not their places
+        digests = data_digests(source)  # by value, so that the array library does not matter
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
         m = min(int(self.n_components), draw.n_kinds)
@@ -259,12 +254,12 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.sort(held)
 
     def _whiten(self) -> None:
-        """Learn how columns become features, from the landmarks' matrix."""
+        """Learn the projection from kernel columns to features, from the landmarks' matrix."""
         kernel = self.kernel_
         landmarks = kernel.train_[self.indices_]
         self._landmark_side = Side(landmarks)
         matrix = to_numpy(kernel._gram(self._landmark_side, None))
-        # Of a value that was not remembered: the memo may keep single precision among double.
+        # The dtype of a new value: the memo may hold single-precision values in a double-precision array.
         one = kernel._evaluation.prepared(landmarks[:1])
         dtype = to_numpy(kernel.tile(one, one)).dtype
         precise = np.finfo(dtype).eps if dtype.kind == "f" else np.finfo(float).eps
@@ -275,13 +270,13 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not len(keep):
             raise ValueError(
                 f"the kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
-                f"{matrix.max():.3g}): normalise the kernel, or take one that tells the objects apart"
+                f"{matrix.max():.3g}): normalize the kernel, or use one that separates the objects"
             )
         self.clipped_ = float(-values[values < 0].sum() / np.abs(values).sum())
         if values[0] < -max(rounding, 1e-8) * largest:
             warnings.warn(
                 f"{type(kernel).__name__} is not positive semi-definite on the landmarks: eigenvalues down to "
-                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were left out",
+                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were dropped",
                 stacklevel=4,
             )
         self.eigenvalues_ = values[keep]
@@ -290,7 +285,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._projection = vectors[:, keep] / np.sqrt(values[keep] + shift)
 
     def _judge(self, held: Any) -> None:
-        """Estimate the relative trace error on those held out."""
+        """Estimate the relative trace error on the held-out objects."""
         self.error_, self.error_spread_ = None, None
         if held is None:
             return
@@ -298,7 +293,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         own = np.asarray(to_numpy(evaluation.exp(evaluation.diagonal(evaluation.prepared(held)))), dtype=float)
         missing = own - np.sum(self._mapped(held) ** 2, axis=1)
         total = float(own.sum())
-        self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # of objects of zero norm, nothing is missing
+        self.error_ = float(missing.sum()) / total if total > 0 else 0.0  # objects of zero norm have no error
         if len(own) > 1 and total > 0:
             left = missing - self.error_ * own
             self.error_spread_ = float(np.std(left, ddof=1) / np.sqrt(len(own)) / own.mean())
@@ -306,7 +301,7 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     # -- features ------------------------------------------------------------------------------------------
 
     def _mapped(self, source: Any) -> Floats:
-        """Return the features of objects, from their kernels with the landmarks through the memo of pairs."""
+        """Return the features of objects from their kernel values with the landmarks, using the memo of pairs."""
         landmarks = self._landmark_side
         check_libraries(source, landmarks.source)
         matched = self.kernel_._match(source, landmarks.source)
@@ -319,23 +314,23 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return unwrapped(X)
 
     def transform(self, X: Any) -> Any:
-        """Return the features of new data, ``(M, r)``; a SciPy CSR array where explicit features are sparse.
+        """Return the features of new data, ``(M, r)``; a SciPy CSR array if explicit features are sparse.
 
         Parameters
         ----------
         X : data
-            What the kernel compares.
+            Input of the kernel.
         """
         X, kernel = self._read(X), self.kernel_
         return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
 
     def errors(self, X: Any) -> Errors:
-        """Compare the features of any data with the exact kernel, whose whole matrix is computed.
+        """Return the errors of the features on ``X``; this computes the whole exact kernel matrix.
 
         Parameters
         ----------
         X : data
-            What the kernel compares; landmarks among them have no error of their own.
+            Input of the kernel; landmarks have no error of their own.
 
         Returns
         -------
@@ -360,14 +355,14 @@ class Landmarks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 def _first(X: Any) -> Any:
-    """Return the first object of data of any kind, as data of one object."""
+    """Return the first object of any kind of data, as data with one object."""
     if sparse.issparse(X):
         return X.tocsr()[:1]
     return _safe_indexing(X if hasattr(X, "__getitem__") else np.asarray(X), [0])
 
 
 def _keep(kernel: Any, index: Floats) -> None:
-    """Let a fitted kernel forget all training objects but some, unless it compares others with all of them."""
+    """Drop all other training objects from a fitted kernel, unless it needs all of them for new objects."""
     if isinstance(kernel, TrainedWrapper):
         return
     kernel.train_ = kernel.train_[index]

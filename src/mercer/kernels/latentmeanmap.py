@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._checks import check_gamma, is_whole
 from mercer._coupling import smoothed_features
-from mercer._random import check_seed, seed_of
+from mercer._parameters import NONE, Rules, boolean, gamma, optional, seed, whole
+from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
@@ -21,49 +21,49 @@ from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import hidden_chain
 
 CHUNK = 1 << 22
-"""Numbers of random features of single observations that are alive at once."""
+"""Maximum number of random features of single observations in memory at once."""
 
 
 class LatentMeanMap(InnerProducts, SharedModelKernel):
-    r"""The latent mean map kernel: observations beside their hidden states, and steps of these, compared on average.
+    r"""Latent mean map kernel, which compares observations jointly with their hidden states and transitions.
 
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model: `HMM` or `Mixture`, fitted to the training data, or `HMMs` or `Mixtures`, used as they are.
+        The shared model: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
     gamma : float, default=1.0
-        Of the base kernel ``exp(-gamma |x - y|^2)`` between observations; symbols are one-hot, so that a mismatch costs
-        ``exp(-2 gamma)``.
+        Parameter of the base kernel ``exp(-gamma |x - y|^2)`` between observations. Symbols are one-hot encoded, so
+        that a mismatch has the value ``exp(-2 gamma)``.
     gamma_states : float or None, default=None
-        The same between hidden states, which are one-hot; None takes ``gamma``.
+        The same for hidden states, which are one-hot encoded; None means ``gamma``.
     transitions : bool, default=True
-        Whether the steps of a hidden Markov model are compared beside its observations. Mixtures have none.
+        Whether to compare the transitions of a hidden Markov model too. Mixtures have none.
     n_components : int or None, default=None
-        Frequencies of random Fourier features of vectors, in place of their exact base kernel; then the kernel has
-        explicit features, two for every frequency and state. Symbols have exact features and do not need it.
+        Number of frequencies of random Fourier features of vectors, in place of the exact base kernel. The kernel then
+        has explicit features, two per frequency and state. Symbols have exact features and do not need it.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None is 0.
+        Seed of the frequencies; None means 0.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
     model_ : batch of shape (1,)
-        The model that all data share.
+        The model shared by all samples.
 
     Notes
     -----
     .. math:: k(x, y) = \frac1{L L'} \sum_{s,t} \kappa(x_s, y_t)\,\langle\gamma_s, \Lambda \gamma'_t\rangle
               + \langle \Xi, \Lambda \Xi' \Lambda\rangle
 
-    (LMMK-1) with posteriors :math:`\gamma_t` of the states, mean posteriors :math:`\Xi` of their steps, and the state
-    kernel :math:`\Lambda`, 1 for equal states and ``exp(-2 gamma_states)`` for others. A datum of one observation has
-    no steps. `Gaussianized` makes LMMK-2 of it.
+    (LMMK-1) with posteriors :math:`\gamma_t` of the states, mean posteriors :math:`\Xi` of the transitions, and the
+    state kernel :math:`\Lambda`, 1 for equal states and ``exp(-2 gamma_states)`` otherwise. A sequence of one
+    observation has no transitions. `Gaussianized` turns this kernel into LMMK-2.
 
-    Of symbols the features are (k + 1)(n + 1) and (n + 1)^2 numbers, for k symbols and n states. Ambiguity codes count
-    as what the model makes of them.
+    For k symbols and n states there are (k + 1)(n + 1) + (n + 1)^2 features. Ambiguity codes are resolved by the
+    posterior of the model.
 
     Examples
     --------
@@ -79,9 +79,16 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     (3, 18)
     """
 
+    _parameters: ClassVar[Rules] = {
+        "gamma": gamma(),
+        "gamma_states": optional(gamma()),
+        "transitions": boolean(),
+        "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
+        "random_state": seed(),
+    }
     _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
 
-    _why_zero = " (nothing in it was observed)"
+    _why_zero = " (it has no observed values)"
     _such_as = "mc.HMM() or mc.Mixture()"
 
     def __init__(
@@ -110,24 +117,13 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         super()._check_parameters()
         if isinstance(self.model, Batch):
             hidden_chain(self.model, type(self).__name__)
-        check_gamma(self.gamma)
-        if self.gamma_states is not None:
-            check_gamma(self.gamma_states, "gamma_states")
-        if not isinstance(self.transitions, bool | np.bool_):
-            raise ValueError(f"transitions = {self.transitions!r}: give True or False")
-        if self.n_components is not None and not is_whole(self.n_components, 1):
-            raise ValueError(
-                f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "
-                "the exact kernel"
-            )
-        check_seed(self.random_state)
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model", "n_components", "random_state")
 
     @property
     def nonnegative(self) -> bool:  # type: ignore[override]
-        """Whether no value is negative: averages of base kernels; random features may lead below zero."""
+        """Whether all values are nonnegative: random features can give negative values, the exact kernel cannot."""
         return self.n_components is None
 
     def __sklearn_tags__(self) -> Any:
@@ -135,19 +131,19 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         tags.input_tags.allow_nan = tags.input_tags.sparse = False
         return tags
 
-    # -- data and what is learned -------------------------------------------------------------------------
+    # -- fitting ------------------------------------------------------------------------------------------
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         X = super()._accept(X, reset=reset)
         points, _ = segments(X)
         if hasattr(points, "indptr"):
-            raise TypeError(f"{type(self).__name__} compares vectors, and these are sparse rows: pass X.toarray()")
+            raise TypeError(f"{type(self).__name__} does not support sparse rows: pass X.toarray()")
         if not _is_symbols(X) and np.isnan(points).any():
             bad = int(np.flatnonzero(np.isnan(points).any(axis=1))[0])
             raise ValueError(
-                f"{point_name(X, bad)} has a coordinate that was not observed (NaN), and the base kernel of "
-                f"{type(self).__name__} compares all of them: fill it in, leave it out, or use mc.Fisher, which "
-                "marginalises it"
+                f"{point_name(X, bad)} has a missing coordinate (NaN), which the base kernel of "
+                f"{type(self).__name__} does not support: impute it, leave the point out, or use mc.Fisher, which "
+                "marginalizes it"
             )
         return X
 
@@ -187,7 +183,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         return Rows(np.concatenate([seen, steps], axis=1))
 
     def _steps(self, transitions: Floats, lengths: Floats, gamma_states: float) -> Floats:
-        """Features of the mean posteriors of steps, ``(N, (n + 1)^2)``; none of mixtures."""
+        """Return the features of mean transition posteriors, ``(N, (n + 1)^2)``; ``(N, 0)`` for mixtures."""
         if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
@@ -203,19 +199,19 @@ def _is_symbols(X: Any) -> bool:
 
 
 def _smoothed_table(tables: Floats, gamma_rows: float, gamma_columns: float) -> Floats:
-    """Features of tables M ``(N, r, c)`` whose inner product is <M, K M' K'>, K = e + (1 - e) I: flat (LMMK-1)."""
-    for gamma in (gamma_columns, gamma_rows):  # the last axis, then the other, which comes first again
-        total = tables.sum(axis=-1, keepdims=True) * np.exp(-gamma)
-        tables = np.swapaxes(np.concatenate([tables * np.sqrt(-np.expm1(-2.0 * gamma)), total], axis=-1), 1, 2)
+    """Return flat features of tables M ``(N, r, c)`` with inner product <M, K M' K'>, K = e + (1 - e) I (LMMK-1)."""
+    for width in (gamma_columns, gamma_rows):  # the last axis, then, after the swap, the other
+        total = tables.sum(axis=-1, keepdims=True) * np.exp(-width)
+        tables = np.swapaxes(np.concatenate([tables * np.sqrt(-np.expm1(-2.0 * width)), total], axis=-1), 1, 2)
     return np.ascontiguousarray(tables).reshape(len(tables), -1)
 
 
 def _random_means(points: Floats, states: Floats, offsets: Floats, frequencies: Floats) -> Floats:
-    """Sum over every datum random Fourier features times those of the states (MM-2)."""
+    """Sum random Fourier features times state features over each sequence (MM-2)."""
     width = 2 * frequencies.shape[1] * states.shape[1]
     out = np.empty((len(offsets) - 1, width))
     step = max(1, CHUNK // width)
-    for i in range(len(out)):  # a few observations of one datum at a time: its sum does not depend on neighbours
+    for i in range(len(out)):  # in chunks within one sequence: its sum does not depend on other sequences
         total = np.zeros((2 * frequencies.shape[1], states.shape[1]))
         for begin in range(int(offsets[i]), int(offsets[i + 1]), step):
             rows = slice(begin, min(begin + step, int(offsets[i + 1])))

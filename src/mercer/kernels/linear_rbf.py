@@ -1,14 +1,14 @@
-"""Plain kernels on vectors: the baselines that every other kernel is measured against."""
+"""Linear and Gaussian kernels on vectors, the usual baselines."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._array import Array
-from mercer._checks import check_gamma
+from mercer._parameters import Rules, gamma, optional
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
@@ -17,7 +17,7 @@ from mercer.kernels.base.hooks import WIDE
 from mercer.kernels.base.kernel import Kernel
 
 CHEAP_COLUMNS = 256
-"""Up to this number of columns a pair is computed faster than it is looked up: about 50 ns."""
+"""Up to this number of columns, computing a pair (about 50 ns) is faster than looking it up."""
 
 
 class _VectorKernel(Kernel):
@@ -41,14 +41,14 @@ class _VectorKernel(Kernel):
 
 
 class Linear(InnerProducts, _VectorKernel):
-    r"""The inner product :math:`\langle x, y\rangle`; normalised, the cosine.
+    r"""The inner product :math:`\langle x, y\rangle`; the cosine if normalized.
 
     Parameters
     ----------
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class RBF(_VectorKernel):
     Parameters
     ----------
     gamma : float or None, default=None
-        Inverse width; None stands for 1 / number of features.
+        Inverse width; None means 1 / n_features.
 
     Examples
     --------
@@ -84,6 +84,7 @@ class RBF(_VectorKernel):
            [0.6065, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"gamma": optional(gamma())}
     _smooth = {"gamma": WIDE}  # noqa: RUF012
     _stationary = True
 
@@ -91,11 +92,6 @@ class RBF(_VectorKernel):
 
     def __init__(self, gamma: float | None = None) -> None:
         self.gamma = gamma
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.gamma is not None:
-            check_gamma(self.gamma)
 
     def _prepare(self, source: Any) -> Rows:
         return Rows.widened(source)

@@ -1,14 +1,15 @@
-"""Marginalization kernels: how probably one hidden history made both data (Shawe-Taylor and Cristianini 2004, 12.1)."""
+"""Marginalization kernels over a shared hidden history (Shawe-Taylor and Cristianini 2004, section 12.1)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, safe_log, to_numpy
 from mercer._batch import Batch
+from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
 from mercer.kernels._operands import LogFeatures
@@ -20,40 +21,40 @@ PRECISIONS = ("float64", "float32")
 
 
 class Marginalization(SharedModelKernel):
-    r"""The marginalization kernel: the probability that one hidden history made both data.
+    r"""Marginalization kernel: the probability that one hidden history generates both samples.
 
     Parameters
     ----------
     model : estimator, or batch of shape (1,), or batch of shape (M,) with ``prior``
-        What hidden histories look like and what they make of them: `HMM` (sequences of equal length, position by
-        position), `PairHMM` and ``AffinePairHMM`` (sequences of any lengths, with gaps), `HiddenTree` (the leaves of a
-        tree), `Mixture` (every position has a hidden component of its own). An estimator is fitted to the training
-        data, a batch is used as it is.
+        Model of the hidden histories and of the samples given a history: `HMM` (sequences of equal length, position by
+        position), `PairHMM` and ``AffinePairHMM`` (sequences of any length, with gaps), `HiddenTree` (the leaves of a
+        tree), `Mixture` (each position has its own hidden component). An estimator is fitted to the training data; a
+        batch is not fitted again.
     prior : array of shape (M,), "uniform" or None, default=None
-        Probabilities of the members of a batch, of which one made the whole datum. Then the kernel has explicit
-        features.
+        Probabilities of the models of a batch, if one of them generates each whole sample. The kernel then has
+        explicit features.
     precision : {"float64", "float32"}, default="float64"
-        Arithmetic of ``AffinePairHMM``: "float32" is faster, right to about four decimals of the logarithm, and does
-        pairs whose numbers are out of its range again in "float64".
+        Arithmetic of ``AffinePairHMM``. "float32" is faster and accurate to about four decimals of the logarithm;
+        pairs out of its range are computed again in "float64".
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
     model_ : batch of shape (1,), or (M,)
-        The model that all data share.
+        The model or models shared by all samples.
 
     Notes
     -----
     .. math:: \kappa(x, z) = \sum_h P(h)\, P(x \mid h)\, P(z \mid h)
 
-    (MK-2, definition 12.4 of the source): given the history h, the two data are independent. Not normalised it is a
-    P-kernel: a probability on pairs. Independent hidden symbols: MK-3; hidden Markov models: MK-4; pair HMMs: MK-5 and
-    MK-5b; trees: MK-6.
+    (MK-2, definition 12.4 of the source): given the history h, the two samples are independent. Without
+    normalization it is a P-kernel, a probability distribution on pairs. Independent hidden symbols: MK-3; hidden
+    Markov models: MK-4; pair HMMs: MK-5 and MK-5b; trees: MK-6.
 
-    The normalized kernel of long sequences is nearly the identity (MK-5c): use it inside `EmpiricalKernelMap` or
+    The normalized kernel of long sequences is nearly the identity (MK-5c); use it inside `EmpiricalKernelMap` or
     `Tempered`.
 
     Examples
@@ -66,19 +67,20 @@ class Marginalization(SharedModelKernel):
            [0.349, 1.   , 0.003],
            [0.044, 0.003, 1.   ]])
 
-    Strings of different lengths, by insertions and deletions:
+    Strings of different lengths, with insertions and deletions:
 
     >>> kernel = mc.Marginalization(mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna"))
     >>> kernel.fit_transform(["ACGTAC", "ACGAC", "TTTT"]).shape
     (3, 3)
 
-    A few given models, of which one made the whole datum:
+    Several given models, one of which generates each sample:
 
     >>> coins = mc.Categoricals([[0.5, 0.5], [0.9, 0.1]], alphabet="HT")
     >>> mc.Marginalization(coins, prior=[0.5, 0.5], normalize=False).features(["HT", "HHH"]).shape
     (2, 2)
     """
 
+    _parameters: ClassVar[Rules] = {"precision": one_of(*PRECISIONS)}
     _why_zero = " (it is impossible under the model)"
     _such_as = "mc.HMM() or mc.AffinePairHMM()"
 
@@ -99,13 +101,11 @@ class Marginalization(SharedModelKernel):
     # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision = {self.precision!r}: give 'float64' or 'float32'")
         if self.prior is None:
             if isinstance(self.model, Batch) and self.model.ndim == 1 and len(self.model) > 1:
                 raise ValueError(
-                    f"model holds {len(self.model)} models: give prior='uniform', or their probabilities, if one of "
-                    "them made each datum, or one model alone, such as p[3:4]"
+                    f"model must be a single model without a prior; got {len(self.model)} models. Set prior='uniform', "
+                    "or their probabilities, if one of them generates each sample, or pass one model, such as p[3:4]."
                 )
             super()._check_parameters()
             if isinstance(self.model, Batch):
@@ -114,13 +114,13 @@ class Marginalization(SharedModelKernel):
         Kernel._check_parameters(self)
         if not isinstance(self.model, Batch) or self.model.ndim != 1 or len(self.model) == 0:
             raise TypeError(
-                f"prior gives probabilities to the members of a batch, and model = {self.model!r} is none: pass a "
-                "batch of shape (M,), such as mc.HMMs(...) or fitted.model_, or prior=None"
+                f"model must be a batch of shape (M,) if prior is set; got {self.model!r}. Pass a batch, such as "
+                "mc.HMMs(...) or fitted.model_, or prior=None."
             )
         self._log_prior()
 
     def _log_prior(self) -> Floats:
-        """Return the logarithms of the members' probabilities, or raise where these are none."""
+        """Return the log probabilities of the models; raise if they are not a distribution."""
         size = len(self.model)
         if isinstance(self.prior, str) and self.prior == "uniform":
             return np.full(size, -np.log(size))
@@ -130,11 +130,11 @@ class Marginalization(SharedModelKernel):
             prior = np.empty(0)
         if prior.shape != (size,) or not np.all(prior >= 0) or abs(prior.sum() - 1) > 1e-6:
             raise ValueError(
-                f"prior = {self.prior!r}: give {size} probabilities that sum to one, one for every model, or 'uniform'"
+                f"prior must be {size} probabilities that sum to one, one per model, or 'uniform'; got {self.prior!r}."
             )
         return safe_log(prior)
 
-    # -- data and what is learned -------------------------------------------------------------------------
+    # -- fitting ------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
@@ -150,8 +150,8 @@ class Marginalization(SharedModelKernel):
             return self.model_.shared_history(source)
         if self.precision not in getattr(self.model_, "precisions", ("float64",)):
             raise TypeError(
-                f"precision = {self.precision!r} is for AffinePairHMM, and the model is {type(self.model_).__name__}: "
-                "give precision='float64'"
+                f"precision = {self.precision!r} needs AffinePairHMM; the model is {type(self.model_).__name__}. Set "
+                "precision='float64'."
             )
         return self.model_.shared_history(source, precision=self.precision)
 
@@ -167,19 +167,19 @@ class Marginalization(SharedModelKernel):
     @property
     def psd(self) -> Verdict:
         """Always positive semi-definite (MK-2)."""
-        return Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each of them of rank one (MK-2)")
+        return Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
 
 
 def _require_history(model: Any) -> None:
     if not hasattr(model, "shared_history"):
         raise TypeError(
-            f"Marginalization needs hidden histories, and {type(model).__name__} has none: use mc.HMM, mc.PairHMM, "
-            "mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or give several models with prior="
+            f"Marginalization needs a model with hidden histories; {type(model).__name__} has none. Use mc.HMM, "
+            "mc.PairHMM, mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or pass several models with prior=."
         )
 
 
 def _log_probabilities(models: Any, X: Any) -> Floats:
-    """Log probability of every whole datum under every model, ``(M, N)``."""
+    """Return the log probability of each whole sample under each model, ``(M, N)``."""
     if is_sequential(models):
         return to_numpy(models.log_prob(X))
     if is_sequential(getattr(models, "components", None)):  # a mixture of models of whole sequences

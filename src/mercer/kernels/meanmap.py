@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
-from mercer._checks import check_gamma, is_whole
 from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
-from mercer._random import check_seed, seed_of
+from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
+from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.families.characteristic import random_features
 from mercer.kernels._operands import Rows
@@ -22,46 +22,51 @@ _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "coun
 
 
 class MeanMap(CoupledKernel):
-    r"""The generative mean map kernel: the expected base kernel between a draw of p and a draw of q.
+    r"""Generative mean map kernel: the expected base kernel between a draw from p and a draw from q.
 
     Parameters
     ----------
     model : estimator or None, default=None
-        Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
+        Estimator that fits a distribution to each sample, as ``model.fit_each``. None compares batches of
+        distributions.
     gamma : float, default=1.0
-        Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
+        Parameter of the base kernel ``exp(-gamma |x - y|^2)``. Symbols are one-hot encoded, so that a mismatch has the
+        value ``exp(-2 gamma)``.
     length : int, Discounted or None, default=10
-        Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
-        at once; families ignore it. `path` gives many lengths in one sweep.
+        Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
+        lengths; families ignore it. `path` computes many lengths in one sweep.
     base : {"rbf", "laplace", "counts"}, default="rbf"
-        The base kernel: ``exp(-gamma |x - y|^2)``; ``exp(-gamma |x - y|_1)``, for Gaussians with independent
-        coordinates, and for other laws through `n_components`; or the first between vectors of counts themselves, where
-        "rbf" aligns the tokens of multinomials: for `Multinomials`, `CountVectors` and `Poissons`.
+        The base kernel. "rbf" is ``exp(-gamma |x - y|^2)``, where the tokens of multinomials are aligned. "laplace" is
+        ``exp(-gamma |x - y|_1)``, for Gaussians with independent coordinates, and for other distributions with
+        `n_components`. "counts" is ``exp(-gamma |x - y|^2)`` between vectors of counts, for `Multinomials`,
+        `CountVectors` and `Poissons`.
     n_components : int or None, default=None
-        Number of random frequencies of explicit features in place of the exact kernel, for laws with a characteristic
-        function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials`, `CountVectors`, `Mixtures` of these, `KDEs`.
+        Number of random frequencies of explicit features in place of the exact kernel, for distributions with a known
+        characteristic function: `Gaussians`, `Categoricals`, `Poissons`, `Multinomials`, `CountVectors`, `Mixtures` of
+        these, `KDEs`.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the frequencies; None is 0.
+        Seed of the frequencies; None means 0.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Notes
     -----
     .. math:: k(p, q) = \iint p(x)\, q(y)\, e^{-\gamma\|x-y\|^2}\, dx\, dy
 
-    (GMMK-0). For sequences the base kernel is the product over time. With ``base="rbf"`` multinomial counts have the
-    base kernel that averages over all alignments of the tokens (GMMK-10c).
+    (GMMK-0). For sequences the base kernel is the product over time. With ``base="rbf"``, the base
+    kernel of multinomial counts averages over all alignments of the tokens (GMMK-10c).
 
-    Random features are characteristic functions at F frequencies, for every base kernel of a difference (MM-2):
+    Random features are characteristic functions at F frequencies, for every shift-invariant base kernel (MM-2):
 
     .. math:: k(p, q) = E_w\, \varphi_p(w)\, \overline{\varphi_q(w)}, \qquad
               \varphi_p(w) = E_{x \sim p}\, e^{i \langle w, x\rangle}
 
-    with coordinates of w from :math:`\mathcal N(0, 2\gamma)` for "rbf" and "counts" (GMMK-10b), and from a Cauchy law
-    of scale :math:`\gamma` for "laplace". The matrix is positive semi-definite for every F, and its error falls as one
-    over the root of F. `standard_errors` reports it, and is infinite where too few frequencies count to tell.
+    with coordinates of w from :math:`\mathcal N(0, 2\gamma)` for "rbf" and "counts" (GMMK-10b), and from a
+    Cauchy distribution of scale :math:`\gamma` for "laplace". The matrix is positive semi-definite for every F, and its
+    error decreases as :math:`1/\sqrt F`. `standard_errors` estimates it; the estimate is infinite if too few
+    frequencies contribute.
 
     Examples
     --------
@@ -79,6 +84,12 @@ class MeanMap(CoupledKernel):
            [0.7056, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "gamma": gamma(),
+        "base": one_of(*_COUPLINGS),
+        "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
+        "random_state": seed(),
+    }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
     def __init__(
@@ -105,30 +116,18 @@ class MeanMap(CoupledKernel):
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))
         return coupling
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_gamma(self.gamma)
-        if not isinstance(self.base, str) or self.base not in _COUPLINGS:
-            raise ValueError(f"base = {self.base!r}: give 'rbf', 'laplace' or 'counts'")
-        check_seed(self.random_state)
-        if self.n_components is not None and not is_whole(self.n_components, 1):
-            raise ValueError(
-                f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "
-                "the exact kernel"
-            )
-
     # -- random features --------------------------------------------------------------------------------
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """What tiles hold: logarithms, but for random features, whose inner products can be negative."""
+        """Domain of the values: logarithms, except with random features, whose inner products can be negative."""
         return "log" if self.n_components is None else "linear"
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]
         if self.n_components is None:
             return ""
-        return " (its features underflow at all frequencies: give a smaller gamma, or n_components=None)"
+        return " (its features underflow at all frequencies: use a smaller gamma, or n_components=None)"
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
@@ -156,17 +155,17 @@ class MeanMap(CoupledKernel):
     def _features(self, a: Any) -> Array:
         if self.n_components is None:
             raise NoFeatures(
-                "MeanMap has no finite explicit features: give n_components=1000 for random ones, or use its Gram "
+                "MeanMap has no finite explicit features: set n_components=1000 for random features, or use its Gram "
                 "matrix or Landmarks(MeanMap(...))"
             )
         return a.dense()
 
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
-        """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
+        """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        Zeros where the kernel is exact, without ``n_components``. Infinite where fewer than about 20 frequencies carry
-        an object's norm, or none: the law is much wider than the base kernel, and the entry is worth nothing. A tenth
-        of it takes a hundred times the frequencies.
+        Zero if the kernel is exact, without ``n_components``. Infinite if fewer than about 20 frequencies contribute to
+        an object's norm: the distribution is then much wider than the base kernel, and the entry is unreliable. An
+        error ten times smaller needs a hundred times as many frequencies.
 
         Parameters
         ----------
@@ -189,7 +188,9 @@ class MeanMap(CoupledKernel):
         if self.n_components is None:
             return np.zeros((len(a), len(a if b is None else b)))
         if int(self.n_components) < 2:
-            raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
+            raise ValueError(
+                "n_components must be 2 or more for standard errors; got 1, and one frequency has no spread."
+            )
         left, right = (to_numpy(side.operand.dense()) for side in (a, a if b is None else b))
         return spread(left, right, bool(kernel.normalize))
 

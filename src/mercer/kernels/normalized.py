@@ -10,18 +10,18 @@ from mercer.kernels.base.compound import Views, Wrapper
 
 
 class Normalized(Wrapper):
-    r"""A kernel divided by the norms: :math:`k(x,y)/\sqrt{k(x,x)\,k(y,y)}`.
+    r"""Kernel divided by the norms in feature space: :math:`k(x,y)/\sqrt{k(x,x)\,k(y,y)}`.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel.
+        The kernel to normalize.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Notes
     -----
-    C-5. Most kernels do this themselves (``normalize=True``); sums and products of kernels do not.
+    C-5. Most kernels can normalize themselves (``normalize=True``); sums and products of kernels cannot.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Normalized(Wrapper):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """The kernel's."""
+        """Domain of the wrapped kernel."""
         return str(self._inner.domain)
 
     def _tile(self, a: Views, b: Views) -> Array:
@@ -52,5 +52,5 @@ class Normalized(Wrapper):
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel."""
-        return Verdict(str(self._inner.psd), f"normalisation keeps it (C-5); {self._inner.psd.reason}")
+        """The verdict of the wrapped kernel."""
+        return Verdict(str(self._inner.psd), f"normalization preserves it (C-5); {self._inner.psd.reason}")

@@ -1,16 +1,16 @@
-"""Marginalised count kernels: symbols counted beside the hidden states that made them (Tsuda, Kin and Asai 2002)."""
+"""Marginalized count kernels of symbols and hidden states (Tsuda, Kin and Asai 2002)."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Array, Floats
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer._parameters import Rules, whole
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
@@ -20,32 +20,31 @@ from mercer.models.hidden import SymbolShares, hidden_chain
 
 
 class PosteriorCounts(InnerProducts, SharedModelKernel):
-    r"""The marginalised count kernel: how often every symbol was made in every hidden state, as the model expects.
+    r"""Marginalized count kernel: expected counts of each symbol in each hidden state.
 
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model of symbols: `HMM` or `Mixture`, fitted to the training data, or `HMMs` or `Mixtures`, used as
-        they are.
+        The shared model of symbols: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
     order : {1, 2}, default=1
-        Count symbols and their states, or pairs of neighbours and their states.
+        Whether to count symbols (1) or pairs of neighboring symbols (2), with their states.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
     model_ : batch of shape (1,)
-        The model that all data share.
+        The model shared by all samples.
 
     Notes
     -----
     .. math:: c_{o,i}(x) = \frac1L \sum_t P(h_t = i, x_t = o \mid x), \qquad k(x, y) = \langle c(x), c(y)\rangle
 
-    (MK-7); of order 2 :math:`c_{o,o',i,j} = \frac1{L-1}\sum_t P(h_t = i, x_t = o, h_{t+1} = j, x_{t+1} = o' \mid x)`.
-    Features are n k numbers, or (n k)^2, for n states and k symbols. An ambiguity code counts as the symbols that it
-    stands for, each as probable as the model says.
+    (MK-7); for order 2, :math:`c_{o,o',i,j} = \frac1{L-1}\sum_t P(h_t = i, x_t = o, h_{t+1} = j, x_{t+1} = o' \mid x)`.
+    For n states and k symbols there are n k features, or (n k)^2 for order 2. The count of an ambiguity code is
+    distributed over its symbols by their posterior probabilities.
 
     Examples
     --------
@@ -59,6 +58,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
+    _parameters: ClassVar[Rules] = {"order": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
     _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
 
@@ -70,16 +70,12 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]
-        return " (it has no symbols)" if self.order == 1 else " (it has no pair of neighbours)"
+        return " (it has no symbols)" if self.order == 1 else " (it has no pair of neighbors)"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.model, Batch):
             self._check_model(self.model)
-        if not is_whole(self.order, 1) or self.order > 2:
-            raise ValueError(f"order = {self.order!r}: give 1 to count symbols, or 2 to count pairs of neighbours")
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
 
     @staticmethod
     def _check_model(model: Any) -> None:
@@ -99,9 +95,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         return Rows(np.swapaxes(means, 1, 2).reshape(len(means), -1))
 
     def features(self, X: Any) -> Array:
-        """Return the expected counts, divided by their lengths where the kernel is normalised.
+        """Return the expected counts, scaled to unit norm if the kernel is normalized.
 
-        ``(N, n k)``, or ``(N, (n k)^2)`` of order 2: a SciPy CSR array where there are more than 4,096 columns.
+        ``(N, n k)``, or ``(N, (n k)^2)`` for order 2; a SciPy CSR array if there are more than 4,096 columns.
         """
         return super().features(X)
 
@@ -109,7 +105,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         return a.values.rows.to_scipy() if a.sparse else a.values
 
     def get_count_names(self) -> Floats:
-        """Name the columns of ``features``: "count[a, 0]" is symbol a in state 0, "count[a, b, 0, 1]" a step."""
+        """Return the names of the columns of ``features``, such as "count[a, 0]" for symbol a in state 0."""
         check_is_fitted(self, "model_")
         chain = hidden_chain(self.model_, "PosteriorCounts")
         symbols = SymbolShares(chain.emission).alphabet.symbols

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from mercer._checks import check_rho
 from mercer._coupling import PowerProduct
+from mercer._parameters import Rules, boolean, rho
 from mercer._verdict import Verdict
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
@@ -15,35 +13,35 @@ from mercer.models.powers import require_whole
 
 
 class ProbabilityProduct(CoupledKernel):
-    r"""The probability product kernel: the integral of :math:`p^\rho q^\rho`.
+    r"""Probability product kernel: the integral of :math:`p^\rho q^\rho`.
 
     Parameters
     ----------
     model : estimator or None, default=None
-        Turns every datum into a distribution, as ``model.fit_each``; None compares batches that are given.
+        Estimator that fits a distribution to each sample, as ``model.fit_each``. None compares batches of
+        distributions.
     rho : float, default=0.5
-        The power: 1/2 is the Bhattacharyya kernel, 1 the expected likelihood.
+        The power: 1/2 gives the Bhattacharyya kernel, 1 the expected likelihood kernel.
     length : int, Discounted or None, default=10
-        Number of observations of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for all numbers
-        at once; families ignore it. `path` gives many lengths in one sweep.
+        Length of the compared sequences, for sequence models, or ``mc.Discounted(d)`` for a discounted sum over all
+        lengths; families ignore it. `path` computes many lengths in one sweep.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
     marginal : bool, default=False
-        For models with hidden variables h: whether powers are taken of the marginal p(x), which is exact for whole rho,
-        or of the joint p(x, h), which works for every rho. They agree at rho = 1 and for models without hidden
-        variables.
+        For models with hidden variables h: whether to take powers of the marginal p(x), for whole rho, or of the joint
+        p(x, h), for any rho. The two agree at rho = 1 and for models without hidden variables.
 
     Notes
     -----
     .. math:: k_\rho(p, q) = \int p(x)^\rho\, q(x)^\rho\, dx
 
-    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``marginal=True``, through models of
-    rho copies of the hidden variables; ``marginal=False`` is
+    (PPK-1, definition 1 of the source). With hidden variables (PPK-4.0) this is ``marginal=True``, computed with rho
+    copies of the hidden variables; ``marginal=False`` is
     :math:`\tilde k_\rho(p, q) = \int \sum_h p(x, h)^\rho \sum_{h'} q(x, h')^\rho\, dx`.
-    Positive semi-definite wherever the self-kernels are finite; at rho = 1/2 they always are, but with hidden
-    variables and ``marginal=False`` they need not be 1.
+    The kernel is positive semi-definite if the self-kernels are finite. At rho = 1/2 they always are, but with hidden
+    variables and ``marginal=False`` they can differ from 1.
 
     Examples
     --------
@@ -56,7 +54,7 @@ class ProbabilityProduct(CoupledKernel):
     array([[1.   , 0.707],
            [0.707, 1.   ]])
 
-    A component in two halves is the same density, and only the joint power sees a difference:
+    Splitting a component in two does not change the density; only the joint power differs:
 
     >>> bumps = mc.Gaussians(mean=[[[0.0], [3.0], [3.0]]] * 2, covariance=[[1.0, 1.0, 1.0]] * 2)
     >>> p = mc.Mixtures([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]], bumps)
@@ -68,6 +66,10 @@ class ProbabilityProduct(CoupledKernel):
            [1., 1.]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "rho": rho(),
+        "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
+    }
     _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
 
     def __init__(
@@ -87,24 +89,18 @@ class ProbabilityProduct(CoupledKernel):
         self.marginal = marginal
 
     def _smooth_parameters(self) -> tuple[str, ...]:
-        return () if self.marginal else super()._smooth_parameters()  # a whole number, with hidden variables
+        return () if self.marginal else super()._smooth_parameters()  # rho is then a whole number
 
     def _coupling(self) -> PowerProduct:
         return PowerProduct(float(self.rho), marginal=bool(self.marginal))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_rho(self.rho)
-        if not isinstance(self.marginal, bool | np.bool_):
-            raise ValueError(
-                f"marginal must be True (powers of p(x)) or False (powers of p(x, h), h hidden); got {self.marginal!r}"
-            )
-        if (
-            self.marginal and self.model is not None and self.model.has_hidden
-        ):  # now, rather than when all models are fitted
+        # Before all models are fitted.
+        if self.marginal and self.model is not None and self.model.has_hidden:
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
 
     @property
     def psd(self) -> Verdict:
-        """Always positive semi-definite where the self-kernels are finite (PPK-1)."""
-        return Verdict("always", "an inner product of p^rho in L2, where its norm is finite (PPK-1)")
+        """Always positive semi-definite if the self-kernels are finite (PPK-1)."""
+        return Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")

@@ -1,40 +1,40 @@
-"""Kernels made positive semi-definite."""
+"""Positive semi-definite repair of kernels."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
-from mercer._checks import is_number
+from mercer._parameters import Rules, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._trained import FeaturedWrapper
 
 
 class Repaired(FeaturedWrapper):
-    r"""A kernel made positive semi-definite by clipping the negative eigenvalues of its training matrix.
+    r"""Kernel made positive semi-definite by clipping the negative eigenvalues of its training matrix.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel that is not always positive semi-definite.
     method : {"clip"}, default="clip"
-        What happens to negative eigenvalues: they become zero.
+        How to repair: "clip" sets negative eigenvalues to zero.
     tolerance : float, default=1e-12
-        Eigenvalues below this fraction of the largest count as zero.
+        Eigenvalues below this fraction of the largest are treated as zero.
 
     Attributes
     ----------
     clipped_ : float
-        Sum of the clipped eigenvalues as a fraction of the trace of absolute values: how much was repaired.
+        Absolute sum of the clipped eigenvalues, as a fraction of the sum of all absolute eigenvalues.
 
     Notes
     -----
     With :math:`K = V \Lambda V^\top` and the positive part :math:`V_+, \Lambda_+`, objects are mapped to
-    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes its nearest positive semi-definite one, and
-    test rows are projected the same way.
+    :math:`k(x, \cdot) V_+ \Lambda_+^{-1/2}`: the training matrix becomes the nearest positive semi-definite
+    matrix, and test rows are projected in the same way.
 
     Examples
     --------
@@ -45,6 +45,11 @@ class Repaired(FeaturedWrapper):
     True
     """
 
+    _parameters: ClassVar[Rules] = {
+        "method": one_of("clip", cure="It is the only repair that maps test rows consistently."),
+        "tolerance": nonnegative("It is a fraction of the largest eigenvalue."),
+    }
+
     def __init__(self, kernel: Any, method: str = "clip", tolerance: float = 1e-12) -> None:
         self.kernel = kernel
         self.method = method
@@ -52,13 +57,6 @@ class Repaired(FeaturedWrapper):
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), "method", "tolerance")
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.method != "clip":
-            raise ValueError(f"method = {self.method!r}: the one repair that maps test rows consistently is 'clip'")
-        if not is_number(self.tolerance) or self.tolerance < 0:
-            raise ValueError(f"tolerance = {self.tolerance!r}: give a fraction of the largest eigenvalue, 0 or more")
 
     def _learn_gram(self) -> None:
         values, vectors = np.linalg.eigh(to_numpy(self._train_gram()))

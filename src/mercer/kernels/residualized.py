@@ -1,4 +1,4 @@
-"""A kernel without what confounds explain: age, head motion, batch, site."""
+"""Kernels with confounds, such as age, head motion, batch or site, regressed out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = np.ndarray[Any, Any]
 
 
 class Explained:
-    """An operand, its coordinates q in the confounds and what these explain, u: both of shape (N, rank)."""
+    """Operand with its coordinates q in the confounds and the part u that these explain, both of shape (N, rank)."""
 
     def __init__(self, operand: Views, q: Array, u: Array) -> None:
         self.operand = operand
@@ -35,27 +35,27 @@ class Explained:
 
 
 class Residualized(TrainedWrapper):
-    r"""A kernel from whose features the confounds of the training data are regressed out.
+    r"""Kernel with confounds regressed out of its features.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel.
+        The kernel to residualize.
     intercept : bool, default=True
-        Whether a column of ones is among the confounds. Without it, and without a constant confound, the mean stays.
+        Whether to add a column of ones to the confounds. Without it, or a constant confound, the mean is not removed.
     normalize : bool, default=False
-        Whether every object has the kernel 1 with itself after the confounds are gone.
+        Whether to normalize the residual kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
     rank_ : int
-        Number of independent confounds, the intercept included.
+        Number of linearly independent confounds, including the intercept.
 
     See Also
     --------
-    Centered : The case without confounds.
+    Centered : The special case of an intercept only.
     Confounded : Objects and their confounds in one container.
 
     Notes
@@ -65,14 +65,14 @@ class Residualized(TrainedWrapper):
     .. math:: K \mapsto (I - H) K (I - H), \qquad k_\text{new} \mapsto (k_\text{new} - W K)(I - H), \quad
         W = C_\text{new} C^+,
 
-    which are inner products of :math:`\phi(x) - \sum_i w_i(x)\,\phi(z_i)`: what is left of the features after a linear
-    regression on the confounds, learned on the training data alone. Columns are centred (with an intercept) and scaled
-    before the pseudo-inverse, so that their units do not matter; a column that is constant in training, or a copy of
-    another, changes nothing.
+    which are inner products of :math:`\phi(x) - \sum_i w_i(x)\,\phi(z_i)`: the residuals of the features after a
+    linear regression on the confounds, learned from the training data only. Columns are centered (with an intercept)
+    and scaled before the pseudo-inverse, so that their units do not matter; a column that is constant in training, or
+    a copy of another, has no effect.
 
-    Confounds come by scikit-learn's metadata routing, and this kernel asks for them by default: after
+    Confounds are passed by scikit-learn's metadata routing, and this kernel requests them by default: after
     ``sklearn.set_config(enable_metadata_routing=True)`` they are an argument of ``Pipeline.fit``, ``GridSearchCV.fit``
-    and ``cross_validate(params=...)``, which cut them into folds. Or they come inside ``X``, as `Confounded`.
+    and ``cross_validate(params=...)``, which split them into folds. They can also be part of ``X``, as `Confounded`.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Residualized(TrainedWrapper):
     array([[ 2., -2., -2.,  2.]])
     """
 
-    # Requested from the start: without its confounds this kernel has nothing to do.
+    # Requested by default: this kernel cannot be fitted without confounds.
     __metadata_request__fit = {"confounds": True}  # noqa: RUF012
     __metadata_request__transform = {"confounds": True}  # noqa: RUF012
 
@@ -99,65 +99,65 @@ class Residualized(TrainedWrapper):
         self.normalize = normalize
         self.on_zero = on_zero
 
-    # -- confounds beside the data --------------------------------------------------------------------------
+    # -- confounds next to X --------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, confounds: Any = None) -> Self:
-        """Keep the training data, and learn what their confounds explain.
+        """Fit the kernel and the regression on the confounds.
 
         Parameters
         ----------
         X : data
-            What the kernel compares.
+            Input of the kernel.
         y : array, default=None
             Ignored by most kernels.
         confounds : array or data frame of shape (N, c) or (N,)
-            Numbers, a row for every object. Categories go through a one-hot encoder first.
+            Numbers, one row per object. Encode categories with a one-hot encoder first.
 
         Examples
         --------
         >>> import numpy as np, mercer as mc
         >>> X, age = np.array([[1.0], [2.0], [3.5]]), [20.0, 40.0, 60.0]
         >>> kernel = mc.Residualized(mc.Linear(normalize=False)).fit(X, confounds=age)
-        >>> kernel.transform(X, confounds=age).round(3)  # what age does not explain
+        >>> kernel.transform(X, confounds=age).round(3)  # the part that age does not explain
         array([[ 0.007, -0.014,  0.007],
                [-0.014,  0.028, -0.014],
                [ 0.007, -0.014,  0.007]])
         """
-        return super().fit(self._beside(X, confounds), y)
+        return super().fit(self._with_confounds(X, confounds), y)
 
     def transform(self, X: Any, confounds: Any = None) -> Array:
-        """Return the residual kernel of new data, with confounds of their own, and the training data, ``(M, N)``."""
-        return super().transform(self._beside(X, confounds))
+        """Return the residual kernel between new data, with their confounds, and the training data, ``(M, N)``."""
+        return super().transform(self._with_confounds(X, confounds))
 
     def __call__(self, X: Any, Y: Any = None, *, confounds: Any = None, confounds_Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``; after ``fit``."""
         return super().__call__(*self._sides(X, Y, confounds, confounds_Y))
 
     def log(self, X: Any, Y: Any = None, *, confounds: Any = None, confounds_Y: Any = None) -> Array:
-        """Return the logarithm of the Gram matrix, where nothing is negative."""
+        """Return the logarithm of the Gram matrix, if no value is negative."""
         return super().log(*self._sides(X, Y, confounds, confounds_Y))
 
     def diag(self, X: Any, *, confounds: Any = None) -> Array:
-        """Return the kernel of every object with itself, without the rest of the matrix."""
-        return super().diag(self._beside(X, confounds))
+        """Return the diagonal of the Gram matrix, without computing the rest."""
+        return super().diag(self._with_confounds(X, confounds))
 
     def distance(self, X: Any, Y: Any = None, *, confounds: Any = None, confounds_Y: Any = None) -> Array:
-        """Return the distances in feature space after the confounds are gone (KK-4)."""
+        """Return the distances between residuals in feature space (KK-4)."""
         return super().distance(*self._sides(X, Y, confounds, confounds_Y))
 
     @staticmethod
-    def _beside(X: Any, confounds: Any) -> Any:
+    def _with_confounds(X: Any, confounds: Any) -> Any:
         return X if confounds is None else Confounded(X, confounds)
 
     def _sides(self, X: Any, Y: Any, confounds: Any, confounds_Y: Any) -> tuple[Any, Any]:
-        left = self._beside(X, confounds)
+        left = self._with_confounds(X, confounds)
         if Y is None or (Y is X and confounds_Y is None):
             return left, None
-        return left, self._beside(Y, confounds_Y)
+        return left, self._with_confounds(Y, confounds_Y)
 
     @property
     def _needs_fit(self) -> str:
-        return "it learns from the training data and their confounds what these explain"
+        return "it learns a regression from the training data and their confounds"
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return (*super()._fixed_by_fit(), "intercept")
@@ -169,21 +169,21 @@ class Residualized(TrainedWrapper):
     def _accept(self, X: Any, *, reset: bool) -> Views:
         if not isinstance(X, Confounded):
             raise TypeError(
-                "Residualized got no confounds: pass fit(X, y, confounds=C) and transform(X, confounds=C), a row of C "
-                "for every object of X, in a pipeline or search after sklearn.set_config(enable_metadata_routing="
-                "True); where they cannot come that way, put them into X, as mc.Confounded(X, C)"
+                "Residualized got no confounds: call fit(X, y, confounds=C) and transform(X, confounds=C), with one "
+                "row of C per object of X, in a pipeline or search after sklearn.set_config(enable_metadata_routing="
+                "True), or pass mc.Confounded(X, C) as X"
             )
         if reset:
             self._known_confounds = X.confounds.shape[1], X.names
         width, names = self._known_confounds
         if X.confounds.shape[1] != width:
             raise ValueError(
-                f"the confounds have {X.confounds.shape[1]} columns, and {width} in training: encode both alike, for "
-                "categories with one OneHotEncoder that was fitted to all levels"
+                f"the confounds have {X.confounds.shape[1]} columns, but had {width} in training: encode both in the "
+                "same way, for categories with one OneHotEncoder that was fitted to all levels"
             )
         if X.names is not None and names is not None and X.names != names:
             raise ValueError(
-                f"the confounds are {X.names}, and were {names} in training: give the same columns in order"
+                f"the confounds are {X.names}, but were {names} in training: pass the same columns in the same order"
             )
         return Views((*super()._accept(X.objects, reset=reset).parts, X.confounds))
 
@@ -204,19 +204,19 @@ class Residualized(TrainedWrapper):
         return Views((*super()._training(Views(X.parts[:1])).parts, X.parts[1]))
 
     def _learn_confounds(self, values: Floats) -> None:
-        """Learn an orthonormal basis U of the confounds' columns, and how to find an object's coordinates in it."""
+        """Learn an orthonormal basis U of the columns of the confounds, and the map to coordinates in it."""
         n = len(values)
-        # A column's largest value comes near 1, so that squares are numbers; by a power of two, which rounds nothing.
+        # Scale each column to about 1, so that squares do not overflow; a power of two causes no rounding.
         self._exponents = np.frexp(np.abs(values).max(axis=0, initial=0.0))[1]
         values = np.ldexp(values, -self._exponents)
         self._middle_of_confounds = values.mean(axis=0) if self.intercept else np.zeros(values.shape[1])
         columns = values - self._middle_of_confounds
-        # A column is constant where nothing but rounding is left of it.
+        # A column is constant if only rounding is left after centering.
         size = np.linalg.norm(columns, axis=0)
         varies = size > 1e-12 * np.linalg.norm(values, axis=0)
         scale = np.where(varies, 1 / np.where(varies, size, 1.0), 0.0)
         left, singular, right = np.linalg.svd(columns * scale, full_matrices=False)
-        # Centring leaves a column with the rounding errors of its values: more of them where little of it is left.
+        # Centering leaves the rounding errors of the values, which weigh more if little of the column is left.
         left_over = np.linalg.norm(values, axis=0)[varies] / size[varies]
         noise = max(columns.shape) * np.finfo(float).eps * max(1.0, left_over.max(initial=1.0))
         keep = singular > noise * singular.max(initial=0.0)
@@ -227,13 +227,13 @@ class Residualized(TrainedWrapper):
         self.rank_ = self._basis.shape[1]
         if self.rank_ >= n and n > 1:
             warnings.warn(
-                f"{self.rank_} independent confounds explain {n} objects completely, so that nothing is left: "
-                "give fewer confounds, or more objects",
+                f"{self.rank_} independent confounds explain {n} objects completely, so that the residual kernel is "
+                "zero: use fewer confounds or more objects",
                 stacklevel=5,
             )
 
     def _coordinates(self, values: Floats) -> Floats:
-        """Return q(x), ``(N, rank)``, with w(x) = q(x) U' the weights of the training objects in what is taken out."""
+        """Return q(x), ``(N, rank)``; w(x) = q(x) U' are the weights of the training objects in the regression."""
         found = (np.ldexp(values, -self._exponents) - self._middle_of_confounds) @ self._axes
         return np.column_stack([np.full(len(found), len(self._basis) ** -0.5), found]) if self.intercept else found
 
@@ -261,12 +261,12 @@ class Residualized(TrainedWrapper):
         shares = 2 * a.q * a.u
         values = own - xp.sum(shares, axis=-1)
         rounding = 1e-14 * (xp.abs(own) + xp.sum(xp.abs(shares), axis=-1))
-        return xp.where(xp.abs(values) > rounding, values, xp.zeros_like(values))  # all of it was explained
+        return xp.where(xp.abs(values) > rounding, values, xp.zeros_like(values))  # zero if only rounding is left
 
     def _learned(self) -> Any:
         return super()._learned(), data_digests(self.train_)
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel."""
+        """The verdict of the wrapped kernel."""
         return Verdict(str(self._inner.psd), f"inner products of residual features (KK-3); {self._inner.psd.reason}")

@@ -1,16 +1,16 @@
-"""Spectrum kernels: strings compared by the short strings that they hold (Leslie, Eskin and Noble 2002)."""
+"""Spectrum kernels, which compare strings by their substrings of length k (Leslie, Eskin and Noble 2002)."""
 
 from __future__ import annotations
 
 from itertools import combinations, product
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats
-from mercer._checks import is_whole
+from mercer._parameters import Rules, whole
 from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
@@ -19,43 +19,43 @@ from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
-"""Up to so many features, rows are dense: matrix products beat sparse ones."""
+"""Up to this number of features, rows are dense, because dense products are faster than sparse ones."""
 CHEAP_COLUMNS = 256
-"""Up to this number of features a pair is computed faster than it is looked up."""
+"""Up to this number of features, computing a pair is faster than looking it up."""
 DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
-"""Rows that are so full are dense too, as long as they are no larger than this (256 MiB)."""
+"""Rows with at least this share of nonzero entries are dense too, up to this number of entries (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22
-"""Up to so many features, tables over all of them are made; beyond, over those that occur in a tile."""
-NEIGHBOURS = 1 << 24
-"""Pairs of a window and a feature near it that may be listed."""
+"""Up to this number of features, tables cover all of them; beyond, only those that occur in a tile."""
+NEIGHBORS = 1 << 24
+"""Maximum number of pairs of a window and a feature within the mismatches."""
 
 
 class Spectrum(InnerProducts, Kernel):
-    r"""The spectrum kernel: inner products of the numbers of times that strings of k symbols occur.
+    r"""Spectrum kernel: inner products of counts of substrings of length k.
 
     Parameters
     ----------
     k : int, default=3
-        Number of symbols of the strings that are counted.
+        Length of the counted substrings.
     mismatches : int, default=0
-        A window counts for every string of k symbols that differs from it in at most so many places.
+        A window counts for every string of length k that differs from it in at most this number of positions.
     alphabet : Alphabet, str, iterable or None, default=None
-        The symbols; None takes them from `Sequences`, or finds them in the data.
+        The symbols; None takes them from `Sequences`, or infers them from the data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        How to treat a symbol outside the alphabet: as an error, or as missing.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What a sequence without any window gets: an error, or zeros.
+        What to do with a sequence without any window: raise an error, or set its kernel values to zero.
 
     Notes
     -----
     .. math:: \phi_u(x) = \#\{\text{windows } v \text{ of } x : d(u, v) \le m\}, \qquad
               k(x, y) = \sum_{u\in\Sigma^k} \phi_u(x)\,\phi_u(y)
 
-    with d the number of places in which two strings differ and m = ``mismatches``. Windows that hold an ambiguity code
-    or a missing symbol are left out. Without mismatches it is the limit of the empirical mean map of windows for large
-    gamma (EMMK-2), and a Fisher kernel of a uniform Markov chain of order k - 1 up to a projection (FK-6).
+    with d the number of positions in which two strings differ and m = ``mismatches``. Windows with an ambiguity code or
+    a missing symbol are ignored. Without mismatches, it is the limit of the empirical mean map of windows for large
+    gamma (EMMK-2), and the Fisher kernel of a uniform Markov chain of order k - 1 up to a projection (FK-6).
 
     Examples
     --------
@@ -66,6 +66,10 @@ class Spectrum(InnerProducts, Kernel):
            [0., 3., 9.]])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "k": whole(1, cure="It is the length of the counted substrings."),
+        "mismatches": whole(0),
+    }
     nonnegative = True
     alphabet_: Alphabet
 
@@ -91,23 +95,18 @@ class Spectrum(InnerProducts, Kernel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not is_whole(self.k, 1):
-            raise ValueError(f"k = {self.k!r}: give the number of symbols of the strings that are counted, 1 or more")
-        if not is_whole(self.mismatches, 0) or int(self.mismatches) >= int(self.k):
-            raise ValueError(
-                f"mismatches = {self.mismatches!r}: give a whole number from 0 to {int(self.k) - 1}, fewer than the "
-                f"{self.k} symbols of a string"
-            )
+        if int(self.mismatches) >= int(self.k):
+            raise ValueError(f"mismatches must be less than k = {self.k}; got {self.mismatches!r}.")
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
         X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
         if X.alphabet is None:
-            raise TypeError("Spectrum compares symbols, and these are vectors: use EmpiricalMeanMap, or pass strings")
-        if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach it at 63, one never
+            raise TypeError("Spectrum compares symbols, not vectors: use EmpiricalMeanMap, or pass strings")
+        if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach the limit at k = 63, one symbol never
             raise ValueError(
                 f"there are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
-                f"{X.alphabet.describe()}, more than can be numbered: lower k"
+                f"{X.alphabet.describe()}, too many to index with int64: lower k"
             )
         return X
 
@@ -118,8 +117,8 @@ class Spectrum(InnerProducts, Kernel):
     def _source(self, X: Sequences) -> Sequences:
         if X.alphabet != self.alphabet_:
             raise ValueError(
-                f"the sequences have the alphabet {X.alphabet}, the training data had {self.alphabet_}: give alphabet= "
-                "to the kernel, or make all data one mc.Sequences before splitting it"
+                f"the sequences have the alphabet {X.alphabet}, but the training data had {self.alphabet_}: set "
+                "alphabet= of the kernel, or make one mc.Sequences of all data before splitting it"
             )
         return X
 
@@ -148,9 +147,9 @@ class Spectrum(InnerProducts, Kernel):
         return not self.mismatches and len(self.alphabet_) ** int(self.k) <= CHEAP_COLUMNS
 
     def _spread(self, counts: Any, windows: Floats, columns: int) -> Any:
-        """Turn numbers of windows, ``(N, windows)``, into numbers of features: a CSR array ``(N, columns)``."""
+        """Turn counts of windows, ``(N, windows)``, into counts of features, a CSR array ``(N, columns)``."""
         near = self._near(windows)
-        # A product of CSR arrays allocates vectors as long as a row: it gets those columns that occur, and no others.
+        # A product of CSR arrays allocates vectors as long as a row, so it gets only the columns that occur.
         occurring, place = np.unique(near, return_inverse=True)
         pointers = np.arange(len(windows) + 1) * near.shape[1]
         step = sparse.csr_array((np.ones(near.size), place.ravel(), pointers), shape=(len(windows), len(occurring)))
@@ -159,10 +158,10 @@ class Spectrum(InnerProducts, Kernel):
         return sparse.csr_array((found.data, occurring[found.indices], found.indptr), shape=(found.shape[0], columns))
 
     def _near(self, windows: Floats) -> Floats:
-        """Say which features every window counts for, ``(windows, neighbours)``."""
+        """Return the features that each window counts for, ``(windows, neighbors)``."""
         k, symbols, m = int(self.k), len(self.alphabet_), int(self.mismatches)
         number = sum(comb(k, j) * (symbols - 1) ** j for j in range(m + 1))
-        if number * len(windows) > NEIGHBOURS:
+        if number * len(windows) > NEIGHBORS:
             raise ValueError(
                 f"{len(windows)} different windows have {number} strings each within {m} mismatches, too many to list: "
                 "lower k or mismatches"
@@ -183,13 +182,13 @@ class Spectrum(InnerProducts, Kernel):
             i = int(without[0])
             raise ValueError(
                 f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so that it has zero "
-                "norm and cannot be normalised: leave it out, lower k, or set on_zero='zero' to let it resemble nothing"
+                "norm and cannot be normalized: leave it out, lower k, or set on_zero='zero'"
             )
 
     def features(self, X: Any) -> Array:
-        """Return the numbers of all strings of k symbols, ``(N, |alphabet|^k)``: dense, or CSR where there are many.
+        """Return the counts of all strings of length k, ``(N, |alphabet|^k)``: dense, or CSR if there are many.
 
-        Columns are the strings in alphabetical order. Rows have length 1 where the kernel is normalised.
+        Columns are the strings in alphabetical order. Rows have unit norm if the kernel is normalized.
         """
         return super().features(X)
 
@@ -211,12 +210,12 @@ class Spectrum(InnerProducts, Kernel):
 
 
 class FarColumns:
-    """Rows over more features than a table can have: every tile numbers those that its two sides share.
+    """Rows with too many features for a table; each tile indexes only those that its two sides share.
 
     Parameters
     ----------
     rows : scipy.sparse.csr_array
-        Counts, with sorted and unique column numbers.
+        Counts, with sorted and unique column indices.
     """
 
     order: Floats | None = None
@@ -238,7 +237,7 @@ class FarColumns:
         return np.asarray((a @ b.T).toarray())
 
     def _among(self, columns: Floats) -> Any:
-        """Keep some columns, numbered from 0."""
+        """Select columns and number them from 0."""
         n = max(len(columns), 1)
         if not len(columns):
             return sparse.csr_array((len(self), n))

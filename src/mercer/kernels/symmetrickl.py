@@ -1,15 +1,15 @@
-"""Exponentials of the symmetric Kullback-Leibler divergence (Moreno, Ho and Vasconcelos 2003): a comparator."""
+"""Exponential of the symmetric Kullback-Leibler divergence (Moreno, Ho and Vasconcelos 2003), for comparison."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace
 from mercer._batch import Batch
-from mercer._checks import is_number
 from mercer._coupling import Leaf, or_point
+from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
@@ -18,26 +18,27 @@ from mercer.kernels.base.model import ModelKernel
 
 
 class SymmetricKL(ModelKernel):
-    r"""Exponentials of the symmetric Kullback-Leibler divergence of distributions.
+    r"""Exponential of the negative symmetric Kullback-Leibler divergence between distributions.
 
     Parameters
     ----------
     model : estimator or None, default=None
-        A family that turns every datum into a distribution; None compares batches that are given.
+        Estimator that fits a distribution to each sample. None compares batches of distributions.
     alpha : float, default=1.0
-        How fast the kernel falls with the divergence.
+        Rate at which the kernel decreases with the divergence.
     beta : float, default=0.0
-        The logarithm of the kernel of an object with itself.
+        Logarithm of k(p, p).
 
     Notes
     -----
     .. math:: k(p, q) = e^{-\alpha J(p, q) + \beta}, \qquad J = \mathrm{KL}(p \| q) + \mathrm{KL}(q \| p)
 
-    (CMP-2). Where one law excludes what the other allows the divergence is infinite, and the kernel 0.
+    (CMP-2). If the supports differ, the divergence is infinite and the kernel is 0.
 
     It is not positive semi-definite for any alpha. Gaussians of variance :math:`e^s` about 0 have
     :math:`J = \cosh(s-s') - 1`, and the Fourier transform of :math:`e^{-\alpha\cosh u}`, the Bessel function
-    :math:`2 K_{i\omega}(\alpha)`, changes its sign (Bochner). Of Gaussians that share a covariance, it is `RBF`.
+    :math:`2 K_{i\omega}(\alpha)`, changes sign (Bochner). For Gaussians with a common covariance, it is
+    a Gaussian kernel of the means.
 
     Examples
     --------
@@ -49,19 +50,13 @@ class SymmetricKL(ModelKernel):
            [0.4169, 0.5698, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"alpha": positive(), "beta": number("With 0, k(p, p) = 1.")}
     _smooth = {"alpha": WIDE, "beta": WIDE}  # noqa: RUF012
 
     def __init__(self, model: Any = None, alpha: float = 1.0, beta: float = 0.0) -> None:
         self.model = model
         self.alpha = alpha
         self.beta = beta
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_number(self.alpha) or self.alpha <= 0:
-            raise ValueError(f"alpha = {self.alpha!r}: give a positive number")
-        if not is_number(self.beta):
-            raise ValueError(f"beta = {self.beta!r}: give a finite number, 0 for a kernel of 1 of every object")
 
     def _source(self, X: Any) -> Any:
         batch = super()._source(X)
@@ -70,13 +65,13 @@ class SymmetricKL(ModelKernel):
 
     def _prepare(self, source: Any) -> Any:
         if getattr(source, "sparse", False):
-            return _SparseLaws.of(source)
+            return _SparseMultinomials.of(source)
         return Leaf(source, _BothWays())
 
     def _tile(self, a: Any, b: Any) -> Array:
         divergence = a.pair(b)
         xp = namespace(divergence)
-        return -self.alpha * xp.clip(divergence, 0.0, None) + self.beta  # rounding goes below 0
+        return -self.alpha * xp.clip(divergence, 0.0, None) + self.beta  # rounding can give values below 0
 
     def _self(self, a: Any) -> Array:
         own = a.alone()
@@ -88,31 +83,31 @@ class SymmetricKL(ModelKernel):
         return Verdict(
             "no",
             "Gaussians about 0 with 13 log variances from -3 to 3, alpha = 0.1: smallest eigenvalue -0.31; for every "
-            "alpha some Gaussians about 0 are a counterexample, since K_{i w}(alpha) changes its sign (CMP-2)",
+            "alpha some Gaussians about 0 are a counterexample, since K_{i w}(alpha) changes sign (CMP-2)",
         )
 
 
 def _check_kl(batch: Batch) -> None:
     if not hasattr(batch, "kl"):
         raise TypeError(
-            f"SymmetricKL needs `kl`, which {type(batch).__name__} do not have, because it has no closed form: use a "
+            f"SymmetricKL needs `kl`, which {type(batch).__name__} do not have, because it has no closed form. Use a "
             f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
         )
 
 
 class _BothWays:
-    """The divergence of every pair, one way plus the other."""
+    """Sum of the divergences in both directions, for each pair."""
 
-    power = 1.0  # of hidden weights, which no family has
+    power = 1.0  # power of hidden weights, which families do not have
 
     def leaf(self, p: Any, q: Any) -> Array:
-        """Ask the family twice."""
+        """Return KL(p, q) + KL(q, p)."""
         there, back = p.kl(q), q.kl(p)
         return there + namespace(back).matrix_transpose(back)
 
 
-class _SparseLaws:
-    """Sparse multinomials: J is finite only between laws that have the same words.
+class _SparseMultinomials:
+    """Sparse multinomials; J is finite only between distributions over the same words.
 
     J = sum p log p + sum q log q - sum p log q - sum q log p over the common words, times the number of trials.
     """
@@ -127,21 +122,21 @@ class _SparseLaws:
         self.trials = trials
 
     @classmethod
-    def of(cls, laws: Any) -> _SparseLaws:
+    def of(cls, batch: Any) -> _SparseMultinomials:
         """Prepare a sparse batch."""
-        p: CSRRows = laws.probability
-        # Of a certain word the logarithm 0 is a stored entry, which products do not mind.
+        p: CSRRows = batch.probability
+        # The logarithm 0 of a word of probability 1 is a stored entry, which products accept.
         logs = CSRRows(np.log(p.data.astype(np.float64)), p.indices, p.indptr, p.n_columns)
         words = CSRRows(np.ones(p.data.size), p.indices, p.indptr, p.n_columns)
-        return cls(_csr.prepare(p), _csr.prepare(logs), _csr.prepare(words), laws.trials)
+        return cls(_csr.prepare(p), _csr.prepare(logs), _csr.prepare(words), batch.trials)
 
     def __len__(self) -> int:
         return len(self.p)
 
-    def __getitem__(self, key: Any) -> _SparseLaws:
-        return _SparseLaws(self.p[key], self.logs[key], self.words[key], self.trials)
+    def __getitem__(self, key: Any) -> _SparseMultinomials:
+        return _SparseMultinomials(self.p[key], self.logs[key], self.words[key], self.trials)
 
-    def pair(self, other: _SparseLaws) -> Floats:
+    def pair(self, other: _SparseMultinomials) -> Floats:
         """Return the divergence of every pair."""
         common = _csr.outer(self.words, other.words)
         sizes, theirs = (np.diff(side.p.rows.indptr) for side in (self, other))
@@ -153,11 +148,11 @@ class _SparseLaws:
         return np.where(alike, self.trials * value, np.inf).astype(dtype, copy=False)
 
     def _own(self) -> Floats:
-        """Return the sum of p log p of every law."""
+        """Return the sum of p log p of each distribution."""
         p = self.p.rows
         terms = CSRRows(self.p.values * self.logs.rows.data, p.indices, p.indptr, p.n_columns)
         return np.asarray(terms.row_sums())
 
     def alone(self) -> Floats:
-        """Return zeros: the divergence of a law from itself."""
+        """Return zeros, the divergence of each distribution from itself."""
         return np.zeros(len(self), dtype=self.p.rows.dtype)

@@ -1,14 +1,15 @@
-"""A weighted sum of kernels whose weights are learned from y, by centred alignment."""
+"""Weighted sum of kernels whose weights are learned from y by centered alignment."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
+from mercer._parameters import Rule, Rules, one_of
 from mercer._verdict import Verdict, weakest
 from mercer.kernels._alignment import align_matrices, centered_target
 from mercer.kernels._data import n_objects
@@ -18,31 +19,31 @@ from mercer.kernels.base.kernel import Kernel
 
 
 class TargetAligned(Compound):
-    r"""A weighted sum of kernels, with the weights that align it best with y.
+    r"""Weighted sum of kernels with the weights that maximize its centered alignment with y.
 
     Parameters
     ----------
     kernels : list of Kernel
         The parts; their parameters are ``k0__...``, ``k1__...`` in a search.
     target : {"auto", "classes", "numbers"}, default="auto"
-        What y is: classes, or numbers to be predicted. "auto" takes floats as numbers and all else as classes.
+        Type of y: classes, or numbers to be predicted. "auto" treats floats as numbers and everything else as classes.
 
     Attributes
     ----------
     weights_ : array of shape (n_kernels,)
-        Weights of the kernels, none of them negative, of sum 1. A kernel of weight 0 is never evaluated again.
+        Nonnegative weights of the kernels, which sum to 1. Kernels of weight 0 are not evaluated again.
     alignments_ : array of shape (n_kernels,)
-        Centred alignment of every kernel by itself with y.
+        Centered alignment of each kernel by itself with y.
     alignment_ : float
-        Centred alignment of the weighted sum: at least the largest of ``alignments_``.
+        Centered alignment of the weighted sum, at least the largest of ``alignments_``.
 
     See Also
     --------
-    target_aligned : The same in one call, giving an ordinary sum.
+    target_aligned : Function that returns an ordinary sum of kernels.
 
     Notes
     -----
-    With centred matrices :math:`K_k^c = H K_k H` and the target :math:`T = H Y Y^\top H` (Y the indicators of the
+    With centered matrices :math:`K_k^c = H K_k H` and the target :math:`T = H Y Y^\top H` (Y the indicators of the
     classes, or the numbers), the alignment :math:`\langle\sum_k w_k K_k^c, T\rangle_F / \|\sum_k w_k K_k^c\|_F` over
     :math:`w \ge 0` is largest at the solution of a nonnegative least squares problem (Cortes, Mohri and Rostamizadeh
     2012, proposition 9),
@@ -50,7 +51,7 @@ class TargetAligned(Compound):
     .. math:: w \propto \arg\min_{v\ge 0}\; v^\top M v - 2 v^\top a, \qquad
         M_{kl} = \langle K_k^c, K_l^c\rangle_F, \quad a_k = \langle K_k^c, T\rangle_F,
 
-    which is :math:`M^{-1} a` where that is not negative.
+    which is :math:`M^{-1} a` if that is nonnegative.
 
     References
     ----------
@@ -61,11 +62,22 @@ class TargetAligned(Compound):
     --------
     >>> import numpy as np, mercer as mc
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1                                     # a ring: no line separates it
+    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1                                     # a ring, not linearly separable
     >>> kernel = mc.TargetAligned([mc.RBF(gamma=1.0), mc.Linear(normalize=False)]).fit(X, y)
     >>> kernel.weights_.round(2), kernel.alignments_.round(2)
     (array([1., 0.]), array([0.36, 0.01]))
     """
+
+    _parameters: ClassVar[Rules] = {
+        "kernels": Rule(
+            "a list of one or more kernels",
+            lambda value: isinstance(value, list | tuple) and len(value) > 0,
+            "Use [mc.RBF(), mc.Linear()], for example.",
+        ),
+        "target": one_of(
+            "auto", "classes", "numbers", cure="'auto' treats floats as numbers and everything else as classes."
+        ),
+    }
 
     weights_: Floats
     alignments_: Floats
@@ -81,14 +93,14 @@ class TargetAligned(Compound):
         return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
 
     def __getattr__(self, name: str) -> Any:
-        # Asked for what is not there: the parts are k0, k1, ...
+        # Called for missing attributes only: the parts are k0, k1, ...
         kernels = self.__dict__.get("kernels")
         if re.fullmatch(r"k\d+", name) and isinstance(kernels, list | tuple) and int(name[1:]) < len(kernels):
             return kernels[int(name[1:])]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; ``deep`` adds the parts, k0, k1, ..., and theirs.
+        """Return the parameters; ``deep`` adds the parts, k0, k1, ..., and their parameters.
 
         Parameters
         ----------
@@ -104,12 +116,12 @@ class TargetAligned(Compound):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, of the parts by ``k0__gamma``, or whole parts by ``k0``.
+        """Set parameters; ``k0__gamma`` sets a parameter of a part, ``k0`` a whole part.
 
         Parameters
         ----------
         **params : values
-            Parameters by their names.
+            Parameters by name.
         """
         if "kernels" in params:
             self.kernels = params.pop("kernels")
@@ -119,13 +131,6 @@ class TargetAligned(Compound):
             self.kernels = type(self.kernels)(kept)
         super().set_params(**params)
         return self
-
-    def _check_parameters(self) -> None:
-        if not self._names():
-            raise ValueError(f"kernels = {self.kernels!r}: give a list of kernels, such as [mc.RBF(), mc.Linear()]")
-        super()._check_parameters()
-        if self.target not in ("auto", "classes", "numbers"):
-            raise ValueError(f"target = {self.target!r}: give 'classes', 'numbers', or 'auto' to tell them by y")
 
     # -- weights -------------------------------------------------------------------------------------------
 
@@ -143,13 +148,13 @@ class TargetAligned(Compound):
         return Views(tuple(source.parts[i] for i in used))
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
-        if reset:  # of an earlier fit
+        if reset:  # drop the results of an earlier fit
             for name in ("weights_", "alignments_", "alignment_", "kernels_", "train_"):
                 self.__dict__.pop(name, None)
         return super()._accept(X, reset=reset)
 
     def as_sum(self) -> Kernel:
-        """Return the weighted sum as an ordinary kernel, not fitted, without the parts of weight 0.
+        """Return the weighted sum as an ordinary, unfitted kernel without the parts of weight 0.
 
         Examples
         --------
@@ -164,7 +169,7 @@ class TargetAligned(Compound):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
-            self._ready()  # says that it cannot answer before it is fitted, and why
+            self._ready()  # raises NotFittedError with the reason
         self._check_unchanged()
 
     @property
@@ -181,11 +186,11 @@ class TargetAligned(Compound):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Logarithms while all parts are."""
+        """Domain of the values: logarithms if all parts have logarithms."""
         return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
     def _added(self, values: list[Array]) -> Array:
-        """Add values of the parts, weighted, in this kernel's domain."""
+        """Return the weighted sum of the values of the parts, in the domain of this kernel."""
         weights = self.weights_[self.weights_ > 0]
         if self.domain == "log":
             logs = [v + float(np.log(w)) for v, w in zip(values, weights, strict=True)]
@@ -199,7 +204,7 @@ class TargetAligned(Compound):
         return self._added(self._diagonals(a))
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
-        # The parts' own pairs are remembered: the weights were learned from them, and other weights need no others.
+        # Uses the memo of the parts: the weights were learned from these pairs, and other weights need the same ones.
         log = log and self.domain == "log"
         values = []
         for k, part in enumerate(self.kernels_):
@@ -211,22 +216,22 @@ class TargetAligned(Compound):
 
     @property
     def psd(self) -> Verdict:
-        """As its weakest part."""
+        """The verdict of the weakest part."""
         self._check_parameters()
-        return weakest([part.psd for part in self._parts()], "a sum of kernels with weights that are not negative")
+        return weakest([part.psd for part in self._parts()], "a sum of kernels with nonnegative weights")
 
     def __sklearn_tags__(self) -> Any:
         sound = bool(self._names()) and all(isinstance(part, Kernel) for part in self._parts())
-        tags = super().__sklearn_tags__() if sound else Kernel.__sklearn_tags__(self)  # `fit` says what is wrong
+        tags = super().__sklearn_tags__() if sound else Kernel.__sklearn_tags__(self)  # `fit` raises the error
         tags.target_tags.required = True
         return tags
 
 
 def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") -> Any:
-    """Return the sum of kernels whose weights align it best with y, as an ordinary kernel.
+    """Return the weighted sum of kernels with the largest centered alignment with y, as an ordinary kernel.
 
-    Weights are learned from all of X and y. Inside a pipeline or a search use `TargetAligned`, which learns them in
-    every fold from its training part.
+    The weights are learned from all of X and y. In a pipeline or a search use `TargetAligned`, which learns them from
+    the training part of each fold.
 
     Parameters
     ----------
@@ -235,23 +240,23 @@ def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") ->
     y : array of shape (N,), or (N, c) of numbers
         Classes, or numbers to be predicted.
     X : data, default=None
-        What the kernels compare: N objects; None where all of the kernels are fitted to them.
+        Input of the kernels, N objects; None if all kernels are fitted to them.
     target : {"auto", "classes", "numbers"}, default="auto"
-        What y is; "auto" takes floats as numbers and all else as classes.
+        Type of y; "auto" treats floats as numbers and everything else as classes.
 
     Returns
     -------
     Kernel
-        ``w0 * k0 + w1 * k1 + ...``, not fitted, without the parts of weight 0. Its attribute ``weights_`` has the
-        weights of all kernels, zeros included; clones of it do not.
+        ``w0 * k0 + w1 * k1 + ...``, unfitted, without the parts of weight 0. Its attribute ``weights_`` has the weights
+        of all kernels, including zeros; clones do not have it.
 
     See Also
     --------
-    TargetAligned : A kernel that learns the weights when it is fitted.
+    TargetAligned : Kernel that learns the weights in ``fit``.
 
     Notes
     -----
-    Cortes, Mohri and Rostamizadeh 2012; the formula is with `TargetAligned`.
+    Cortes, Mohri and Rostamizadeh 2012; see `TargetAligned` for the formula.
 
     Examples
     --------
@@ -274,7 +279,7 @@ def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") ->
 
 
 def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
-    """Return the weights of kernels that know their training data."""
+    """Return the weights of kernels that are fitted already."""
     together._check_parameters()
     parts = list(together.kernels)
     for i, part in enumerate(parts):
@@ -286,12 +291,12 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
     matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]
     if len(set(sizes)) > 1:
-        raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the data of y")
+        raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the samples of y")
     return align_matrices(matrices, centered_target(y, together.target, sizes[0]))[0]
 
 
 def _weighted_sum(kernels: Any, weights: Floats) -> Kernel:
-    """Return the sum of the kernels, not fitted, without those of weight 0."""
+    """Return the weighted sum of the unfitted kernels, without those of weight 0."""
     first, *rest = (float(weights[i]) * clone(kernels[i]) for i in np.flatnonzero(weights))
     total: Kernel = first
     for term in rest:

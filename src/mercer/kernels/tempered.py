@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from mercer._array import Array
-from mercer._checks import is_number
+from mercer._parameters import Rules, between
 from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers, finite
@@ -13,7 +13,7 @@ from mercer.kernels.base.compound import Wrapper
 
 
 class Tempered(Wrapper):
-    r"""A normalised kernel to a power: :math:`\hat k(x,y)^\beta`, a cure for diagonal dominance.
+    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\beta`, against diagonal dominance.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class Tempered(Wrapper):
 
     Notes
     -----
-    KK-2. Positive semi-definite for every beta only where the kernel is infinitely divisible, as ``psd`` says of those
-    that are known to be. For others check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
+    KK-2. Positive semi-definite for every beta only if the kernel is infinitely divisible; ``psd`` tells whether it is
+    known to be. Otherwise check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------
@@ -35,6 +35,7 @@ class Tempered(Wrapper):
            [0.3679, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"beta": between(0, 1, "right")}
     _smooth = {"beta": (1e-5, 1.0)}  # noqa: RUF012
     _transparent = True
 
@@ -44,13 +45,11 @@ class Tempered(Wrapper):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not is_number(self.beta) or not 0 < self.beta <= 1:
-            raise ValueError(f"beta = {self.beta!r}: give a power above 0 and at most 1")
         if self.kernel.domain != "log":
             why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
             raise ValueError(
-                f"{type(self.kernel).__name__} {why}, and has no powers: temper a kernel with positive values, such as "
-                "ProbabilityProduct or RBF"
+                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers: use a kernel with positive "
+                "values, such as ProbabilityProduct or RBF"
             )
 
     def _prepare(self, source: Any) -> Any:
@@ -68,14 +67,14 @@ class Tempered(Wrapper):
         inner = self._inner
         if not inner.normalize:
             return super()._gram(left, right, log=log)
-        # The kernel's own pairs are remembered, so that a search over beta evaluates them once.
+        # Uses the memo of the wrapped kernel, so that a search over beta evaluates its pairs once.
         sides = [None if side is None else inner._evaluation.side(side.source.parts[0]) for side in (left, right)]
         logs = self.beta * inner._gram(*sides, log=True)
         return logs if log else self._evaluation.exp(logs)
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel where it is infinitely divisible or beta is 1, else conditional."""
+        """Always if the kernel is infinitely divisible, the kernel's verdict if beta is 1, else conditional."""
         if self.beta == 1:
             return Verdict(str(self._inner.psd), self._inner.psd.reason)
         if self._inner.infinitely_divisible:
@@ -83,5 +82,5 @@ class Tempered(Wrapper):
             return Verdict("always", reason)
         return Verdict(
             "conditional",
-            "a power of a kernel is one for every beta only if the kernel is infinitely divisible (KK-2)",
+            "powers of a kernel are kernels for every beta only if it is infinitely divisible (KK-2)",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -10,51 +10,51 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_number
+from mercer._parameters import Rules, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families.estimator import Estimator
-from mercer.kernels._classes import class_priors, classes_of, learn_models
+from mercer.kernels._classes import PRIORS, class_priors, classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._tangents import Tangents, log_odds
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.shared import SharedModelKernel
-from mercer.models.scores import check_parametrization, has_scores, is_sequential, lengths_of, score_names, score_rows
+from mercer.models.scores import has_scores, is_sequential, lengths_of, score_names, score_rows
 
 
 class TOP(InnerProducts, SharedModelKernel):
-    r"""The TOP kernel: inner products of the log odds of the classes and of their gradients in all parameters.
+    r"""TOP kernel: inner products of the log odds of the classes and of their gradients.
 
     Parameters
     ----------
     model : estimator, or batch of shape (C,)
-        What is fitted to the data of every class; or one model per class, used as they are. C is 2 or more.
+        Estimator to fit to the samples of each class, or a fitted batch with one model per class, C >= 2.
     information : {"identity", "diagonal"}, default="identity"
-        The metric of the parameters: none, or the second moment of the gradients of the training data, parameter by
-        parameter; log odds are then divided by their root mean square.
+        Metric of the parameters: the identity, or the second moment of each gradient over the training data; the log
+        odds are then divided by their root mean square.
     per : {"sequence", "step"}, default="sequence"
-        Log odds and gradients are sums over the observations of a datum, or means.
+        Whether log odds and gradients are sums or means over the observations of a sequence.
     parametrization : {"logit", "weight"}, default="logit"
-        Parameters of probabilities: logits, or unnormalised weights at the normalised point (FK-0).
+        Parametrization of probabilities: logits, or unnormalized weights at the normalized point (FK-0).
     ridge : float, default=1e-3
         Added to an estimated second moment, as a fraction of its mean.
     priors : None, "empirical", "uniform" or array of shape (C,), default=None
-        Probabilities of the classes: their shares of the training data ("empirical"), equal, or given in the order of
-        ``classes_``. None is "empirical" where the models are fitted here, and "uniform" for a batch.
+        Prior probabilities of the classes: their frequencies in the training data ("empirical"), equal, or given in
+        the order of ``classes_``. None means "empirical" for an estimator and "uniform" for a batch.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        What to do with an object of zero norm: raise an error, or set its kernel values to zero.
 
     Attributes
     ----------
     model_ : batch of shape (C,)
         The models of the classes.
     classes_ : ndarray of shape (C,)
-        The classes, where the models were fitted here.
+        The classes, if ``model`` is an estimator.
     priors_ : ndarray of shape (C,)
-        Probabilities of the classes.
+        Prior probabilities of the classes.
 
     Notes
     -----
@@ -68,8 +68,8 @@ class TOP(InnerProducts, SharedModelKernel):
     .. math:: k(x, z) = \sum_c v_c v'_c + \sum_k \Big(\sum_c a_{ck} a'_{ck}\Big)\, \langle g_k, g'_k\rangle,
               \qquad a_{cc} = 1,\ a_{ck} = -w_{ck}
 
-    costs as much as `Fisher` of all classes. Two classes have one log odds, of the second against the first, as in the
-    source. Probabilities of classes are taken as given: they are no parameters.
+    costs as much as `Fisher` for all classes. Two classes have one log odds, of the second against the first, as in
+    the source. The prior probabilities of the classes are fixed, not parameters.
 
     Examples
     --------
@@ -83,7 +83,16 @@ class TOP(InnerProducts, SharedModelKernel):
            [ 2.8 ]])
     """
 
-    _why_zero = " (all classes are equally probable, and it is just what their models expect)"
+    _parameters: ClassVar[Rules] = {
+        "information": one_of("identity", "diagonal"),
+        "per": one_of("sequence", "step", cure="'step' divides by the length."),
+        "parametrization": one_of(
+            "logit", "weight", cure="'weight' takes unnormalized weights at the normalized point (FK-0)."
+        ),
+        "ridge": nonnegative("It is a fraction of the mean second moment."),
+        "priors": PRIORS,
+    }
+    _why_zero = " (all classes are equally probable, and its scores are zero)"
 
     def __init__(
         self,
@@ -112,13 +121,13 @@ class TOP(InnerProducts, SharedModelKernel):
             Kernel._check_parameters(self)
             if self.model.ndim != 1 or len(self.model) < 2:
                 raise ValueError(
-                    f"the models of the classes have shape {self.model.shape}: give a batch of shape (C,), one for "
-                    "each of two classes or more"
+                    f"model must be a batch of shape (C,), one model for each of two or more classes; got shape "
+                    f"{self.model.shape}."
                 )
             if isinstance(self.priors, str) and self.priors == "empirical":
                 raise ValueError(
-                    "priors = 'empirical' are shares of the data that models are fitted to, and model is a fitted "
-                    "batch: give 'uniform' or a probability for every class"
+                    "priors='empirical' needs an estimator, but model is a fitted batch: use 'uniform' or one "
+                    "probability per class"
                 )
             _check_scores(self.model)
         elif isinstance(self.model, Estimator):
@@ -126,18 +135,9 @@ class TOP(InnerProducts, SharedModelKernel):
             self.model._check_parameters()
         else:
             raise TypeError(
-                f"model = {self.model!r}: TOP needs one model per class, an estimator that is fitted to every class, "
-                "such as mc.HMM(n_states=3), or a fitted batch of shape (C,)"
+                f"model must be an estimator or a batch; got {self.model!r}. TOP needs one model per class: pass an "
+                "estimator such as mc.HMM(n_states=3), or a fitted batch of shape (C,)."
             )
-        check_parametrization(self.parametrization)
-        if self.information not in ("identity", "diagonal"):
-            raise ValueError(f"information = {self.information!r}: give 'identity' or 'diagonal'")
-        if self.per not in ("sequence", "step"):
-            raise ValueError(f"per = {self.per!r}: give 'sequence', or 'step' to divide by the length")
-        if not is_number(self.ridge) or self.ridge < 0:
-            raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean second moment, 0 or more")
-        if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
-            raise ValueError(f"priors = {self.priors!r}: give 'empirical', 'uniform' or a probability for every class")
 
     @property
     def _needs_fit(self) -> str:
@@ -154,7 +154,7 @@ class TOP(InnerProducts, SharedModelKernel):
         tags.target_tags.required = not isinstance(self.model, Batch)
         return tags
 
-    # -- what is learned ----------------------------------------------------------------------------------
+    # -- fitting ------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
         for name in ("context_", "classes_"):
@@ -167,19 +167,21 @@ class TOP(InnerProducts, SharedModelKernel):
         priors = class_priors(self.priors, counts)
         if not np.all(priors > 0):
             c = int(np.argmin(priors))
-            raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds; leave it out")
+            raise ValueError(f"priors[{c}] = {priors[c]}: a class of probability zero has no log odds. Leave it out.")
         self.priors_ = priors
         self._scales = None
         if self.information != "identity":
             tangents = self._tangents(X)
             self._scales = tangents.scales(float(self.ridge))
-            self._train_side.keep("tangents", tangents)  # what the operand of the training data is made of
+            self._train_side.keep("tangents", tangents)  # for the operand of the training data
 
     def _learn_classes(self, X: Any, y: Any) -> Floats:
-        """Fit one model to every class; returns the numbers of their data."""
+        """Fit one model to each class and return the numbers of samples."""
         self.classes_, members = classes_of(X, y, "TOP")
         if len(members) < 2:
-            raise ValueError(f"all data are of 1 class, {self.classes_.tolist()[0]!r}: TOP needs two classes or more")
+            raise ValueError(
+                f"all samples are of one class, {self.classes_.tolist()[0]!r}: TOP needs two classes or more"
+            )
         learn_models(self, X, members)
         _check_scores(self.model_)
         return np.array([len(places) for places in members])
@@ -190,18 +192,18 @@ class TOP(InnerProducts, SharedModelKernel):
     # -- values -------------------------------------------------------------------------------------------
 
     def log_odds(self, X: Any) -> Floats:
-        """Return the log odds of every class against all others, ``(N, C)``; of two classes the second's, ``(N, 1)``.
+        """Return the log odds of each class against all others, ``(N, C)``; for two classes, of the second, ``(N, 1)``.
 
         Parameters
         ----------
         X : data
-            What the models take.
+            Input of the models.
         """
         kernel, accepted, _ = self.sources(X)
         return kernel._odds(accepted)[0]
 
     def _odds(self, X: Any) -> tuple[Floats, Floats]:
-        """Log odds ``(N, V)``, and the coefficients ``(N, V, C)`` of the scores in their gradients."""
+        """Return the log odds ``(N, V)`` and the coefficients ``(N, V, C)`` of the scores in their gradients."""
         logs = _log_likelihoods(self.model_, X)
         bad = np.argwhere(~np.isfinite(logs.T))
         if len(bad):
@@ -209,8 +211,8 @@ class TOP(InnerProducts, SharedModelKernel):
             which = repr(self.classes_.tolist()[c]) if hasattr(self, "classes_") else c
             raise ValueError(
                 f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so that it "
-                "has no log odds: give the models smoothing, or a prior that allows everything (prior='pooled' pools "
-                "the class alone), or leave it out"
+                "has no log odds: use smoothing, or a prior with full support (prior='pooled' pools only within the "
+                "class), or leave it out"
             )
         odds, coefficients = log_odds(logs.T + np.log(self.priors_))
         if self.per == "step":
@@ -236,7 +238,7 @@ class TOP(InnerProducts, SharedModelKernel):
         return tangents if self._scales is None else tangents.scaled(*self._scales)
 
     def get_score_names(self) -> Floats:
-        """Name the columns of ``features``, such as "log_odds[0]" and "log_odds[0] / model[1].mean[0]"."""
+        """Return the names of the features, such as "log_odds[0]" and "log_odds[0] / model[1].mean[0]"."""
         if not isinstance(self.model, Batch):
             check_is_fitted(self, "model_")
         models = self.model if isinstance(self.model, Batch) else self.model_
@@ -251,7 +253,7 @@ class TOP(InnerProducts, SharedModelKernel):
 
 
 def _log_likelihoods(models: Any, X: Any) -> Floats:
-    """Log probability of every datum under every model, ``(C, N)``; of compressed counts up to what all share."""
+    """Return log probabilities under each model, ``(C, N)``; for sparse counts, up to a term common to all models."""
     if isinstance(X, CSRRows) and hasattr(models, "token_probabilities"):
         p = models.token_probabilities()
         counts = X.to_scipy().astype(np.float64)
@@ -265,4 +267,4 @@ def _log_likelihoods(models: Any, X: Any) -> Floats:
 
 def _check_scores(models: Any) -> None:
     if not has_scores(models):
-        raise TypeError(f"TOP needs `fisher_scores`, which {type(models).__name__} do not have: use a family")
+        raise TypeError(f"TOP needs `fisher_scores`, which {type(models).__name__} do not have. Use another family.")
