@@ -94,7 +94,7 @@ def test_an_empty_row_has_a_policy():
         np.testing.assert_allclose(k.distance(data)[1], [1, 0, 1])
         np.testing.assert_allclose(k.features(data) @ k.features(data).T, K, atol=1e-15)
         assert np.isfinite(mc.Linear(normalize=False)(data)).all()
-    with pytest.raises(ValueError, match=r"on_zero must be 'raise', or 'zero'.*; got 'ignore'"):
+    with pytest.raises(ValueError, match=r"on_zero must be .*got 'ignore'"):
         mc.Linear(on_zero="ignore")(X)
 
 

@@ -293,7 +293,7 @@ def test_classes_restrict_the_pairs_of_training():
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="even")(["a"]), ValueError, "'uniform'"),
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior=[-1, 2])(["a"]), ValueError, "sum to one"),
         (lambda: mc.Marginalization(chain(), precision="half")(["ab"]), ValueError, "'float64' or 'float32'"),
-        (lambda: mc.Marginalization(chain(), normalize="yes")(["ab"]), ValueError, "normalize = 'yes': give True or"),
+        (lambda: mc.Marginalization(chain(), normalize="yes")(["ab"]), ValueError, "True or False; got 'yes'"),
         (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "AffinePairHMM"),
         (lambda: mc.Marginalization(chain())(["ab", "abc"]), ValueError, "mc.PairHMM"),
         (lambda: mc.Marginalization(chain())(["abz", "abc"]), ValueError, "'z'"),

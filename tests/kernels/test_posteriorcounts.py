@@ -261,7 +261,7 @@ def test_names():
         ),
         ({"order": 0}, ValueError, "order = 0: give 1 to count symbols, or 2"),
         ({"order": 3}, ValueError, "order = 3: give 1 to count symbols, or 2"),
-        ({"normalize": "yes"}, ValueError, "normalize = 'yes': give True or False"),
+        ({"normalize": "yes"}, ValueError, "normalize must be True or False; got 'yes'"),
     ],
 )
 def test_bad_parameters(parameters, error, match):

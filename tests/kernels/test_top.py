@@ -419,7 +419,7 @@ def test_bad_input():
         ("per", "x", "give 'sequence', or 'step'"),
         ("parametrization", "x", "parametrization"),
         ("ridge", -1, "give a fraction"),
-        ("normalize", "x", "give True or False"),
+        ("normalize", "x", "True or False; got 'x'"),
         ("priors", "x", "give 'empirical', 'uniform'"),
         ("priors", "empirical", "model is a fitted batch"),
         ("priors", [0.5, 0.6], "that sum to one"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, frozen
+from mercer._parameters import CheckedParameters, Rules, boolean, one_of
 from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Prepared
 
@@ -19,7 +19,7 @@ class NoFeatures(TypeError):
     """A kernel has no finite explicit features."""
 
 
-class Hooks:
+class Hooks(CheckedParameters):
     """The methods and attributes of a kernel that a subclass writes; those with a body have a sensible default."""
 
     domain: str = "log"
@@ -30,6 +30,10 @@ class Hooks:
     """Whether every positive power of the normalized kernel is a positive semi-definite kernel too."""
     normalize: bool = False
     on_zero: str = "raise"
+    _parameters: ClassVar[Rules] = {
+        "normalize": boolean(),
+        "on_zero": one_of("raise", "zero", cure="With 'zero', objects of zero norm get zeros."),
+    }
     _smooth: ClassVar[dict[str, tuple[float, float]]] = {}
     """Positive parameters of which the kernel is a smooth function, with the usual bounds of a search (``as_gp``)."""
     _stationary: ClassVar[bool] = False
@@ -89,15 +93,6 @@ class Hooks:
     def _cheap_pairs(self, source: Any) -> bool:
         """Whether a pair costs less than remembering it, so that the memo of pairs is not used."""
         return False
-
-    def _check_parameters(self) -> None:
-        """Raise where a parameter has no meaning."""
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize = {self.normalize!r}: give True or False")
-        if self.on_zero not in ("raise", "zero"):
-            raise ValueError(
-                f"on_zero must be 'raise', or 'zero' to give samples of zero norm zeros; got {self.on_zero!r}"
-            )
 
     def _smooth_parameters(self) -> tuple[str, ...]:
         """Name those of ``_smooth`` on which the kernel depends with its present parameters."""
