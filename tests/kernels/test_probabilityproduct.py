@@ -322,7 +322,7 @@ def test_the_length_is_needed_and_ten_thousand_is_fine():
 def test_bad_length(length):
     p = hmms(np.random.default_rng(0).standard_normal((2, 12)))
     for kernel in (mc.ProbabilityProduct(length=length), mc.MeanMap(length=length)):
-        with pytest.raises(ValueError, match="give the number of observations of the compared sequences, 1 or more"):
+        with pytest.raises(ValueError, match="the number of observations of the compared sequences"):
             kernel(p)
 
 
@@ -330,7 +330,7 @@ def test_bad_length(length):
 def test_a_length_that_would_take_hours(length):
     p = hmms(np.random.default_rng(0).standard_normal((2, 12)))
     for kernel in (mc.ProbabilityProduct(length=length), mc.MeanMap(length=length)):
-        with pytest.raises(ValueError, match=r"length = \d+ is more than 10000000, .*: give a smaller one, or len"):
+        with pytest.raises(ValueError, match=r"length must be .* to 10000000, .*; got \d+\. .*mc.Discounted"):
             kernel(p)
 
 
@@ -343,7 +343,7 @@ def test_bad_rho(rho):
 @pytest.mark.parametrize("kernel", [mc.ProbabilityProduct, mc.MeanMap, mc.JensenShannon])
 @pytest.mark.parametrize("model", [mc.Gaussian, "gaussian", mc.Poissons([[1.0]]), 3])
 def test_model_that_is_none(kernel, model):
-    with pytest.raises(TypeError, match=r"model = .*: give an estimator such as mc.Gaussian\(\)"):
+    with pytest.raises(TypeError, match=r"model must be an estimator, or None; got .* such as mc.Gaussian\(\)"):
         kernel(model)([[1.0], [2.0]])
 
 

@@ -318,7 +318,7 @@ def test_bad_parameters():
         with pytest.raises(ValueError, match=r"beta must be .* above 0 and at most 1; got"):
             mc.Tempered(mc.RBF(), beta=beta)(X)
     for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
-        with pytest.raises(ValueError, match=r"Linear can be negative, .*with positive values"):
+        with pytest.raises(ValueError, match=r"Linear.*with positive values"):
             wrapper(mc.Linear()).fit(X)
     for gamma in (-1.0, "a"):
         for wrapper in (mc.Gaussianized, mc.EmpiricalKernelMap):
@@ -328,7 +328,7 @@ def test_bad_parameters():
         mc.Repaired(mc.RBF(), method="flip").fit(X)
     with pytest.raises(ValueError, match=r"tolerance must be .*; got -1\. .*a fraction of the largest eigenvalue"):
         mc.Repaired(mc.RBF(), tolerance=-1).fit(X)
-    with pytest.raises(ValueError, match=r"floor = -inf: give the finite number"):
+    with pytest.raises(ValueError, match=r"floor must be a finite number; got -inf"):
         mc.EmpiricalKernelMap(mc.RBF(), floor=-np.inf).fit(X)
     with pytest.raises(ValueError, match=r"on_zero must be .*got 'drop'"):
         mc.Centered(mc.RBF(), on_zero="drop").fit(X)

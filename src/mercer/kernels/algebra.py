@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, logsumexp, namespace
-from mercer._checks import is_number
+from mercer._parameters import Rules, number
 from mercer._verdict import Verdict, weakest
 from mercer.kernels.base.compound import Compound, Views, Wrapper
 from mercer.kernels.base.hooks import WIDE
@@ -115,17 +115,13 @@ class Scaled(Wrapper):
            [0.7358, 2.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"weight": number()}
     _smooth = {"weight": WIDE}  # noqa: RUF012
     _transparent = True
 
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:
         self.kernel = kernel
         self.weight = weight
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not is_number(self.weight):
-            raise ValueError(f"weight = {self.weight!r}: give a finite number")
 
     @property
     def domain(self) -> str:  # type: ignore[override]

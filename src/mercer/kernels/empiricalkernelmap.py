@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, safe_log, to_numpy
-from mercer._checks import check_gamma, is_number
+from mercer._parameters import Rules, gamma, number, optional
 from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import Rows, finite
@@ -45,6 +45,10 @@ class EmpiricalKernelMap(FeaturedWrapper):
     array([ 1.  ,  0.99, -1.  , -1.  ])
     """
 
+    _parameters: ClassVar[Rules] = {
+        "gamma": optional(gamma()),
+        "floor": number("A log kernel of -inf is replaced by it."),
+    }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
     def __init__(
@@ -71,14 +75,11 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.gamma is not None:
-            check_gamma(self.gamma)
         if self.kernel.domain != "log" and not self.kernel.nonnegative:
             raise ValueError(
-                f"{type(self.kernel).__name__} can be negative, and has no logarithm: map a kernel with positive values"
+                f"kernel must have no negative values; got {type(self.kernel).__name__}, whose logarithm is undefined. "
+                "Give a kernel with positive values, such as mc.RBF()."
             )
-        if not is_number(self.floor):
-            raise ValueError(f"floor = {self.floor!r}: give the finite number that a log kernel of -inf counts as")
 
     def _learn_gram(self) -> None:
         logs = self._description(self._inner._train_side)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats
-from mercer._checks import check_gamma, is_whole
-from mercer._random import check_seed, seed_of
+from mercer._parameters import NONE, Rules, gamma, seed, whole
+from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.kernels._evaluation import Prepared
@@ -65,6 +65,12 @@ class EmpiricalMeanMap(Kernel):
     True
     """
 
+    _parameters: ClassVar[Rules] = {
+        "order": whole(0, cure="Give 0 for single points, or the number of neighbors in a window."),
+        "gamma": gamma(),
+        "n_components": whole(1, cure="Give the number of random frequencies, or None for the exact kernel.") | NONE,
+        "random_state": seed(),
+    }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
     def __init__(
@@ -92,20 +98,6 @@ class EmpiricalMeanMap(Kernel):
     def domain(self) -> str:  # type: ignore[override]
         """Logarithms; with random features values, which may be negative."""
         return "log" if self.n_components is None else "linear"
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_gamma(self.gamma)
-        if not is_whole(self.order, 0):
-            raise ValueError(
-                f"order = {self.order!r}: give 0 for single points, or the number of neighbours in a window"
-            )
-        if self.n_components is not None and not is_whole(self.n_components, 1):
-            raise ValueError(
-                f"n_components = {self.n_components!r}: give the number of random frequencies, 1 or more, or None for "
-                "the exact kernel"
-            )
-        check_seed(self.random_state)
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)

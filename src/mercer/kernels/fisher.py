@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._checks import is_number, is_whole
 from mercer._coupling import or_point
-from mercer._random import check_seed, seed_of
+from mercer._parameters import Rules, between, boolean, nonnegative, one_of, seed, whole
+from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.kernels import _information as information_
@@ -22,7 +22,6 @@ from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
-    check_parametrization,
     check_posterior,
     dense,
     ends_by_itself,
@@ -100,6 +99,16 @@ class Fisher(InnerProducts, SharedModelKernel):
     (3, 3)
     """
 
+    _parameters: ClassVar[Rules] = {
+        "information": one_of(*INFORMATION),
+        "per": one_of("sequence", "step", cure="'step' divides scores by the length."),
+        "parametrization": one_of("logit", "weight"),
+        "power": between(0, 1, "right"),
+        "ridge": nonnegative("Give a fraction of the mean information."),
+        "n_samples": whole(1, cure="Give the number of points, or sequences, to draw."),
+        "random_state": seed(),
+        "by_class": boolean(),
+    }
     _why_zero = " (nothing in it was observed, or it is just what the model expects)"
 
     def __init__(
@@ -178,20 +187,6 @@ class Fisher(InnerProducts, SharedModelKernel):
                 )
         else:
             super()._check_parameters()
-        check_parametrization(self.parametrization)
-        if not isinstance(self.by_class, bool | np.bool_):
-            raise ValueError(f"by_class = {self.by_class!r}: give True or False")
-        if self.information not in INFORMATION:
-            raise ValueError(f"information = {self.information!r}: give one of {', '.join(map(repr, INFORMATION))}")
-        if self.per not in ("sequence", "step"):
-            raise ValueError(f"per = {self.per!r}: give 'sequence', or 'step' to divide scores by the length")
-        if not is_number(self.power) or not 0 < self.power <= 1:
-            raise ValueError(f"power = {self.power!r}: give a power above 0 and at most 1")
-        if not is_number(self.ridge) or self.ridge < 0:
-            raise ValueError(f"ridge = {self.ridge!r}: give a fraction of the mean information, 0 or more")
-        if not is_whole(self.n_samples, 1):
-            raise ValueError(f"n_samples = {self.n_samples!r}: give the number of points to draw, 1 or more")
-        check_seed(self.random_state)
 
     @staticmethod
     def _check_scores(model: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
-from mercer._checks import check_gamma
+from mercer._parameters import Rules, gamma
 from mercer._verdict import Verdict
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels.base.compound import Wrapper
@@ -34,16 +34,13 @@ class Gaussianized(Wrapper):
            [0.6065, 1.    ]])
     """
 
+    _parameters: ClassVar[Rules] = {"gamma": gamma()}
     _smooth = {"gamma": WIDE}  # noqa: RUF012
     _transparent = True
 
     def __init__(self, kernel: Any, gamma: float = 1.0) -> None:
         self.kernel = kernel
         self.gamma = gamma
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_gamma(self.gamma)
 
     def _prepare(self, source: Any) -> Any:
         operand = super()._prepare(source)

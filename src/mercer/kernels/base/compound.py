@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 from sklearn.base import clone
 
 from mercer._array import Array
+from mercer._parameters import instance_of
 from mercer.data.segments import data_digests
 from mercer.kernels._data import n_objects
 from mercer.kernels.base.kernel import Kernel
+
+KERNEL = instance_of(Kernel, what="a kernel", cure="Give an instance, such as mc.RBF().")
+"""The rule of a parameter that is a kernel; its own parameters are checked too."""
 
 
 class Views:
@@ -63,10 +67,7 @@ class Compound(Kernel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in self._names():
-            part = getattr(self, name)
-            if not isinstance(part, Kernel):
-                raise TypeError(f"{type(self).__name__}({name}={part!r}): give a kernel, such as mc.RBF()")
-            part._check_parameters()
+            KERNEL(name, getattr(self, name))
 
     @property
     def _takes_confounds(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.exceptions import NotFittedError
 
@@ -12,6 +12,7 @@ from mercer._array import Array, beside, namespace
 from mercer._batch import Batch
 from mercer._checks import is_number, is_whole
 from mercer._coupling import Coupling
+from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
 from mercer.kernels.base.kernel import Kernel
 from mercer.models.discount import Discounted, check_lengths
@@ -23,6 +24,14 @@ LONGEST = 10_000_000
 class ModelKernel(Kernel):
     """A kernel between models: of batches as they are, or of data through ``model.fit_each``."""
 
+    _parameters: ClassVar[Rules] = {
+        "model": instance_of(
+            Estimator,
+            what="an estimator",
+            cure="Give one that is not fitted, such as mc.Gaussian(); None compares batches.",
+        )
+        | NONE
+    }
     model: Any
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
@@ -64,16 +73,6 @@ class ModelKernel(Kernel):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model",) if hasattr(self, "context_") else ()  # a batch of models was not made by this one
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.model is not None and not isinstance(self.model, Estimator):
-            raise TypeError(
-                f"model = {self.model!r}: give an estimator such as mc.Gaussian() (without fitting it), or None to "
-                "compare batches"
-            )
-        if self.model is not None:
-            self.model._check_parameters()
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if isinstance(self.model, Estimator):
@@ -86,6 +85,16 @@ class ModelKernel(Kernel):
 class CoupledKernel(ModelKernel):
     """A kernel between models that is one coupling of their batches."""
 
+    _parameters: ClassVar[Rules] = {
+        "length": whole(
+            1,
+            LONGEST,
+            cure="It is the number of observations of the compared sequences, each a step of the computation; "
+            "mc.Discounted(0.9) compares all lengths.",
+        )
+        | instance_of(Discounted)
+        | NONE
+    }
     length: Any
     _path: tuple[int, ...] | None = None
     """Lengths that the copy which answers `path` asks for."""
@@ -152,9 +161,13 @@ class CoupledKernel(ModelKernel):
         asked = [lengths] if is_number(lengths) else list(lengths) if isinstance(lengths, Iterable) else []
         wrong = [length for length in asked if not is_whole(length, 1)]
         if wrong or not asked:
-            raise ValueError(f"lengths = {lengths!r}: give one or more numbers of observations, each 1 or more")
+            raise ValueError(f"lengths must be one or more whole numbers, 1 or more; got {lengths!r}.")
         distinct = sorted({int(length) for length in asked})
-        _check_longest("lengths", distinct[-1])
+        if distinct[-1] > LONGEST:
+            raise ValueError(
+                f"lengths must be at most {LONGEST}, since every observation is a step of the computation; got "
+                f"{distinct[-1]}. Use length=mc.Discounted(0.9) for all lengths."
+            )
         asking = copy.copy(self)
         asking._path = tuple(distinct)  # so that its own length does not matter
         kernel, left, right = asking.sources(X, Y)
@@ -177,28 +190,8 @@ class CoupledKernel(ModelKernel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.length is None:
-            if self._path is None and self.model is not None and self.model.of_sequences:
-                check_lengths(None)  # now, rather than when all models are fitted
-            return
-        if isinstance(self.length, Discounted):
-            return
-        if is_whole(self.length, 1):
-            _check_longest("length", int(self.length))
-            return
-        raise ValueError(
-            f"length = {self.length!r}: give the number of observations of the compared sequences, 1 or more, or "
-            "mc.Discounted(0.9) for all lengths"
-        )
-
-
-def _check_longest(name: str, length: int) -> None:
-    """Raise where a kernel would take hours, a step for every observation."""
-    if length > LONGEST:
-        raise ValueError(
-            f"{name} = {length} is more than {LONGEST}, and every observation is a step of the computation: give a "
-            "smaller one, or length=mc.Discounted(0.9) for all lengths"
-        )
+        if self.length is None and self._path is None and self.model is not None and self.model.of_sequences:
+            check_lengths(None)  # now, rather than when all models are fitted
 
 
 def _by_length(operand: Any) -> bool:

@@ -30,8 +30,8 @@ class SharedModelKernel(Kernel):
             self.model._require_one()
         elif not isinstance(self.model, Estimator):
             raise TypeError(
-                f"model = {self.model!r}: {type(self).__name__} needs one model for all data, an estimator such as "
-                f"{self._such_as} or a fitted batch of shape (1,)"
+                f"model must be an estimator or a fitted batch of shape (1,); got {self.model!r}. "
+                f"{type(self).__name__} needs one model for all data, such as {self._such_as}."
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
