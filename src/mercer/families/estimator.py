@@ -68,6 +68,12 @@ class Context:
         What is added to every variance.
     pooled : Batch or None
         One model of all the training data, of shape ``(1,)``: the start and the prior of the others.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Poisson().fit([[3, 0], [1, 2]]).context_.dimension
+    2
     """
 
     dimension: int
@@ -103,6 +109,13 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     ``takes`` says what one sample is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
     counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.Poisson()
+    >>> isinstance(estimator, mc.families.Estimator), estimator.takes
+    (True, 'vectors')
     """
 
     takes: ClassVar[str] = "vectors"
@@ -385,6 +398,16 @@ class FamilyEstimator(Estimator):
 
     mu = (n0 mu0 + sum of statistics) / (n0 + n), with n0 = ``prior_strength`` and mu0 the mean parameters of the prior:
     the posterior mean of mu, and the MAP of theta, under the conjugate prior. A subclass writes `template`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.Poisson(prior="pooled", prior_strength=1.0)
+    >>> isinstance(estimator, mc.families.FamilyEstimator)
+    True
+    >>> estimator.fit_each([[3, 0], [1, 2]]).mean_parameters
+    array([[2.5, 0.5],
+           [1.5, 1.5]])
     """
 
     def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:
