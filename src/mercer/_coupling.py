@@ -19,7 +19,15 @@ from mercer._batch import take_rows
 
 
 class Coupling(Protocol):
-    """An elementary kernel on the leaves of a model and a power on its hidden weights."""
+    """An elementary kernel on the leaves of a model and a power on its hidden weights.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> coupling: mc.families.Coupling = mc.families.PowerProduct(rho=0.5)
+    >>> coupling.power
+    0.5
+    """
 
     @property
     def power(self) -> float:
@@ -36,6 +44,14 @@ class PowerProduct:
     If ``marginal``, the power is taken of the distribution of the observed variables: a model with hidden variables
     then multiplies copies of itself (`mercer.models.powers`). Otherwise it is taken of the joint distribution of
     observed and hidden variables (PPK-4.0).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0], [4.0]])
+    >>> mc.families.PowerProduct(rho=0.5).leaf(p, p).round(4)
+    array([[ 0. , -0.5],
+           [-0.5,  0. ]])
     """
 
     rho: float
@@ -65,7 +81,16 @@ class _MeanMap:
 
 @dataclass(frozen=True)
 class Smoothed(_MeanMap):
-    """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0)."""
+    """Mean map: log of E exp(-gamma |x - y|^2) (GMMK-0).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
+    >>> mc.families.Smoothed(gamma=0.5).leaf(p, p).round(4)
+    array([[-0.5493, -0.716 ],
+           [-0.716 , -0.5493]])
+    """
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
@@ -75,7 +100,16 @@ class Smoothed(_MeanMap):
 
 @dataclass(frozen=True)
 class LaplaceSmoothed(_MeanMap):
-    """Mean map of the Laplace kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a)."""
+    """Mean map of the Laplace kernel: log of E exp(-gamma |x - y|_1) (GMMK-2a).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
+    >>> mc.families.LaplaceSmoothed(gamma=0.5).leaf(p, p).round(4)
+    array([[-0.485 , -0.5872],
+           [-0.5872, -0.485 ]])
+    """
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
@@ -88,7 +122,16 @@ class LaplaceSmoothed(_MeanMap):
 
 @dataclass(frozen=True)
 class CountSmoothed(_MeanMap):
-    """Mean map of count vectors: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a)."""
+    """Mean map of count vectors: log of E exp(-gamma |x - y|^2) of the counts themselves (GMMK-10a).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0], [4.0]])
+    >>> mc.families.CountSmoothed(gamma=0.1).leaf(p, p).round(4)
+    array([[-0.1631, -0.7669],
+           [-0.7669, -0.4717]])
+    """
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
@@ -98,7 +141,16 @@ class CountSmoothed(_MeanMap):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Dual Jensen-Shannon divergence between mean parameters, not a logarithm (DJS-2)."""
+    """Dual Jensen-Shannon divergence between mean parameters, not a logarithm (DJS-2).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0], [4.0]])
+    >>> mc.families.Divergence().leaf(p, p).round(4)
+    array([[0.    , 0.4819],
+           [0.4819, 0.    ]])
+    """
 
     @property
     def power(self) -> float:

@@ -1,7 +1,7 @@
 """Functions about log-gamma for Gamma, Beta and Dirichlet, without cancellation, and their inverses.
 
 Stirling's formula is taken out by hand: log-gamma(a) = (a - 1/2) log a - a + (1/2) log 2 pi + binet(a), and
-digamma(a) = log a - gap(a). What is left is small, so that shapes of 10^8 are compared as exactly as those of
+digamma(a) = log a - gap(a). The remainder is small, so shapes of 10^8 are compared as exactly as those of
 shape 1.
 """
 
@@ -128,7 +128,7 @@ def solve_shape(s: Array) -> Array:
 
 
 def _split(a: Array) -> tuple[Array, Array]:
-    """Return what is large, and what is not, each with a harmless number where it is the other."""
+    """Return the large and the small values, each with a harmless number in place of the other."""
     xp = namespace(a)
     filler = xp.full_like(a, LARGE)
     return xp.where(a >= LARGE, a, filler), xp.where(a >= LARGE, filler, a)

@@ -21,7 +21,7 @@ class SparseLeaf:
     trials : int
         The power.
     mismatch : float, default=0.0
-        What is added to inner products.
+        Constant that is added to inner products.
     floor : float or None, default=None
         Its logarithm, where it is too small for a float; ``mismatch`` is then 0.
     base : tuple of CSRRows and float, default=None

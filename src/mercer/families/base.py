@@ -18,6 +18,13 @@ class Family(Batch):
 
     Leading batch axes align and the last axis of each side crosses, as in ``matmul``:
     ``(*B, n) x (*B, m) -> (*B, n, m)``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0], [4.0], [9.0]])
+    >>> isinstance(p, mc.families.Family), p.shape, p.log_product(p[:2]).shape
+    (True, (3,), (3, 2))
     """
 
     tile_hint: int = 256
@@ -69,6 +76,17 @@ class ExponentialFamily(Family):
     A subclass writes `statistics`, `log_base`, `natural_parameters`, `log_partition`, `mean_parameters`,
     `with_mean_parameters` and `dual`. It gets `log_prob`, `kl`, `log_product` at rho = 1/2, `dual_divergence`,
     `fisher_scores` and `pooled` from them, and may replace any by a faster or more general closed form.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0], [4.0]])
+    >>> p.natural_parameters.round(4)
+    array([[0.    ],
+           [1.3863]])
+    >>> p.mean_parameters
+    array([[1.],
+           [4.]])
     """
 
     # -- what a subclass writes ------------------------------------------------------------------------

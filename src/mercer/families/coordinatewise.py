@@ -122,6 +122,15 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
 
     In the last three, the parameters of p and of q broadcast to all pairs. A family with a closed form of
     :math:`E\,e^{-\gamma(x-y)^2}` writes ``log_mean_map(other, gamma)`` with `_coordinates`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> p = mc.Poissons([[1.0, 4.0]])
+    >>> isinstance(p, mc.families.Coordinatewise)
+    True
+    >>> p.statistics([[3.0, 2.0]])
+    array([[3., 2.]])
     """
 
     score_labels: ClassVar[tuple[str, ...]] = ()
@@ -233,7 +242,15 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
 
 
 class CoordinatewiseEstimator(FamilyEstimator):
-    """Fit a `Coordinatewise` family by moments. A subclass names its ``family``, the plural."""
+    """Fit a `Coordinatewise` family by moments. A subclass names its ``family``, the plural.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.Exponential()
+    >>> isinstance(estimator, mc.families.CoordinatewiseEstimator), estimator.family.__name__
+    (True, 'Exponentials')
+    """
 
     family: ClassVar[type[Coordinatewise]]
     largest: ClassVar[float] = LARGEST

@@ -55,8 +55,8 @@ class CountVectors(Family):
     Probability product (PPK-3.3) at rho = 1/2, with :math:`r = \sum_d \sqrt{a_d a'_d}` and mean lengths
     :math:`\tau, \tau'`: :math:`\exp(-\tfrac{\tau+\tau'}2 + \sqrt{\tau\tau'}\,r)` for Poisson lengths,
     :math:`\sqrt{(1-l)(1-l')} / (1 - \sqrt{ll'}\,r)` with :math:`\tau = l/(1-l)` for geometric ones, :math:`r^s` for
-    equal fixed ones. The plain sum of :math:`r^s` over all lengths, :math:`1/(1-r)`, is no kernel: it is infinite for a
-    document with itself.
+    equal fixed ones. The plain sum of :math:`r^s` over all lengths, :math:`1/(1-r)`, is not a kernel: it is infinite
+    for a document with itself.
 
     Examples
     --------

@@ -277,7 +277,7 @@ class Dirichlet(FamilyEstimator):
         return X
 
     def _check_sums(self, X: Any, x: Floats) -> None:
-        """Raise where a row that is no distribution cannot become one."""
+        """Raise if a row cannot be normalized to a distribution."""
         if not self.normalize:
             check_sums(x, type(self).__name__, X)
         rows = np.flatnonzero(x.sum(axis=1) == 0)
@@ -288,7 +288,7 @@ class Dirichlet(FamilyEstimator):
             )
 
     def _closed(self, x: Floats) -> Floats:
-        """Divide rows by their sums, raise what is small, and divide again."""
+        """Divide rows by their sums, raise small proportions, and divide again."""
         total = x.sum(axis=1, keepdims=True)
         x = x / np.where(total > 0, total, 1)
         if self.smallest is not None:

@@ -47,27 +47,33 @@ __all__ = [
 ]
 
 fits = ByteCache()
-"""Models fitted to single data, for all estimators of the process."""
+"""Cache of the models fitted to single samples, shared by all estimators of the process."""
 LEAST_STRENGTH = 1e-100
-"""Weights of a prior whose products and inverses have all of their digits."""
+"""Smallest weight of a prior whose products and inverses are not subnormal."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What all samples share: learned from the training data, used for every sample.
+    """Statistics learned from the training data and shared by all samples.
 
     Parameters
     ----------
     dimension : int
         Number of coordinates, words or symbols.
     alphabet : Alphabet or None
-        Of symbols.
+        Alphabet of symbols.
     center, scale : array or None
-        Of vectors, of shape ``(dimension,)``: a point near the pooled mean, and rounded pooled variances.
+        For vectors, shape ``(dimension,)``: a point near the pooled mean, and rounded pooled variances.
     floor : float
-        What is added to every variance.
+        Constant that is added to every variance.
     pooled : Batch or None
-        One model of all the training data, of shape ``(1,)``: the start and the prior of the others.
+        One model of all training data, shape ``(1,)``: the initial value and the prior of the others.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Poisson().fit([[3, 0], [1, 2]]).context_.dimension
+    2
     """
 
     dimension: int
@@ -99,17 +105,24 @@ def strength(unit: str) -> Rule:
 
 
 class Estimator(CheckedParameters, BaseEstimator):
-    """Hyper-parameters of a model. A subclass writes `context` and `fit_weighted` and inherits the rest.
+    """Base class of estimators. A subclass writes `context` and `fit_weighted` and inherits the rest.
 
     ``takes`` says what one sample is: ``"vectors"`` (a row of a matrix, or a set of points), ``"counts"`` (a row of
     counts, dense or CSR) or ``"symbols"`` (a string or a sequence of symbols).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.Poisson()
+    >>> isinstance(estimator, mc.families.Estimator), estimator.takes
+    (True, 'vectors')
     """
 
     takes: ClassVar[str] = "vectors"
     of_sequences: ClassVar[bool] = False
     """Whether it is a model of whole sequences, rather than of the points in them."""
     has_hidden: ClassVar[bool] = False
-    """Whether the models have hidden variables, so that only whole powers of what is observed are exact."""
+    """Whether the models have hidden variables; only whole powers of their observed distribution are exact."""
     uses_classes: ClassVar[bool] = False
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
@@ -254,7 +267,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         Returns
         -------
         Batch of shape (N,)
-            Sample i's model depends on this estimator's parameters, the context and sample i alone.
+            Sample i's model depends only on this estimator's parameters, the context and sample i.
         """
         return self._fit_accepted(*self._accepted(X, context))
 
@@ -350,7 +363,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self.fit_weighted(x, weights, offsets, context)[:, 0]
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
-        """Raise where a sample alone cannot be fitted: an empty one without a prior."""
+        """Raise if a sample is empty and there is no prior."""
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
@@ -385,6 +398,16 @@ class FamilyEstimator(Estimator):
 
     mu = (n0 mu0 + sum of statistics) / (n0 + n), with n0 = ``prior_strength`` and mu0 the mean parameters of the prior:
     the posterior mean of mu, and the MAP of theta, under the conjugate prior. A subclass writes `template`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> estimator = mc.Poisson(prior="pooled", prior_strength=1.0)
+    >>> isinstance(estimator, mc.families.FamilyEstimator)
+    True
+    >>> estimator.fit_each([[3, 0], [1, 2]]).mean_parameters
+    array([[2.5, 0.5],
+           [1.5, 1.5]])
     """
 
     def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:

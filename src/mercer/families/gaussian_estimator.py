@@ -252,7 +252,7 @@ def _ordered_sum(values: Floats, offsets: Floats) -> Floats:
 
 
 def _varying(variance: float, center: Any, dtype: Any) -> float:
-    """Return a variance; 1 where the data do not vary, or by rounding alone."""
+    """Return a variance; 1 where the data vary only by rounding, or not at all."""
     size = float(np.mean(np.square(center)))
     return variance if variance > (8 * float(np.finfo(dtype).eps)) ** 2 * size else 1.0
 

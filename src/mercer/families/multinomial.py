@@ -407,7 +407,10 @@ class Multinomial(DocumentEstimator):
         """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
         prior = self._prior_batch(context)
         alphabet = getattr(prior, "alphabet", None)
-        zeros, trials = np.zeros(context.dimension), getattr(prior, "trials", 1)  # a prior is its frequencies alone
+        zeros, trials = (
+            np.zeros(context.dimension),
+            getattr(prior, "trials", 1),
+        )  # only the frequencies of a prior are used
         template = Multinomials._make(probability=zeros, trials=trials, alphabet=alphabet)
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 

@@ -38,7 +38,7 @@ def long_run(initial: Floats, transition: Floats) -> Floats:
 
 
 def long_run_of_contexts(chains: Any) -> Floats:
-    """Return the Cesaro limit of the law of contexts, from the initial law on, ``(N, C)``."""
+    """Return the Cesaro limit of the distribution of contexts from the initial one, ``(N, C)``."""
     contexts, k = chains.n_contexts, len(chains.alphabet)
     if contexts > LARGEST:
         raise ValueError(

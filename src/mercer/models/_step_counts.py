@@ -1,4 +1,4 @@
-"""Expected numbers of pairs of neighbouring symbols and their hidden states (MK-7, second order)."""
+"""Expected numbers of pairs of neighboring symbols and their hidden states (MK-7, second order)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of sequences of no fixed length: a geometric mean over all lengths (PPK-4.2b)."""
+"""Kernels of sequences of random length: a geometrically weighted sum over all lengths (PPK-4.2b)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mercer._array import Array, namespace, to_numpy
 from mercer._checks import is_number
 
 TAIL = 1e-13
-"""What may be left out of a discounted sum, relative to it."""
+"""Relative error of a truncated discounted sum."""
 MOST_STEPS = 100_000
-"""A sum that needs more terms than this is given up with a sentence."""
-_HOPELESS = 300.0  # a logarithm that a sum which converges does not come near
-_TRIAL = 2000  # after this many terms the pace tells whether MOST_STEPS will do
+"""Maximum number of terms of a discounted sum."""
+_HOPELESS = 300.0  # no bound of a convergent sum has so large a logarithm
+_TRIAL = 2000  # after this many terms the rate of convergence shows if MOST_STEPS are enough
 
 
 @dataclass(frozen=True)
 class Discounted:
-    r"""All lengths at once: length L counts with the weight :math:`(1-d) d^{L-1}`.
+    r"""A sum over all lengths, in which length L has the weight :math:`(1-d) d^{L-1}`.
 
-    Give it as the ``length`` of `ProbabilityProduct` or `MeanMap`. The compared sequences then have a random length,
+    Pass it as the ``length`` of `ProbabilityProduct` or `MeanMap`. The compared sequences then have a random length,
     one observation or more, :math:`1/(1-d)` on average.
 
     Parameters
@@ -37,7 +37,7 @@ class Discounted:
 
     (PPK-4.2b): a positive sum of kernels, so a kernel. It is finite where d times the spectral radius of the coupled
     operator is below 1. That always holds for mean maps, and for probability products of symbols and counts at
-    rho >= 1; else a model for which it does not is named in an error. If it holds for every model with itself, it
+    rho >= 1; otherwise an error names a model for which it does not. If it holds for every model with itself, it
     holds for every pair (Cauchy and Schwarz, first for k_L, then for the sum).
 
     Examples
@@ -61,11 +61,11 @@ class Discounted:
 
 
 Lengths: TypeAlias = "tuple[int, ...] | Discounted"
-"""What a kernel asks of a sequence model: tables for every one of some lengths, or the one of a discounted sum."""
+"""The lengths that a kernel of sequence models uses: one table per length, or one discounted sum."""
 
 
 def check_lengths(lengths: Lengths | None) -> None:
-    """Raise where a kernel asks a model of sequences for no length."""
+    """Raise if a kernel of sequence models has no length."""
     if lengths is None:
         raise ValueError(
             "models of sequences are compared on sequences of some length: give the kernel length=10, say, or "
@@ -74,14 +74,14 @@ def check_lengths(lengths: Lengths | None) -> None:
 
 
 def too_slow(d: float, steps: int) -> ArithmeticError:
-    """Say that the sum of a pair has not converged after so many steps."""
+    """Return the error of a sum that has not converged after ``steps`` terms."""
     return ArithmeticError(
         f"the discounted kernel of a pair has not converged after {steps} lengths: take a smaller d than {d}"
     )
 
 
 def infinite(i: int, growth: float, d: float) -> ValueError:
-    """Say that the sum of a model with itself does not converge."""
+    """Return the error of a model whose self-kernel is infinite."""
     return ValueError(
         f"the discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with "
         f"every observation, and d = {d} times that is not below 1; take d below {1 / growth:.4g}"
@@ -89,7 +89,7 @@ def infinite(i: int, growth: float, d: float) -> ValueError:
 
 
 def discounted_sum(terms: Iterable[tuple[Array, Array]], d: float) -> Array:
-    """Add up the kernels of all lengths, in logarithms, until the rest cannot matter.
+    """Sum the kernels of all lengths, in logarithms, until the remainder is negligible.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ def discounted_sum(terms: Iterable[tuple[Array, Array]], d: float) -> Array:
     Returns
     -------
     array
-        log of ``sum (1 - d) d^(L-1) k_L``, to a relative 1e-13; NaN where the sum had not converged after
+        log of ``sum (1 - d) d^(L-1) k_L``, with a relative error of 1e-13; NaN where the sum has not converged after
         ``MOST_STEPS`` terms.
 
     Notes
     -----
-    What follows the first L terms is at most ``x + x^2 + ...`` times their sum, with ``x = d^L g_L``.
+    The remainder after the first L terms is at most ``x + x^2 + ...`` times their sum, with ``x = d^L g_L``.
     """
     total: Array = None
     for count, (log_kernel, log_bound) in enumerate(terms):

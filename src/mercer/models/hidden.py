@@ -95,7 +95,7 @@ class HiddenChain(NamedTuple):
             codes = code_counts(shares.leaf, X.values, X.offsets, found.states)
         k = len(shares.alphabet)
         counts = codes[..., :k].copy()
-        for code in range(k, codes.shape[-1]):  # one by one: the order of a sum never depends on the neighbours
+        for code in range(k, codes.shape[-1]):  # one by one: the order of a sum never depends on the neighbors
             if codes[..., code].any():
                 counts += codes[..., code, None] * shares.of(code)
         return counts, found
@@ -111,7 +111,7 @@ class HiddenChain(NamedTuple):
 
 
 def require_possible(X: Any, log_prob: Floats) -> None:
-    """Raise where a datum has probability zero."""
+    """Raise if a sample has probability zero."""
     impossible = np.flatnonzero(~np.isfinite(log_prob))
     if len(impossible):
         raise ValueError(
@@ -131,7 +131,7 @@ class SymbolShares:
                 "mc.LatentMeanMap, which compares vectors too"
             )
         p = _double(leaf.probability)[0]
-        if leaf is not emission:  # a mixture of symbols in every state is one law of symbols
+        if leaf is not emission:  # a mixture of symbols in every state is one distribution of symbols
             p = (_double(emission.weights)[0][..., None] * p).sum(axis=-2)
         self.alphabet = leaf.alphabet
         self.leaf = leaf

@@ -1,4 +1,4 @@
-"""Pair hidden Markov models with silent emissions: one hidden trajectory that writes two strings (MK-5)."""
+"""Pair hidden Markov models with silent emissions: one hidden trajectory emits two strings (MK-5)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class PairHMMs(Batch):
-    r"""A batch of pair hidden Markov models: a hidden trajectory that every string of a pair follows.
+    r"""A batch of pair hidden Markov models: a hidden trajectory shared by the two strings of a pair.
 
-    A trajectory begins in a state, moves on and ends. Every visit of a state gives a symbol or nothing to each string,
-    to every one by itself. Strings are of any length, the empty one too.
+    A trajectory starts in a state, visits further states and stops. Each visit emits a symbol or nothing, independently
+    for each string. Strings can have any length, including zero.
 
     Parameters
     ----------
@@ -39,26 +39,26 @@ class PairHMMs(Batch):
     transition : array of shape (N, n, n)
         ``transition[..., i, j]`` is the probability of going from i to j.
     stop : array of shape (N, n)
-        Probability that the trajectory ends after a state; with its row of ``transition`` it sums to one.
+        Probability that the trajectory stops after a state; it sums to one with its row of ``transition``.
     emission : Categoricals of shape (N, n)
-        Law of the symbol that a visit gives, where it gives one.
+        Distribution of the symbol of a visit, if it emits one.
     silent : array of shape (N, n)
-        Probability that a visit gives nothing, to each string by itself.
+        Probability that a visit emits nothing, independently for each string.
     empty : array of shape (N,), default=None
-        Probability of a trajectory without a visit; with ``initial`` it sums to one. None is 0.
+        Probability of a trajectory without a visit; it sums to one with ``initial``. None means 0.
 
     Notes
     -----
-    With h the trajectory, shared and hidden,
+    With h the shared hidden trajectory,
 
     .. math:: \kappa(s, t) = \sum_h P(h)\,P(s \mid h)\,P(t \mid h)
 
-    (MK-5): a probability of pairs of strings, and positive semi-definite. Visits that give nothing to both are
-    eliminated exactly; then one step per pair of positions, :math:`O(|s|\,|t|\,n^2)`, in memory
-    :math:`O(|s| + |t|)`. Ambiguity codes are summed over what they may be, on each side by itself. The recursions are
-    compiled for the CPU: gradients do not flow through them.
+    (MK-5): a probability of pairs of strings, and positive semi-definite. Visits that emit nothing to either string
+    are eliminated exactly. The recursion then takes one step per pair of positions, :math:`O(|s|\,|t|\,n^2)` time and
+    :math:`O(|s| + |t|)` memory. Ambiguity codes are marginalized, independently for each string. The recursions are
+    compiled for the CPU; gradients do not flow through them.
 
-    One state makes the strings depend on each other all the same, because they share the number of visits:
+    The strings depend on each other even with one state, because they share the number of visits:
     :math:`\kappa(s, t) \ne P(s)\,P(t)`.
 
     Examples
@@ -126,32 +126,32 @@ class PairHMMs(Batch):
     def from_pair_emissions(
         cls, initial: Any, transition: Any, stop: Any, pair: Any, alphabet: Any, empty: Any = None
     ) -> Self:
-        """Read a model whose states emit pairs of symbols, where it is a kernel.
+        """Create models from emissions of pairs of symbols, if they define a kernel.
 
         Parameters
         ----------
         initial, transition, stop, empty : array
-            As those of the class.
+            As in the class.
         pair : array of shape (N, n, k + 1, k + 1)
-            Probability that a state gives a symbol to the first string and a symbol to the second; the last index is
-            "nothing". Given the state, the two strings have to be independent and alike: the table is the outer product
-            of one law with itself. Any other table raises with the reason: such models need not be positive
-            semi-definite, and the textbook's match and insert states are not.
+            Joint probability of the symbols that a state emits to the first and to the second string; the last index
+            means no symbol. Given the state, the two strings must be independent and identically distributed: the table
+            is the outer product of a distribution with itself. Other tables raise an error, because such models need
+            not be positive semi-definite; the match and insert states of textbooks are not.
         alphabet : Alphabet, str or iterable
             The k symbols.
 
         Examples
         --------
         >>> import numpy as np, mercer as mc
-        >>> law = np.array([0.5, 0.3, 0.2])  # a, b, nothing
-        >>> pair = np.outer(law, law)[None, None]
+        >>> p = np.array([0.5, 0.3, 0.2])  # a, b, no symbol
+        >>> pair = np.outer(p, p)[None, None]
         >>> mc.PairHMMs.from_pair_emissions([[1.0]], [[[0.5]]], [[0.5]], pair, "ab").silent
         array([[0.2]])
         """
         silent, probability = split_pair_emissions(pair, Alphabet.of(alphabet))
         return cls(initial, transition, stop, Categoricals(probability, alphabet), silent, empty)
 
-    # -- what it is --------------------------------------------------------------------------------------
+    # -- properties --------------------------------------------------------------------------------------
 
     @property
     def alphabet(self) -> Alphabet:
@@ -170,7 +170,7 @@ class PairHMMs(Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Free parameters of every model, ``(N,)``; probabilities that are zero count as impossible, not as free."""
+        """Number of free parameters of each model, shape ``(N,)``; probabilities of zero are not free parameters."""
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) + (to_numpy(self.empty) > 0) - 1
         steps = np.sum(to_numpy(self.transition) > 0, axis=-1) + (to_numpy(self.stop) > 0) - 1
         silent = to_numpy(self.silent)
@@ -178,7 +178,7 @@ class PairHMMs(Batch):
         return np.asarray(first + steps.sum(axis=-1) + inner + self.n_states * self.emission.n_parameters)
 
     def estimator(self) -> PairHMM:
-        """Return the estimator that knows what strings of these models look like."""
+        """Return an estimator with the number of states and the alphabet of these models."""
         from mercer.models.pairhmm_estimator import PairHMM
 
         return PairHMM(n_states=self.n_states, alphabet=self.alphabet)
@@ -186,7 +186,7 @@ class PairHMMs(Batch):
     # -- pairs of strings --------------------------------------------------------------------------------
 
     def shared_history(self, X: Any) -> GeneralOperand:
-        """Prepare strings for the marginalisation kernel of a model of shape (1,) (MK-5).
+        """Prepare strings for the marginalization kernel of a model of shape (1,) (MK-5).
 
         Examples
         --------
@@ -203,7 +203,7 @@ class PairHMMs(Batch):
         return GeneralOperand(tables_of(Parameters.of(self, 0)), read(self.emission, X))
 
     def matches(self, first: Any, second: Any) -> Matches:
-        """Posterior probabilities that symbols of two strings come from the same visit, of a model of shape (1,).
+        """Posterior probabilities that symbols of two strings come from the same visit; needs a model of shape (1,).
 
         Examples
         --------
@@ -226,12 +226,12 @@ class PairHMMs(Batch):
     # -- single strings ----------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Floats:
-        """Log probability of every string under every model, ``(N, M)``: the sum of the kernel over the other string.
+        """Log probability of each string under each model, ``(N, M)``: the kernel summed over the other string.
 
         Parameters
         ----------
         X : Sequences or what makes them
-            M strings. Ambiguity codes are summed over.
+            M strings. Ambiguity codes are marginalized.
 
         Examples
         --------
@@ -246,24 +246,23 @@ class PairHMMs(Batch):
         return np.stack(rows) if rows else np.empty((0, len(X)))
 
     def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better."""
+        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
         X = read(self.emission, X)
         total = self.log_prob(X).sum(axis=1)
         return np.asarray(self.n_parameters * np.log(max(len(X.values), 1)) - 2 * total)
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
-        """Fisher scores of every string under every model, ``(N, M, P)`` (FK-7).
+        """Fisher scores of each string under each model, ``(N, M, P)`` (FK-7).
 
-        The blocks of P: the beginning (n + 1, last the empty trajectory); the steps (n rows of n + 1, last the end);
-        the symbols of every state; the logits of ``silent`` (n).
+        The P columns are: the initial state (n + 1, the last for the empty trajectory); the transitions (n rows of
+        n + 1, the last for stop); the symbols of each state; the logits of ``silent`` (n).
 
         Parameters
         ----------
         X : Sequences or what makes them
             M strings.
         parametrization : {"logit", "weight"}, default="logit"
-            Probabilities by their logits, or by unnormalised weights at the normalised point; ``silent`` always by its
-            logit.
+            Logits of the probabilities, or unnormalized weights at the normalized point; ``silent`` is always a logit.
 
         Examples
         --------
@@ -287,7 +286,7 @@ class PairHMMs(Batch):
         return [*(f"initial[{i}]" for i in states), "empty", *steps, *emitted, *(f"silent[{i}]" for i in states)]
 
     def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
-        """Draw ``size`` strings from every model; they end by themselves.
+        """Draw ``size`` strings from each model; the model determines their lengths.
 
         Examples
         --------
@@ -299,7 +298,7 @@ class PairHMMs(Batch):
         return [strings for (strings,) in self._drawn(size, random_state, 1)]
 
     def sample_pairs(self, size: int = 1, random_state: Any = None) -> list[tuple[Sequences, Sequences]]:
-        """Draw ``size`` pairs of strings from every model; string i of both sides shares trajectory i."""
+        """Draw ``size`` pairs of strings from each model; both strings of pair i share a trajectory."""
         return [(first, second) for first, second in self._drawn(size, random_state, 2)]
 
     def _drawn(self, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
@@ -313,7 +312,7 @@ class PairHMMs(Batch):
 
 
 def _check_probabilities(values: Floats, name: str) -> None:
-    """Raise unless all numbers are probabilities."""
+    """Raise if a number is not a probability."""
     bad = np.argwhere(~((values >= 0) & (values <= 1 + 1e-6)))
     if len(bad):
         where = tuple(map(int, bad[0]))

@@ -1,4 +1,4 @@
-"""Pair hidden Markov models with affine gaps as a given batch (MK-5b)."""
+"""Batches of pair hidden Markov models with affine gaps (MK-5b)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PRECISIONS = ("float64", "float32")
 
 
 class AffinePairHMMs(Batch):
-    r"""A batch of pair hidden Markov models with affine gaps: two strings that share hidden matches.
+    r"""A batch of pair hidden Markov models with affine gaps; two strings share hidden matches.
 
     Parameters
     ----------
     joint : array of shape (..., k, k)
-        ``joint[..., a, b]`` is the probability that a match shows a in one string and b in the other. Symmetric,
-        and positive semi-definite: what two independent readings of one hidden letter have in common.
+        ``joint[..., a, b]`` is the probability that a match emits a to one string and b to the other. Symmetric and
+        positive semi-definite: the joint distribution of two independent readings of one hidden letter.
     insertion : array of shape (..., k)
-        Law of the letters that stand between matches.
+        Distribution of the letters inserted between matches.
     open : array of shape (...)
         Probability that letters are inserted before a match, or at the end; below 1.
     extend : array of shape (...)
@@ -38,14 +38,14 @@ class AffinePairHMMs(Batch):
     continuation : array of shape (...)
         Probability of one more match; below 1.
     alphabet : Alphabet, str or iterable, default=None
-        The k symbols; None stands for the integers 0 .. k-1.
+        The k symbols; None means the integers 0 .. k-1.
 
     Notes
     -----
-    MK-5b. There are N matches with probability :math:`(1-c)\,c^N`. Before, between and after them each string *by
-    itself* inserts a run of letters: none with probability 1 - ``open``, else a geometric number. Given the hidden
-    letters of the matches the two strings are independent, so that ``Marginalization`` of this model is positive
-    semi-definite. The textbook pair HMM, whose states are match, insert in one and insert in the other string, is not.
+    MK-5b. There are N matches with probability :math:`(1-c)\,c^N`. Before, between and after them, each string
+    *independently* inserts a run of letters: none with probability 1 - ``open``, else a geometric number. Given the
+    hidden letters of the matches, the two strings are independent, so ``Marginalization`` of this model is positive
+    semi-definite. The textbook pair HMM, with states match, insert in one and insert in the other string, is not.
 
     Examples
     --------
@@ -109,12 +109,12 @@ class AffinePairHMMs(Batch):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters of one model: a symmetric joint, a law of letters, three probabilities."""
+        """Number of free parameters of one model: a symmetric joint, a distribution of letters, three probabilities."""
         k = self.dimension
         return k * (k + 1) // 2 - 1 + k - 1 + 3
 
     def estimator(self) -> AffinePairHMM:
-        """Return the estimator that stands for these models."""
+        """Return an estimator with the parameters of this model."""
         from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
         return AffinePairHMM.of(self)
@@ -122,20 +122,20 @@ class AffinePairHMMs(Batch):
     # -- pairs of strings ----------------------------------------------------------------------------------
 
     def shared_history(self, X: Any, precision: str = "float64") -> AffineOperand:
-        """Prepare strings for the kernel that asks how probably one hidden history made both (MK-5b).
+        """Prepare strings for the marginalization kernel, the probability of a shared hidden history (MK-5b).
 
         Parameters
         ----------
         X : Sequences or what makes them
-            Strings over the alphabet, of any lengths. Ambiguity codes and missing symbols are summed over.
+            Strings over the alphabet, of any lengths. Ambiguity codes and missing symbols are marginalized.
         precision : {"float64", "float32"}, default="float64"
-            Arithmetic of the recursion. "float32" is right to about 1e-4 in the logarithm; pairs that it cannot answer
-            for are done again in "float64".
+            Precision of the recursion. "float32" is accurate to about 1e-4 in the logarithm; pairs for which it is not
+            are computed again in "float64".
 
         Returns
         -------
         operand
-            ``a.pair(b)`` are the logarithms of the kernel of all pairs.
+            ``a.pair(b)`` returns the log kernel of all pairs.
         """
         from mercer.models._pairs.affine_operand import AffineOperand
 
@@ -145,7 +145,7 @@ class AffinePairHMMs(Batch):
         return AffineOperand.of(self, read(self, X), precision)
 
     def matches(self, first: Any, second: Any) -> Matches:
-        """Tell which symbols of two strings were probably matched.
+        """Posterior probabilities that symbols of two strings are matched.
 
         Parameters
         ----------
@@ -159,12 +159,12 @@ class AffinePairHMMs(Batch):
     # -- single strings --------------------------------------------------------------------------------------
 
     def log_prob(self, X: Any) -> Floats:
-        """Log probability of every string under every model, ``(N, M)``: the kernel summed over the other string.
+        """Log probability of each string under each model, ``(N, M)``: the kernel summed over the other string.
 
         Parameters
         ----------
         X : Sequences or what makes them
-            M strings; ambiguity codes and missing symbols are summed over.
+            M strings; ambiguity codes and missing symbols are marginalized.
         """
         from mercer.models._pairs.affine_expectations import log_probabilities
 
@@ -172,12 +172,12 @@ class AffinePairHMMs(Batch):
         return log_probabilities(self, read(self, X))
 
     def bic(self, X: Any) -> Floats:
-        """Bayesian information criterion of every model on all of ``X``, ``(N,)``; smaller is better."""
+        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
         X = read(self, X)
         return self.n_parameters * np.log(max(len(X.values), 1)) - 2 * self.log_prob(X).sum(axis=1)
 
     def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
-        """Fisher scores of every string under every model, ``(N, M, P)``; `score_names` names the columns."""
+        """Fisher scores of each string under each model, ``(N, M, P)``; `score_names` names the columns."""
         from mercer.models._pairs.affine_expectations import scores
 
         self._require_axis()
@@ -190,14 +190,14 @@ class AffinePairHMMs(Batch):
         return score_names(self)
 
     def sample(self, size: int = 1, random_state: Any = None) -> list[Sequences]:
-        """Draw ``size`` single strings from every model; one `Sequences` per model."""
+        """Draw ``size`` single strings from each model; one `Sequences` per model."""
         from mercer.models._pairs.affine_draws import drawn
 
         self._require_axis()
         return [strings for (strings,) in drawn(self, size, random_state, 1)]
 
     def sample_pairs(self, size: int = 1, random_state: Any = None) -> list[tuple[Sequences, Sequences]]:
-        """Draw ``size`` pairs of strings from every model; string i of both sides shares its matches.
+        """Draw ``size`` pairs of strings from each model; both strings of a pair share their matches.
 
         Examples
         --------

@@ -26,11 +26,11 @@ HALF_BIT = float(np.log(2.0)) / 2
 DEFAULT_COSTS = {"open": 11.0, "extend": 1.0}
 """In half bits, the unit of BLOSUM62."""
 LEAST_CONTINUATION = 0.01
-"""Where insertions alone are longer than the training data, matches stay possible."""
+"""Value of ``continuation`` if the insertions by themselves are longer than the training data."""
 
 
 class AffinePairHMM(PairEstimator):
-    r"""A pair HMM with affine gaps: one law of pairs of sequences that share hidden matches.
+    r"""A pair HMM with affine gaps: a distribution of pairs of sequences that share hidden matches.
 
     Parameters
     ----------
@@ -61,17 +61,17 @@ class AffinePairHMM(PairEstimator):
     unknown : {"raise", "missing"}, default="raise"
         What a symbol outside the alphabet is.
     insertion : array of shape (k,), Series, dict or None, default=None
-        Law of inserted letters; None is the law of one matched letter.
+        Distribution of inserted letters; None means that of one matched letter.
     n_iter : int, default=0
         Largest number of EM iterations; with 0 nothing is learned from pairs.
     tol : float, default=1e-4
         EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
     learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
-        What EM learns: gap probabilities and ``continuation``; the law of inserted letters; that of matched letters.
+        What EM learns: gap probabilities and ``continuation``; the distributions of inserted and of matched letters.
     n_pairs : int, default=500
-        EM uses at most so many pairs of training sequences: all of one class of y, or any without y.
+        Maximum number of pairs of training sequences for EM: pairs of one class of y, or any without y.
     prior_strength : float, default=10.0
-        Weight of the start in every law that EM learns, in outcomes.
+        Weight of the start in each distribution that EM learns, as a number of outcomes.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the draw of pairs; None is 0.
 
@@ -93,10 +93,10 @@ class AffinePairHMM(PairEstimator):
 
     Notes
     -----
-    With u the scale, :math:`J_{ab} = q_a q_b e^{u S_{ab}}` (normalised) are the probabilities of matched letters,
+    With u the scale, :math:`J_{ab} = q_a q_b e^{u S_{ab}}` (normalized) are the probabilities of matched letters,
     :math:`o = e^{-u\,\mathrm{open}}` and :math:`e = e^{-u\,\mathrm{extend}}` those of a gap (MK-5b). A J that is not
     positive semi-definite is refused. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
-    :math:`E[N] = c / (1 - c)`; where the insertions alone are longer than the training data, c is 0.01.
+    :math:`E[N] = c / (1 - c)`; if the insertions by themselves are longer than the training data, c is 0.01.
 
     EM maximises the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
     line to the expected pairs of letters as it stays positive semi-definite, so that every iteration is a gain.
@@ -307,7 +307,7 @@ class AffinePairHMM(PairEstimator):
 
 
 def _looks_like_dna(X: Sequences) -> bool:
-    """Whether the sequences hold A, C, G, T and N alone, and three of these at least."""
+    """Whether the sequences contain only A, C, G, T and N, and at least three of these."""
     assert X.alphabet is not None
     seen = np.flatnonzero(np.bincount(X.values, minlength=X.alphabet.n_codes))
     letters = set(X.alphabet.decode(seen.astype(np.int32)))

@@ -32,10 +32,10 @@ class PairHMM(PairEstimator):
     unknown : {"raise", "missing"}, default="raise"
         What a symbol outside the alphabet is.
     fit_to : {"pairs", "sequences"}, default="pairs"
-        What is maximised: the sum of log kernels of pairs of training strings that share a class of y (any two without
+        The objective: the sum of log kernels of pairs of training strings that share a class of y (any two without
         y), or the sum of log probabilities of single strings.
     n_pairs : int, default=500
-        At most so many pairs, drawn without replacement.
+        Maximum number of pairs, drawn without replacement.
     n_iter : int, default=100
         Largest number of iterations; with 0 the start is the model.
     tol : float, default=1e-4
@@ -43,7 +43,7 @@ class PairHMM(PairEstimator):
     n_init : int, default=1
         Number of random starts, of which the best is kept.
     init : PairHMMs of shape (1,) or None, default=None
-        Where the fit starts; what is impossible there stays impossible.
+        Start of the fit; probabilities that are zero there stay zero.
     smoothing : float, default=0.1
         Added to every expected number of what the start allows.
     random_state : int, Generator, RandomState or None, default=0

@@ -70,7 +70,7 @@ def has_complete(models: Any) -> bool:
 
 
 def lengths_of(X: Any) -> Floats:
-    """Numbers of observations of every datum; a row of a matrix is one."""
+    """Return the number of observations of each sample; a row of a matrix is one observation."""
     return np.asarray(X.lengths) if isinstance(X, Sequences | Posterior) else np.ones(X.shape[0], dtype=int)
 
 
@@ -90,7 +90,7 @@ def score_names(models: Any) -> list[str]:
 
 
 def score_rows(models: Any, X: Any, parametrization: str, per: str) -> Any:
-    """Scores of every datum under all models side by side, ``(N, C P)``; a CSR matrix where the model gives one."""
+    """Scores of each sample under all models, concatenated, ``(N, C P)``; CSR if the model returns CSR."""
     rows = _scores(models, X, parametrization)
     if sparse.issparse(rows):  # model by model, one below the other
         n = rows.shape[0] // len(models)

@@ -1,4 +1,4 @@
-"""What estimators of laws of word counts share: reading rows of counts, and adding them up."""
+"""Helpers of the estimators of word counts: read rows of counts, and sum them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_finite_sum(total: float, whose: str) -> None:
 
 
 def weighted_counts(x: Any, weights: Floats, offsets: Floats) -> Floats:
-    """Add up the rows of every datum with the weights of every model, ``(T, k)`` and ``(T, n)`` to ``(N, n, k)``."""
+    """Sum the rows of each sample with the weights of each model, ``(T, k)`` and ``(T, n)`` to ``(N, n, k)``."""
     rows = np.diff(offsets)
     owner = np.repeat(np.arange(len(rows)), rows)
     place = (owner, np.arange(len(owner)))

@@ -1,4 +1,4 @@
-"""Rising factorials, which laws of counts with an uncertain rate or frequency are made of."""
+"""Rising factorials, for distributions of counts with an uncertain rate or frequency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of counts, dense or compressed, as the laws of word counts take them."""
+"""Rows of counts, dense or CSR, for the distributions of word counts."""
 
 from __future__ import annotations
 

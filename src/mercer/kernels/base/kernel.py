@@ -32,6 +32,16 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     A subclass writes `_accept`, `_prepare`, `_tile`, `_self` and ``psd``, and says in ``domain`` whether `_tile` and
     `_self` return logarithms. The stages from input to matrix are named in `mercer.kernels._evaluation`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> kernel = mc.ProbabilityProduct(rho=0.5)
+    >>> isinstance(kernel, mc.kernels.Kernel)
+    True
+    >>> kernel(mc.Poissons([[1.0], [4.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
     """
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:

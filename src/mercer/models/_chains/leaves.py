@@ -13,7 +13,7 @@ _CHUNK = 1 << 15  # numbers that stay in the second cache
 
 
 def lost_leaves(psi: Array, log_psi: Array) -> Array | None:
-    """Mark leaf kernels that rounded to zero beside a larger one; None if there is none."""
+    """Mark leaf kernels that rounded to zero next to a larger one; None if there is none."""
     xp = namespace(psi)
     if 0 in psi.shape or bool(xp.min(psi) > 0):
         return None
@@ -42,7 +42,7 @@ def _scaled_tile(log_psi: Floats, shape: tuple[int, ...]) -> tuple[Floats, Float
     step = max(1, _CHUNK // (n * j * m))
     for first in range(0, i, step):
         some = blocks[first : first + step]
-        # First over the long way, row by row: a maximum of few neighbours is slow.
+        # First over the long way, row by row: a maximum of few neighbors is slow.
         columns = some.max(axis=1).reshape(-1, j, m)
         highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
         highest = np.where(np.isfinite(highest), highest, 0.0)

@@ -1,4 +1,4 @@
-"""Whole powers of the observed law of hidden Markov models, as coupled chains (PPK-4.0)."""
+"""Whole powers of the observed distribution of hidden Markov models, as coupled chains (PPK-4.0)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def powered_chain(
 
 
 def _components(emission: Any) -> int:
-    """Return how many laws of a family the emission of a state is made of."""
+    """Return the number of distributions of a family in the emission of a state."""
     inner = getattr(emission, "components", None)
     return 1 if inner is None else int(emission.weights.shape[-1]) * _components(inner)
 
@@ -58,7 +58,7 @@ def _underflows(probability: Array, r: int) -> bool:
 
 
 def _emissions(emission: Any, members: Floats, lengths: Lengths) -> Any:
-    """Couple what multisets of states emit together: the products of their laws, ``(N, M)``."""
+    """Couple the joint emissions of multisets of states: products of their distributions, ``(N, M)``."""
     single, r = emission.couple(PowerProduct(1.0), lengths), members.shape[1]
     symbols = isinstance(single, InnerLeaf) and single.trials == 1
     if symbols and not single.underflows and not _underflows(single.features, r):

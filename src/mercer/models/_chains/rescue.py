@@ -171,7 +171,7 @@ def restore_lost(
     values : array of shape (H, N)
         Log kernels of N pairs.
     lost : array of bool of shape (N,)
-        Where a leaf kernel is zero beside a larger one and its logarithm is finite.
+        Where a leaf kernel is zero next to a larger one and its logarithm is finite.
     take : callable
         Gives both sides and the logarithms of the leaf kernels of some pairs.
     lengths : tuple of int

@@ -14,7 +14,7 @@ __all__ = ["Laws", "log_probabilities", "pair_posterior", "score_names", "scores
 
 
 class Laws(NamedTuple):
-    """The laws of one model, and the same for ambiguity codes, which sum over what they may be."""
+    """The distributions of one model, extended to ambiguity codes, which sum over their symbols."""
 
     joint: Floats
     insertion: Floats

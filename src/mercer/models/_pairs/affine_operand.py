@@ -76,7 +76,7 @@ class AffineOperand:
 
     @property
     def order(self) -> Any:
-        """Sort by length, so that neighbouring lanes end together."""
+        """Sort by length, so that neighboring lanes end together."""
         return np.argsort(self.lengths, kind="stable")
 
     @property
@@ -158,6 +158,6 @@ class AffineOperand:
 
 
 def _sums(logs: Floats, values: Any, offsets: Any) -> Floats:
-    """Add up the logarithms of the letters of every string, each from its own letters alone."""
+    """Sum the logarithms of the letters of each string, each from its own letters only."""
     sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[:-1]  # what is behind the last offset is no string
     return np.where(np.diff(offsets) > 0, sums, 0.0)

@@ -1,4 +1,4 @@
-"""Silent visits of a pair HMM, eliminated without a subtraction, and what is expected of them afterwards (MK-5).
+"""Elimination of the silent visits of a pair HMM without subtractions, and their expected counts (MK-5).
 
 A visit is *silent* where it gives nothing to anybody who reads along: to both strings (probability eps^2), or to the
 one string (eps). Elimination follows the trajectory through silent visits to the next visit that is not.
@@ -66,7 +66,7 @@ def eliminate(initial: Floats, transition: Floats, silent: Floats, loud: Floats,
     """Eliminate silent visits.
 
     State by state, the ways through its silent visits are added to those around it (Kleene, as Grassmann, Taksar and
-    Heyman do it for stationary laws). Nothing is subtracted: zeros stay zeros and every digit is right.
+    Heyman do it for stationary distributions). Nothing is subtracted: zeros stay zeros and every digit is right.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class PairEstimator(Estimator):
             raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
 
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
-        """Raise: a pair HMM is a law of pairs, and one sequence says nothing about it."""
+        """Raise: a pair HMM is a distribution of pairs, and cannot be fitted to one sequence."""
         self._fit_accepted(X, context)
 
     def _fit_accepted(self, X: Any, context: Any) -> NoReturn:

@@ -40,7 +40,7 @@ class Strings(NamedTuple):
 
     @property
     def model(self) -> Floats:
-        """Position of the model of every datum."""
+        """Index of the model of each sample."""
         return np.zeros(self.number, dtype=int)
 
     @property
@@ -63,7 +63,7 @@ class Strings(NamedTuple):
 class GeneralGoal:
     """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected number.
 
-    What is impossible where the climb starts stays so, and has no prior. ``course`` is the objective of every model
+    Probabilities that are zero at the start stay zero, and have no prior. ``course`` is the objective of every model
     that was asked about.
     """
 
@@ -84,14 +84,14 @@ class GeneralGoal:
         return np.array([self.smoothing * total])
 
     def expect(self, models: PairHMMs, data: Strings) -> tuple[Expected, Parameters]:
-        """Return what is expected of the trajectories."""
+        """Return expected counts of the trajectories."""
         model = Parameters.of(models, 0)
         found = sequence_counts(model, data.X) if data.pairs is None else pair_counts(model, data.X, *data.pairs)
         self.course.append(float(found.log_prob.sum() + self.log_prior(models)[0]))
         return found, model
 
     def maximize(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
-        """Fit the model again to what is expected."""
+        """Fit the model to expected counts."""
         n, k, model = models.n_states, models.dimension, memory
         initial = self._law(found.initial.sum(axis=0), model.initial)
         transition = self._law(found.transition.sum(axis=0), model.transition)

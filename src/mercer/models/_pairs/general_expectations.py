@@ -1,4 +1,4 @@
-"""What is expected of the trajectories of two strings: visits, transitions, matches (MK-5, FK-7)."""
+"""Expected counts of the trajectories of two strings: visits, transitions, matches (MK-5, FK-7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tables_of(model: Parameters) -> Tables:
 
 
 def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) -> Expected:
-    """Return what is expected of the trajectories that wrote the strings ``first[p]`` and ``second[p]``, for every p.
+    """Return expected counts of the trajectories that emit the strings ``first[p]`` and ``second[p]``, for each p.
 
     Pairs that are impossible have the log probability -inf, and zeros.
     """

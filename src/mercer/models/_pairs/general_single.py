@@ -56,7 +56,7 @@ class Parameters(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What is expected of the trajectories of S data."""
+    """Expected counts of the trajectories of S strings."""
 
     log_prob: Floats
     """``(S,)``."""
@@ -96,7 +96,7 @@ def sequence_log_prob(model: Parameters, X: Sequences) -> Floats:
 
 
 def sequence_counts(model: Parameters, X: Sequences) -> Expected:
-    """Return what is expected of the trajectories that wrote every string."""
+    """Return expected counts of the trajectories that emit each string."""
     found, initial, transition, evidence, offsets = _chain(model, X)
     posterior = expectations(initial, transition, evidence, Runs.shared(offsets))
     n = len(model.silent)

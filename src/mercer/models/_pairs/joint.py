@@ -1,4 +1,4 @@
-"""The joint law of two matched letters: what makes it one, and a kernel (MK-5b)."""
+"""Checks of the joint distribution of two matched letters (MK-5b)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _tolerance(dtype: Any) -> float:
 
 
 def lowest_eigenvalue(joint: Floats) -> Floats:
-    """Return the smallest eigenvalue of joint laws ``(..., k, k)`` that are scaled to a diagonal of ones.
+    """Return the smallest eigenvalue of joint distributions ``(..., k, k)`` scaled to a diagonal of ones.
 
     Normalised kernels see a joint so: the letters with large probabilities do not hide what the rare ones do. A letter
     that is never matched with itself is left out where it is never matched, and else no scale is enough: -inf.
@@ -35,7 +35,7 @@ def lowest_eigenvalue(joint: Floats) -> Floats:
 
 
 def is_psd(joint: Floats) -> Any:
-    """Whether joint laws ``(..., k, k)`` are positive semi-definite, within rounding."""
+    """Whether joint distributions ``(..., k, k)`` are positive semi-definite, within rounding."""
     return lowest_eigenvalue(joint) >= -_tolerance(joint.dtype)
 
 

@@ -139,7 +139,7 @@ class Matches:
 
 
 def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floats]:
-    """Read two sequences, each a str, an array of symbols or `Sequences` of one datum, as codes."""
+    """Read two sequences, each a str, an array of symbols or `Sequences` of length one, as codes."""
     codes = []
     for name, given in (("first", first), ("second", second)):
         try:

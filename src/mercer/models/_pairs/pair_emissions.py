@@ -18,7 +18,7 @@ TOLERANCE = 1e-7
 def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]:
     """Split tables ``(..., n, k + 1, k + 1)`` into the probability of nothing ``(..., n)`` and letters ``(..., n, k)``.
 
-    Raises where a table is not the outer product of one law with itself.
+    Raises if a table is not the outer product of one distribution with itself.
     """
     tables = np.asarray(to_numpy(pair), dtype=np.float64)
     k = len(alphabet)
@@ -41,7 +41,7 @@ def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]
 
 
 def _check_table(table: Floats, place: str, names: list[str]) -> None:
-    """Raise where one state's table is no outer product of a law with itself, and say why that matters."""
+    """Raise if the table of a state is not the outer product of a distribution with itself."""
     total = table.sum()
     if abs(total - 1) > 1e-6:
         raise ValueError(

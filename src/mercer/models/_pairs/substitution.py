@@ -1,4 +1,4 @@
-"""Substitution matrices become joint laws of matched letters: names, units, scales and backgrounds (MK-5b)."""
+"""Joint distributions of matched letters from substitution matrices: names, units, scales, backgrounds (MK-5b)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RARE = 1e-6
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint law of two letters that were matched."""
+    """A joint distribution of two matched letters."""
 
     joint: Floats
     """Probabilities, ``(k, k)``, symmetric."""
@@ -46,7 +46,7 @@ class _Scores:
 
 
 def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet, composition: Any = None) -> Joint:
-    r"""Turn scores of substitutions into the joint law of two matched letters.
+    r"""Turn scores of substitutions into the joint distribution of two matched letters.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
 
 
 def given_joint(joint: Any, alphabet: Alphabet) -> Floats:
-    """Read a joint law that was given as probabilities, ``(k, k)``; float32 stays what it is."""
+    """Check a joint distribution given as probabilities, ``(k, k)``; float32 stays float32."""
     values = _table("joint", joint, alphabet)
     kind = np.float32 if getattr(joint, "dtype", None) == np.float32 else np.float64
     checked_joint(values.astype(kind))
@@ -113,7 +113,7 @@ def given_joint(joint: Any, alphabet: Alphabet) -> Floats:
 
 
 def given_law(name: str, law: Any, alphabet: Alphabet, *, zeros: bool = False) -> Floats:
-    """Check a law of letters: an array in the order of the alphabet, a dictionary, or a Series with their labels."""
+    """Check a distribution of letters: an array in the order of the alphabet, a dictionary, or a labeled Series."""
     if hasattr(law, "iloc"):
         law = _by_label(name, law, alphabet)
     if isinstance(law, Mapping):
@@ -328,7 +328,7 @@ def _scale_of(scores: _Scores, scale: Any, background: Floats | None, compositio
 
 
 def _check_psd(joint: Floats, scores: _Scores, u: float, alphabet: Alphabet) -> None:
-    """Raise where the joint law is not positive semi-definite, with what would help."""
+    """Raise if the joint distribution is not positive semi-definite, with a cure."""
     if is_psd(joint):
         return
     raise ValueError(
