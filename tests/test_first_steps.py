@@ -146,7 +146,7 @@ class TestKinds:
 
     def test_text_for_a_model_of_numbers(self):
         for ask in (self.numbers.log_prob, mc.HMM(2, emission=mc.Gaussian()).fit):
-            with pytest.raises(TypeError, match="numbers.* symbols.*[Uu]se ") as text:
+            with pytest.raises(TypeError, match=r"numbers.* symbols.*[Uu]se ") as text:
                 ask(["ab"])
             assert "astype" not in str(text.value)
             with pytest.raises(TypeError, match="astype"):

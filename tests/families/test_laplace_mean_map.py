@@ -203,7 +203,7 @@ def test_what_cannot():
     points = mc.KDEs([np.zeros((2, 1)), np.ones((3, 1))], bandwidth=0.3)
     with pytest.raises(TypeError, match=r"base='laplace'\) needs .* KDEs does not have; use Gaussians .* Mixtures"):
         mc.MeanMap(base="laplace")(points)
-    with pytest.raises(ValueError, match="base = 'l1': give 'rbf', 'laplace' or 'counts'"):
+    with pytest.raises(ValueError, match="base must be 'rbf', 'laplace' or 'counts'; got 'l1'"):
         mc.MeanMap(base="l1")(full)
     with pytest.raises(ValueError, match=r"gamma must be .*; got"):
         gaussians(np.zeros((2, 5)), "diagonal").log_laplace_mean_map(gaussians(np.zeros((2, 5)), "diagonal"), -1.0)
