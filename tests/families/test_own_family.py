@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer._array import as_float, namespace, to_numpy
+from mercer._random import random_generator
 from mercer.families import Coordinatewise, CoordinatewiseEstimator, ExponentialFamily
 from mercer.testing.families import EstimatorContract, FamilyContract
 
@@ -121,7 +122,7 @@ class Minimal(Coordinatewise):
         return scale**2
 
     def sample(self, size=1, random_state=None):
-        draws = np.random.default_rng(random_state).exponential(size=(*self.shape, size, self.dimension))
+        draws = random_generator(random_state).exponential(size=(*self.shape, size, self.dimension))
         return draws * to_numpy(self.scale)[..., None, :]
 
 
