@@ -43,6 +43,7 @@ def outcome(tmp_path_factory):
     return run("compare", "--task", "point-sets", "--folds", "3", *written), files
 
 
+@pytest.mark.slow
 class TestCompare:
     def test_it_prints_a_table_with_the_best_marked(self, outcome):
         result, _ = outcome
@@ -127,6 +128,7 @@ def strings(tmp_path_factory):
     return run("compare", str(path), *arguments), path, json.loads(numbers.read_text())
 
 
+@pytest.mark.slow
 class TestCompareFile:
     def test_kernels_of_sequences_race_on_strings(self, strings):
         result, _, rows = strings
