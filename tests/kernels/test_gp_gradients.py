@@ -107,6 +107,16 @@ def test_mean_maps_of_families(name: str, gamma: float):
 def test_large_and_small_parameters(p: Any):
     for rho in RHOS:
         check(mc.ProbabilityProduct(rho=rho), p, "rho")
+    if hasattr(p, "log_mean_map") and not isinstance(p, mc.Poissons):
+        check(mc.MeanMap(gamma=1e-3, normalize=False), p, "gamma")
+
+
+def test_the_derivative_of_a_narrow_exponential_distribution():
+    # E exp(-gamma |x - y|^2) = 1 - gamma E |x - y|^2 + ..., and E |x - y|^2 = 2 b^2 for one scale b: by log gamma,
+    # the derivative is -2e-12, far below the error of a difference of two kernels near 1
+    p = mc.Exponentials([[1e-6]])
+    _, gradient = mc.MeanMap(gamma=1.0, normalize=False).as_gp()(p, eval_gradient=True)
+    np.testing.assert_allclose(gradient[..., 0], -2e-12, atol=1e-9)
 
 
 def test_sparse_rows_and_powers_that_underflow():
@@ -117,10 +127,10 @@ def test_sparse_rows_and_powers_that_underflow():
     rows /= rows.sum(axis=1, keepdims=True)
     p, q = mc.Multinomials(rows), mc.Multinomials(sparse.csr_array(rows))
     assert np.isinf(p.log_product(p)).any()
-    for rho in (0.3, 2.0):
+    for rho in (0.3, 2.0, 300.0):
         kernel = mc.ProbabilityProduct(rho=rho)
         np.testing.assert_allclose(check(kernel, q, "rho"), check(kernel, p, "rho"), rtol=1e-8, atol=1e-9)
-    for gamma in (1e-3, 1.0):
+    for gamma in (1e-3, 1.0, 400.0, 1e4):
         kernel = mc.MeanMap(gamma=gamma)
         np.testing.assert_allclose(check(kernel, q, "gamma"), check(kernel, p, "gamma"), atol=1e-9)
 
