@@ -216,9 +216,9 @@ def test_degenerate_scores_are_no_nan():
 
 def test_data_of_another_width_do_not_broadcast():
     given = mc.Multinomials([[0.5, 0.3, 0.2]])
-    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+    with pytest.raises(ValueError, match=r"The data have 1 coordinates, but the model of Fisher has 3"):
         mc.Fisher(given)(np.array([[1.0], [2.0], [5.0]]))
-    with pytest.raises(ValueError, match=r"the data have 1 coordinates, the model of Fisher has 3"):
+    with pytest.raises(ValueError, match=r"The data have 1 coordinates, but the model of Fisher has 3"):
         mc.Fisher(given)([np.ones((2, 1)), np.ones((3, 1))])
     assert mc.Fisher(given)(np.array([[1.0, 0.0, 2.0]])).shape == (1, 1)
 
@@ -230,11 +230,11 @@ def test_other_parameters_of_the_metric_ask_for_another_fit():
     k.set_params(information="empirical")
     for ask in (k.transform, k, k.features):
         with pytest.raises(
-            NotFittedError, match=r"was fitted with information = 'identity', which is 'empirical' now: call fit"
+            NotFittedError, match=r"was fitted with information = 'identity', which is 'empirical' now. Call fit"
         ):
             ask(X)
     k.fit(X).set_params(ridge=0.5)
-    with pytest.raises(NotFittedError, match="call fit again"):
+    with pytest.raises(NotFittedError, match="Call fit again"):
         k.transform(X)
     k.set_params(information="identity").fit(X).set_params(ridge=0.1)  # which the identity does not know
     np.testing.assert_array_equal(k.transform(X), before)
@@ -305,7 +305,7 @@ def test_bad_input():
             mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
     with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
         mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)
-    with pytest.raises(ValueError, match=r"the data have 3 coordinates, the model of Fisher has 2"):
+    with pytest.raises(ValueError, match=r"The data have 3 coordinates, but the model of Fisher has 2"):
         mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0]))(np.ones((2, 3)))
     assert math.isfinite(mc.Fisher(mc.Gaussian(), information="exact").fit(X).effective_rank_)
 
@@ -652,7 +652,7 @@ def test_one_model_per_class():
         clone(k).fit(X)
     with pytest.raises(ValueError, match="class 2: there is nothing to fit"):
         mc.Fisher(MarkovChain(order=1, prior=None), by_class=True).fit(["abab", "", "ab"], np.array([1, 2, 3]))
-    with pytest.raises(ValueError, match="24 data, 23 classes"):
+    with pytest.raises(ValueError, match="24 samples, 23 classes"):
         clone(k).fit(X, y[1:])
     with pytest.raises(TypeError, match="by_class=True .*model is a fitted batch.* by_class=False"):
         mc.Fisher(chain(), by_class=True).fit(X, y)
@@ -774,7 +774,7 @@ def test_dense_metrics_of_very_many_parameters_say_so(monkeypatch):
 
 def test_models_without_a_closed_form_say_so():
     X = ["ab", "ca"]
-    with pytest.raises(TypeError, match="HMMs has no closed form of its information: use information='complete'"):
+    with pytest.raises(TypeError, match="HMMs has no closed form of its information. Use information='complete'"):
         mc.Fisher(chain(), "exact").fit(X)
     with pytest.raises(TypeError, match="information='complete' needs a mixture or hidden Markov model"):
         mc.Fisher(MarkovChain(), "complete").fit(X)
@@ -865,7 +865,7 @@ def test_what_is_found_in_the_cache_is_the_same_and_says_the_same():
 def test_switches_and_advice():
     with pytest.raises(ValueError, match="by_class must be True or False; got 'x'"):
         mc.Fisher(mc.MarkovChain(1), by_class="x").fit(["abab", "abba"])
-    with pytest.raises(TypeError, match="use information='diagonal', 'sampled' or 'empirical'"):
+    with pytest.raises(TypeError, match="Use information='diagonal', 'sampled' or 'empirical'"):
         mc.Fisher(mc.MarkovChain(1), information="exact").fit(["abab", "abba"])
 
 

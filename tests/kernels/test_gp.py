@@ -254,7 +254,7 @@ def test_another_kernel_is_checked_and_copied():
     gp, X = mc.RBF(gamma=0.5).as_gp({"gamma": (0.1, 2.0)}), vectors()
     with pytest.raises(TypeError, match="must be a mercer kernel"):
         gp.set_params(kernel="rbf")
-    with pytest.raises(NotFittedError, match="call kernel"):
+    with pytest.raises(NotFittedError, match="Call kernel"):
         gp.set_params(kernel=mc.Fisher(mc.Gaussian()))
     with pytest.raises(NotFittedError, match="learns shared state from the data"):
         gp.set_params(kernel=mc.ProbabilityProduct(mc.Gaussian()))
@@ -300,7 +300,7 @@ def test_kernels_that_have_learned_something_else_differ():
     ],
 )
 def test_a_kernel_that_learns_is_fitted_before(kernel: Any):
-    with pytest.raises(NotFittedError, match=r"call kernel\.fit"):
+    with pytest.raises(NotFittedError, match=r"Call kernel\.fit"):
         clone(kernel).as_gp()
     X, Z = vectors(), vectors(4, seed=5)
     fitted = clone(kernel).fit(X)
@@ -360,7 +360,7 @@ def test_the_kernel_may_change_afterwards():
 def test_a_kernel_that_was_changed_after_its_fit():
     kernel = mc.Centered(mc.RBF(gamma=1.0)).fit(vectors())
     kernel.set_params(kernel__gamma=2.0)
-    with pytest.raises(NotFittedError, match="call fit again"):
+    with pytest.raises(NotFittedError, match="Call fit again"):
         kernel.as_gp()
 
 

@@ -392,7 +392,7 @@ def test_a_second_fit_forgets_the_first():
 def test_a_changed_parameter_asks_for_another_fit():
     found = Landmarks(mc.RBF(gamma=0.3), 5).fit(points())
     found.set_params(kernel__gamma=2.0)
-    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now: call fit again"):
+    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now. Call fit again"):
         found.transform(points())
 
 

@@ -212,7 +212,7 @@ def test_verdict_and_parameters():
     assert mc.gram.psd.check(kernel(X, confounds=C))
     for change in ({"intercept": False}, {"kernel__gamma": 2.0}):
         stale = clone(kernel).fit(X, confounds=C).set_params(**change)
-        with pytest.raises(NotFittedError, match=f"was fitted with {next(iter(change))} = .*: call fit again"):
+        with pytest.raises(NotFittedError, match=f"was fitted with {next(iter(change))} = .* Call fit again"):
             stale.transform(X, confounds=C)
 
 
@@ -287,7 +287,7 @@ def test_what_is_no_confound():
     with pytest.raises(TypeError, match="have confounds already"):
         kernel.transform(Confounded(new, C_new), confounds=C_new)
     with pytest.raises(
-        NotFittedError, match=r"learns .* from the training data and their confounds.*: call kernel.fit"
+        NotFittedError, match=r"learns .* from the training data and their confounds.* Call kernel.fit"
     ):
         Residualized(mc.RBF())(X, confounds=C)
 

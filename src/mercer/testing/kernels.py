@@ -278,7 +278,7 @@ class KernelContract:
         before = dict(vars(k))
         if self.needs_fit:
             for ask in (k, k.diag, k.log, k.distance):
-                with pytest.raises(NotFittedError, match=r"because .*: call kernel.fit\(training_data(, y)?\) first"):
+                with pytest.raises(NotFittedError, match=r"because .* Call kernel.fit\(training_data(, y)?\) first"):
                     ask(X)
         else:
             k(X), k.diag(X)
