@@ -288,12 +288,12 @@ def test_bad_input():
         mc.Fisher(mc.Poissons(np.ones((2, 3, 2)))).fit(X)
     with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`, which Scoreless does not have. Use a family"):
         mc.Fisher(Scoreless([[1.0, 1.0]])).fit(X)
-    with pytest.raises(TypeError, match="compares data under one model, not models. Pass the data themselves"):
+    with pytest.raises(TypeError, match=r"compares data under one model, not models. Pass the data themselves"):
         mc.Fisher(chain()).fit(mc.Poissons(np.ones((3, 2))))
     for name, value in {"per": "point", "power": 0.0, "parametrization": "log"}.items():
         with pytest.raises(ValueError, match=f"{name} must be .*; got {value!r}"):
             mc.Fisher(mc.Gaussian(), **{name: value}).fit(X)
-    with pytest.raises(TypeError, match="compares data under one model, not models. Pass the data themselves"):
+    with pytest.raises(TypeError, match=r"compares data under one model, not models. Pass the data themselves"):
         mc.Fisher(mc.Poisson()).fit(mc.Poissons(np.ones((3, 2))))
     with pytest.raises(ValueError, match=r"information must be 'identity'.*; got 'inverse'"):
         mc.Fisher(mc.Gaussian(), information="inverse").fit(X)
@@ -654,7 +654,7 @@ def test_one_model_per_class():
         mc.Fisher(MarkovChain(order=1, prior=None), by_class=True).fit(["abab", "", "ab"], np.array([1, 2, 3]))
     with pytest.raises(ValueError, match="24 samples, 23 classes"):
         clone(k).fit(X, y[1:])
-    with pytest.raises(TypeError, match="by_class=True .*model is a fitted batch.* by_class=False"):
+    with pytest.raises(TypeError, match=r"by_class=True .*model is a fitted batch.* by_class=False"):
         mc.Fisher(chain(), by_class=True).fit(X, y)
     with pytest.raises(NotFittedError, match="was fitted with by_class = True, which is False now"):
         k.set_params(by_class=False).transform(X)
@@ -774,7 +774,7 @@ def test_dense_metrics_of_very_many_parameters_say_so(monkeypatch):
 
 def test_models_without_a_closed_form_say_so():
     X = ["ab", "ca"]
-    with pytest.raises(TypeError, match="HMMs has no closed form of its information. Use information='complete'"):
+    with pytest.raises(TypeError, match=r"HMMs has no closed form of its information. Use information='complete'"):
         mc.Fisher(chain(), "exact").fit(X)
     with pytest.raises(TypeError, match="information='complete' needs a mixture or hidden Markov model"):
         mc.Fisher(MarkovChain(), "complete").fit(X)
@@ -812,7 +812,9 @@ def test_what_was_not_observed_has_no_direction(parametrization):
         X = mc.Sequences([seen, lacking], ids=["p", "q"], alphabet=None if model is vectors else "dna")
         kernel = mc.Fisher(model, parametrization=parametrization)
         np.testing.assert_array_equal(model.sequence_scores(X, parametrization)[0, 1], 0)
-        with pytest.raises(ValueError, match=r"sequence 'q' has zero norm under Fisher \(all of its values are missing"):
+        with pytest.raises(
+            ValueError, match=r"sequence 'q' has zero norm under Fisher \(all of its values are missing"
+        ):
             kernel(X)
         np.testing.assert_array_equal(clone(kernel).set_params(on_zero="zero")(X), [[1, 0], [0, 0]])
 

@@ -228,11 +228,11 @@ def test_parameters_by_name():
     gp = (mc.RBF(gamma=0.5) + mc.Linear()).as_gp()
     assert gp.get_params()["k1__gamma"] == 0.5
     assert gp.set_params(k1__gamma=2.0).kernel.k1.gamma == 2.0
-    with pytest.raises(ValueError, match="not a hyper-parameter. Use one of k1__gamma"):
+    with pytest.raises(ValueError, match=r"not a hyper-parameter. Use one of k1__gamma"):
         gp.set_params(k2__normalize=False)
     with pytest.raises(ValueError, match="positive number"):
         gp.set_params(k1__gamma=-1.0)
-    with pytest.raises(ValueError, match="theta must have .* got 2"):
+    with pytest.raises(ValueError, match=r"theta must have .* got 2"):
         gp.theta = [1.0, 2.0]
     with pytest.raises(ValueError, match="Leave out Y"):
         gp(vectors(), vectors(), eval_gradient=True)
@@ -260,7 +260,7 @@ def test_another_kernel_is_checked_and_copied():
         gp.set_params(kernel=mc.ProbabilityProduct(mc.Gaussian()))
     with pytest.raises(ValueError, match=r"gamma must be .*; got -1"):
         gp.set_params(kernel=mc.RBF(gamma=-1))
-    with pytest.raises(ValueError, match="bounds of 'gamma'"):
+    with pytest.raises(ValueError, match="'gamma' in bounds"):
         gp.set_params(kernel=2.0 * mc.RBF(gamma=0.5))
     with pytest.raises(ValueError, match="two increasing positive numbers"):
         gp.set_params(parameter_bounds={"gamma": (3, 1)})

@@ -225,7 +225,7 @@ def test_infinite_values_are_refused():
     with np.errstate(over="ignore"):
         for kernel in (mc.Linear(normalize=False), mc.RBF() + mc.Linear(normalize=False)):
             for ask in (kernel, kernel.diag, kernel.fit_transform):
-                with pytest.raises(OverflowError, match="Linear has values that overflow. Rescale the data"):
+                with pytest.raises(OverflowError, match=r"Linear has values that overflow. Rescale the data"):
                     ask(X)
 
 

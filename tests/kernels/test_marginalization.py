@@ -312,9 +312,7 @@ def test_a_fitted_estimator_is_not_taken_for_a_model():
         with pytest.raises(NotFittedError, match=r"one model for all data. Call kernel.fit"):
             mc.Marginalization(estimator)(strings)
         estimator.fit(strings)
-        with pytest.raises(
-            NotFittedError, match=r"\(pass model.model_ .*\). Call kernel.fit"
-        ):
+        with pytest.raises(NotFittedError, match=r"\(pass model.model_ .*\). Call kernel.fit"):
             mc.Marginalization(estimator)(strings)
         assert mc.Marginalization(estimator.model_)(strings).shape == (3, 3)
 

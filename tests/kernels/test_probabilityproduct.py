@@ -416,7 +416,7 @@ def test_models_and_data_meet():
     np.testing.assert_allclose(k(X, p), k(X), atol=1e-12)
     np.testing.assert_allclose(k(p, X), k(X), atol=1e-12)
     np.testing.assert_allclose(k.fit(X).transform(p), k(X), atol=1e-12)
-    with pytest.raises(ValueError, match="fitted to a batch of models .*Fit it to data"):
+    with pytest.raises(ValueError, match=r"fitted to a batch of models .*Fit it to data"):
         k.fit(p).transform(X)
 
 

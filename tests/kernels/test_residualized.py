@@ -260,9 +260,15 @@ def test_what_is_no_confound():
     cure = ", which is not a number. Convert dates to numbers of days"
     refused(days, f"confound 0 contains the date or time '2020-01-01'{cure}")
     refused(days - days[3], f"confound 0 contains the date or time '-3 days'{cure}")
-    refused(np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 contains the date or time 'NaT'{cure}")
-    refused(pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' contains the date or time '2020-01-01.*{cure}")
-    refused(pd.DataFrame({"seen": pd.to_datetime(days).tz_localize("UTC")}), f"'seen' contains the date or time.*{cure}")
+    refused(
+        np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 contains the date or time 'NaT'{cure}"
+    )
+    refused(
+        pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' contains the date or time '2020-01-01.*{cure}"
+    )
+    refused(
+        pd.DataFrame({"seen": pd.to_datetime(days).tz_localize("UTC")}), f"'seen' contains the date or time.*{cure}"
+    )
     refused(days.astype(object), f"confound 0 contains the date or time '2020-01-01'{cure}")
     Residualized(mc.RBF()).fit(X, confounds=(days - days[0]).astype(float))
     refused(C + 1j, "which is not a number")
@@ -286,9 +292,7 @@ def test_what_is_no_confound():
         mc.Gaussianized(Residualized(mc.RBF())).fit(X)
     with pytest.raises(TypeError, match="have confounds already"):
         kernel.transform(Confounded(new, C_new), confounds=C_new)
-    with pytest.raises(
-        NotFittedError, match=r"learns .* from the training data and their confounds.* Call kernel.fit"
-    ):
+    with pytest.raises(NotFittedError, match=r"learns .* from the training data and their confounds.* Call kernel.fit"):
         Residualized(mc.RBF())(X, confounds=C)
 
 

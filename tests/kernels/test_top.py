@@ -433,7 +433,7 @@ def test_bad_input():
 
     with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless do not have"):
         TOP(Scoreless([[1.0], [2.0]])).fit([[1.0]])
-    with pytest.raises(TypeError, match="not models. Pass the data themselves"):
+    with pytest.raises(TypeError, match=r"not models. Pass the data themselves"):
         TOP(p)(p)
     with pytest.raises(ValueError, match="coordinates"):
         TOP(p)([[0.0, 1.0]])

@@ -339,7 +339,7 @@ def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
     p = hmms(1.5 * np.random.default_rng(0).standard_normal((20, 12)))
     dominated = mc.ProbabilityProduct(length=2_000)
     with pytest.warns(
-        mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalKernelMap"
+        mc.gram.DiagonalDominanceWarning, match=r"diagonally dominant.*smaller length.*EmpiricalKernelMap"
     ):
         found = mc.gram.diagnose(dominated(p))
     for cure in (
