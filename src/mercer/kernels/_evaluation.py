@@ -171,7 +171,7 @@ class Evaluation:
             raise ValueError(
                 f"{object_name(source, np.argwhere(zero)[0][-1])} has zero norm under {name}{kernel._why_zero}, so it "
                 "cannot be normalized. Leave it out, set on_zero='zero' to make it dissimilar to everything, or "
-                "normalize=False"
+                "set normalize=False."
             )
         mask = beside(norm, zero)
         harmless = xp.zeros_like(norm) if self.log_domain else xp.ones_like(norm)
