@@ -161,7 +161,7 @@ def digits() -> Task:
 
 
 def splice(cut: int = 0) -> Task:
-    """Exon or intron: 500 halves of splice windows each, grouped by gene; optionally without the symbols at the site."""
+    """Exon or intron: 500 halves of splice windows each, by gene; optionally without the symbols at the site."""
     found = datasets.fetch_hs3d()
     y, groups = np.asarray(found.target), np.asarray(found.groups)
     rng = np.random.default_rng(0)

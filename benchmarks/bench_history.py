@@ -1,4 +1,4 @@
-"""Shared hidden histories: whole Gram matrices of `Marginalization` over trees and chains, compared with loops over pairs.
+"""Shared hidden histories: whole Gram matrices of `Marginalization` over trees and chains, and loops over pairs.
 
 Float64, the whole call with the symmetric half counted once. A tree of 100 leaves and 99 hidden nodes of 2 states with
 5,000 profiles, compared with a recursive Python function; a hidden Markov model of 4 states and 4 symbols with 2,000

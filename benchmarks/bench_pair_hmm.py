@@ -39,7 +39,7 @@ def model() -> mc.AffinePairHMMs:
 
 
 def numpy_kernels(p: mc.AffinePairHMMs, s: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """Return log kernels of one sequence with J others of one length: one row at a time, runs of t by cumulative sums."""
+    """Return log kernels of one sequence with J others of one length: row by row, runs of t by cumulative sums."""
     o, e, c = (float(x[0]) for x in (p.open, p.extend, p.continuation))
     r = p.insertion[0]
     match = c * (1 - o) ** 2 * p.joint[0] / np.outer(r, r) / e**2
