@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._batch import row_digests
 from mercer.data import Sequences
 
@@ -68,6 +68,27 @@ def segment_sum(values: Floats, offsets: Floats) -> Floats:
 def data_digests(X: Any) -> list[bytes]:
     """Digest every datum of what `Estimator.accept` returns."""
     return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
+
+
+def digest_order(X: Any) -> Indices:
+    """Return the order of the digests of what `Estimator.accept` returns.
+
+    What all samples share is learned in this order: starts that the data seed and sums that rounding touches are then
+    the same to the last bit for any order of the samples.
+    """
+    digests = np.frombuffer(b"".join(data_digests(X)), dtype=">u8").reshape(-1, 2)
+    return np.lexsort((digests[:, 1], digests[:, 0]))
+
+
+def in_digest_order(X: Any) -> Any:
+    """Return the samples in the order of their digests; see `digest_order`."""
+    order = digest_order(X)
+    return X if np.array_equal(order, np.arange(len(order))) else X[order]
+
+
+def in_double(X: Any) -> Any:
+    """Return sequences with vectors in double precision, and symbols as they are."""
+    return X if X.is_symbols or X.values.dtype == np.float64 else X.mapped(lambda x: x.astype(np.float64))
 
 
 def datum_name(X: Any, i: int) -> str:

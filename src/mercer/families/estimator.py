@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
@@ -23,6 +23,8 @@ from mercer.data.csr import CSRRows
 from mercer.data.segments import (
     data_digests,
     datum_name,
+    in_digest_order,
+    in_double,
     looks_like_matrix,
     point_name,
     segment_sum,
@@ -48,6 +50,8 @@ __all__ = [
 
 fits = ByteCache()
 """Cache of the models fitted to single samples, shared by all estimators of the process."""
+ENTRY = 500
+"""Bytes of an entry of the cache besides the model: keys, digests and tuples."""
 LEAST_STRENGTH = 1e-100
 """Smallest weight of a prior whose products and inverses are not subnormal."""
 
@@ -138,6 +142,8 @@ class Estimator(CheckedParameters, BaseEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix (one row a sample) or `Sequences`, checked as scikit-learn checks.
 
+        Numbers become float64, so that a fit to float32 has the bits of a fit to the same values in float64.
+
         Parameters
         ----------
         X : matrix, CSR matrix, list of strings or arrays, Sequences
@@ -163,12 +169,12 @@ class Estimator(CheckedParameters, BaseEstimator):
             X = Sequences(X)
             if X.is_symbols:
                 raise TypeError(f"{type(self).__name__} is a model of numbers, and these are symbols: use Categorical")
-            return X
+            return in_double(X)
         X = validated(
             owner if owner is not None else self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=np.float64,
             accept_sparse="csr" if self.takes == "counts" else False,
             ensure_all_finite="allow-nan",
         )
@@ -204,7 +210,10 @@ class Estimator(CheckedParameters, BaseEstimator):
     # -- what a subclass writes ------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
-        """Learn what the data share, from data that `accept` has turned."""
+        """Learn what the data share, from data that `accept` has turned.
+
+        Sums over all samples are made in the order of `in_digest_order`, so that the order of ``X`` does not matter.
+        """
         raise NotImplementedError(f"{type(self).__name__} must write context(X)")
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
@@ -248,7 +257,7 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         """Fit one model to all of the data that `accept` has turned."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
             raise ValueError("there is nothing to fit: every sample is empty")
         self._check_data(X, np.array([0, x.shape[0]]))
@@ -315,18 +324,28 @@ class Estimator(CheckedParameters, BaseEstimator):
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
             batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
-            size = batch.nbytes // len(missing) + 200
-            for row, i in enumerate(missing):
-                found[i] = (batch, row)
-                fits.put(keys[i], (batch, row), size=size, budget=budget)
+            for rows in _blocks(batch, budget):
+                part = batch if len(rows) == len(batch) else batch[rows]
+                entries = {keys[missing[row]]: (part, place) for place, row in enumerate(rows.tolist())}
+                fits.put_together(entries, size=part.nbytes + ENTRY * len(rows), budget=budget)
             if len(missing) == len(X):
                 return batch
+            for row, i in enumerate(missing):
+                found[i] = (batch, row)
         return _gather(found)
 
     def shared_context(self, X: Any) -> Context:
         """Return ``context(X)``, remembered where it takes an iterative fit: a search asks for it again and again."""
+        return self._shared_context("context", X, self.context)
+
+    def shared_context_of_one(self, X: Any) -> Context:
+        """Return the context of one model of all data, which may be learned with less effort than that of many."""
+        return self.shared_context(X)
+
+    def _shared_context(self, what: str, X: Any, compute: Callable[[Any], Context]) -> Context:
         # The pooled model itself has no prior, so that all strengths share it.
-        return self._once("context", clone(self).set_params(prior_strength=0.0), X, lambda: self.context(X))
+        found: Context = self._once(what, clone(self).set_params(prior_strength=0.0), X, lambda: compute(X))
+        return found
 
     def _once(self, what: str, owner: Any, X: Any, compute: Callable[[], Any], *more: Any) -> Any:
         """Compute what ``owner`` learns from all of the data, or find it in the cache of fits."""
@@ -432,7 +451,7 @@ class FamilyEstimator(Estimator):
 
     def context(self, X: Any) -> Context:
         """Learn the dimension and the pooled model."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         bare = Context(dimension=x.shape[1])
         return self._with_pooled(x, bare)
 
@@ -485,6 +504,13 @@ def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Float
         return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
     filled = np.where(seen, statistics, 0.0)
     return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
+
+
+def _blocks(batch: Any, budget: int) -> list[Indices]:
+    """Divide the rows of a batch into blocks that are small parts of the budget; a block is kept or dropped whole."""
+    n = len(batch)
+    count = min(n, -(-8 * (batch.nbytes + ENTRY * n) // budget))
+    return np.array_split(np.arange(n), count)
 
 
 def _gather(found: list[Any]) -> Any:

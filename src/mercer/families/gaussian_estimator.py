@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats
 from mercer._parameters import Rules, nonnegative, one_of
-from mercer.data.segments import segment_sum, segments
+from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
@@ -94,7 +94,7 @@ class Gaussian(FamilyEstimator):
         Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
-        x, offsets = segments(X)
+        x, offsets = segments(in_digest_order(X))
         if len(x) == 0:
             raise ValueError("there is nothing to learn from: every sample is empty")
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused

@@ -15,6 +15,7 @@ from mercer._parameters import Rules, between, boolean, nonnegative, one_of, see
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
+from mercer.data.segments import digest_order
 from mercer.kernels import _information as information_
 from mercer.kernels._classes import classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
@@ -277,7 +278,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             diagonal = self.information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
             self._train_side.keep("scores", scores)  # reused for the operand of the training data
-            metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
+            metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
 

@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Floats
 from mercer.data import Sequences
+from mercer.data.segments import digest_order
 
 __all__ = ["classes_of", "drawn_pairs"]
 
@@ -45,8 +46,7 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
     They do not depend on the order of the data: members of a class are sorted by what they hold. ``otherwise`` is what
     somebody can do who has none.
     """
-    digests = X.digests()
-    order = np.array(sorted(range(len(X)), key=digests.__getitem__), dtype=np.int64)
+    order = digest_order(X)
     groups = [order]
     if y is not None:
         label = classes_of(X, y)
