@@ -71,6 +71,10 @@ class _Known:
         if self.nbytes + size > budget:
             self._forget()
 
+    def has_rows(self, places: Floats) -> bool:
+        """Whether a value of some of these objects is known."""
+        return any(self.rows[place] is not None for place in places.tolist())
+
     def gather(self, r: Floats, c: Floats) -> Floats:
         """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
         out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
@@ -85,9 +89,12 @@ class _Known:
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
         """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
         self.dtype = np.result_type(self.dtype, values)
-        for lines, first, second in ((values, r, c), (values.T, c, r)):
+        for lines, first, second in ((values, r, c), (values.T, c, r))[: 1 if r is c else 2]:
             for i, at in _lower(first, second):
                 place, columns = int(first[i]), second[at]
+                if self.rows[place] is None and len(columns) == place + 1 - columns[0]:  # a whole row, in order
+                    self._set(place, int(columns[0]), lines[i, at].astype(self.dtype, copy=False))
+                    continue
                 row = self._row(place, int(columns[0]))
                 columns = columns - self.starts[place]
                 old = row[columns]
@@ -103,9 +110,12 @@ class _Known:
         if row is not None:
             new[self.starts[place] - start :] = row
             self.nbytes -= row.nbytes
-        self.rows[place], self.starts[place] = new, start
-        self.nbytes += new.nbytes
+        self._set(place, start, new)
         return new
+
+    def _set(self, place: int, start: int, row: Floats) -> None:
+        self.rows[place], self.starts[place] = row, start
+        self.nbytes += row.nbytes
 
 
 def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
@@ -145,7 +155,7 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         known.make_room(size, budget)
         c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
         r = c if columns is None else known.places(rows)
-        out = known.gather(r, c)
+        out = known.gather(r, c) if known.has_rows(c if columns is None else np.concatenate([r, c])) else None
         position = known.position
     matrix, computed = _complete(out, r, c, compute)
     if computed:
@@ -161,25 +171,33 @@ Part = tuple[Floats, Floats, Floats]
 """Places of rows and columns, and their values."""
 
 
-def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
-    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates."""
-    missing = np.isnan(out)
-    if not missing.any():
+def _complete(out: Floats | None, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
+    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates.
+
+    ``out`` is None if all is missing, as in a first fit: no second matrix is then made.
+    """
+    missing = None if out is None else np.isnan(out)
+    if missing is not None and not missing.any():
+        assert out is not None
         return out, []
     row_places, row_index, row_inverse = np.unique(r, return_index=True, return_inverse=True)
     column_places, column_index, column_inverse = np.unique(c, return_index=True, return_inverse=True)
     shared, in_rows, in_columns = np.intersect1d(row_places, column_places, assume_unique=True, return_indices=True)
     unique = len(row_places) == len(r) and len(column_places) == len(c)
-    if unique and missing.all() and (r is c or not len(shared)):  # all is new, as in a first fit
+    if unique and (missing is None or missing.all()) and (r is c or not len(shared)):
         found = compute(np.arange(len(r)), None if r is c else np.arange(len(c)))
         return found, [(r, c, found)]
+    if out is None or missing is None:
+        out = np.full((len(r), len(c)), np.nan, dtype=np.float32)
+        missing = np.isnan(out)
     work = _Rectangles(out[np.ix_(row_index, column_index)], missing[np.ix_(row_index, column_index)])
     computed: list[Part] = []
 
     def evaluate(rows: Floats, columns: Floats) -> None:
         same = np.array_equal(row_places[rows], column_places[columns])
         found = compute(row_index[rows], None if same else column_index[columns])
-        computed.append((row_places[rows], column_places[columns], found))
+        places = row_places[rows]
+        computed.append((places, places if same else column_places[columns], found))
         work.put(rows, columns, found)
         if not same:  # the mirror image, of objects that are on both sides
             j, to_rows = _where(column_places[columns], row_places)
