@@ -26,10 +26,11 @@ from mercer.families._gamma_functions import (
     solve_shape,
     trigamma,
 )
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
 from mercer.families.estimator import Context
-from mercer.families.exponential import SMALLEST, joined_rates, log_mean_gap
+from mercer.families.exponential import SMALLEST, joined_rates
 
 
 class Gammas(Coordinatewise):

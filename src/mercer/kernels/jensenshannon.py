@@ -132,7 +132,16 @@ class JensenShannon(ModelKernel):
         if self.form != "centering":
             return operand
         center = self._match(self._known_center(), source).couple(Divergence())
-        return WithNumbers(operand, operand.pair(center)[:, 0])
+        numbers = operand.pair(center)[:, 0]
+        xp, least = namespace(numbers), float(source._least_divergence)
+        if bool(xp.any((numbers > least) & (numbers < 1e6 * least))):
+            warnings.warn(
+                f"some {type(source).__name__} are so close to the center that rounding is more than 1e-6 of their "
+                f"divergence from it (below {1e6 * least:.0e}): use form='exp', or spread the data",
+                stacklevel=4,
+            )
+        # A distance below rounding is zero: the object is at the center.
+        return WithNumbers(operand, xp.where(numbers > least, numbers, xp.zeros_like(numbers)))
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self.form == "centering":
@@ -141,8 +150,7 @@ class JensenShannon(ModelKernel):
 
     def _self(self, a: Any) -> Array:
         if self.form == "centering":
-            xp = namespace(a.numbers)  # a distance below rounding is zero: the object is at the center
-            return 2 * xp.where(a.numbers > 1e-14, a.numbers, xp.zeros_like(a.numbers))
+            return 2 * a.numbers
         return self._from_divergence(a.alone())
 
     def _from_divergence(self, psi: Array) -> Array:
