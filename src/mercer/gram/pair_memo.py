@@ -89,6 +89,10 @@ class _Known:
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
         """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
         self.dtype = np.result_type(self.dtype, values)
+        if r is c and len(r) and len(r) == r[-1] - r[0] + 1 and not self.has_rows(r) and bool(np.all(np.diff(r) == 1)):
+            for i, place in enumerate(r.tolist()):  # a first fit: slices are faster than indices
+                self._set(place, int(r[0]), values[i, : i + 1].astype(self.dtype))
+            return
         for lines, first, second in ((values, r, c), (values.T, c, r))[: 1 if r is c else 2]:
             for i, at in _lower(first, second):
                 place, columns = int(first[i]), second[at]
