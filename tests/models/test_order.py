@@ -42,6 +42,7 @@ KERNELS = {
     "Fisher(Mixture)": (mc.Fisher(mc.Mixture(mc.Gaussian(), 3), information="empirical"), SETS),
     "Fisher by class": (mc.Fisher(mc.HMM(2, alphabet="dna", n_iter=5, tol=0), by_class=True), STRINGS),
     "TOP": (mc.TOP(mc.MarkovChain(1, alphabet="dna"), information="diagonal"), STRINGS),
+    "JensenShannon": (mc.JensenShannon(mc.Gaussian("diagonal"), form="centering"), SETS),
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
     "ProbabilityProduct": (mc.ProbabilityProduct(mc.HMM(2, n_iter=5, tol=0), length=5), SERIES),
     "Landmarks": (mc.Landmarks(mc.EmpiricalMeanMap(gamma=0.1), n_components=5), SETS),

@@ -15,7 +15,9 @@ from mercer._coupling import Divergence, or_point
 from mercer._parameters import Rules, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
+from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
+from mercer.kernels._data import has_digests
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels.base.hooks import WIDE
 from mercer.kernels.base.model import ModelKernel
@@ -92,7 +94,7 @@ class JensenShannon(ModelKernel):
         source = super()._training(X)
         self.__dict__.pop("center_", None)
         if self.form == "centering":
-            self.center_ = source.pooled()
+            self.center_ = (source[digest_order(source)] if has_digests(source) else source).pooled()
         return source
 
     def _source(self, X: Any) -> Any:
