@@ -12,6 +12,9 @@ from mercer._array import Floats, Indices
 from mercer._batch import row_digests
 from mercer.data import Sequences
 
+NARROW = 16
+"""Columns of a matrix whose rows are sorted faster by their bits than by their digests."""
+
 
 def looks_like_matrix(X: Any) -> bool:
     """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
@@ -71,11 +74,13 @@ def data_digests(X: Any) -> list[bytes]:
 
 
 def digest_order(X: Any) -> Indices:
-    """Return the order of the digests of what `Estimator.accept` returns.
+    """Return the order of the digests of what `Estimator.accept` returns; of narrow matrices that of the bits of rows.
 
     What all samples share is learned in this order: starts that the data seed and sums that rounding touches are then
     the same to the last bit for any order of the samples.
     """
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and 0 < X.shape[1] <= NARROW:
+        return np.lexsort(np.ascontiguousarray(X).view(np.int64).T)
     digests = np.frombuffer(b"".join(data_digests(X)), dtype=">u8").reshape(-1, 2)
     return np.lexsort((digests[:, 1], digests[:, 0]))
 

@@ -46,8 +46,10 @@ from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
 
+ENOUGH_STARTS = 3
+"""Value of ``n_init`` from which the pooled model of one model per sequence has no other starts."""
 POOLED_STARTS = 10
-"""Starts of the pooled model of one model per sequence; the best ``n_init`` after a few iterations are continued."""
+"""Starts of that model with a smaller ``n_init``; the best ``n_init`` after a few iterations are continued."""
 POOLED_TRIAL = 10
 """Number of iterations after which these starts are compared."""
 CHUNK = 512
@@ -84,8 +86,9 @@ class HMM(IterativeEstimator):
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
     n_init : int, default=3
-        Number of starts if there is no prior to start from; the best fit is kept. The pooled model of ``fit_each`` has
-        ten starts, of which the best ``n_init`` are continued after ten iterations.
+        Number of starts if there is no prior to start from; the best fit is kept. With ``n_init``
+        below 3, the pooled model of ``fit_each`` has ten starts, of which the best ``n_init`` are continued after ten
+        iterations.
     init : None or HMMs of shape (1,) or (N,), default=None
         The start of each fit, including that of the pooled model; with shape (N,), ``fit_each`` starts sequence i from
         model i. None starts from the prior or, without a prior, from k-means++ seeds (vectors), perturbed frequencies
@@ -319,7 +322,8 @@ class HMM(IterativeEstimator):
     def context(self, X: Any) -> Context:
         """Learn the context of the emissions and, with a pooled prior, one model of all sequences per size."""
         bare = self._bare_context(X)
-        return self._with_pooled_models(X, bare, trials=POOLED_STARTS)[0] if isinstance(self.prior, str) else bare
+        trials = POOLED_STARTS if self.n_init < ENOUGH_STARTS else 0
+        return self._with_pooled_models(X, bare, trials)[0] if isinstance(self.prior, str) else bare
 
     def shared_context_of_one(self, X: Any) -> Context:
         """Return the context of one model of all sequences, which has ``n_init`` starts, as in ``fit``."""
