@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, operations, owned, plan_of, to_lanes
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, owned, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
 
@@ -71,29 +71,27 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
             group = first // lanes
             for i in range(models):
                 if k > 0:
-                    _leaf(n, table, weights_b, group * m * k * lanes, weights_a, i * k * n, m, k)
+                    _leaf(table, weights_b, group * m * k * lanes, weights_a, i * k * n, m, k)
                 else:
                     gather(psi, i * n, n, first, m, table)
                 if first_psi.size > 0:
                     gather(first_psi, i * n, n, first, m, half)
-                    _start(n, phi, half, initial_a, i * n, initial_b, group * m * lanes, m)
+                    _start(phi, half, initial_a, i * n, initial_b, group * m * lanes, m)
                 else:
-                    _start(n, phi, table, initial_a, i * n, initial_b, group * m * lanes, m)
+                    _start(phi, table, initial_a, i * n, initial_b, group * m * lanes, m)
                 powers[:] = 0.0
                 time = 1
                 for h in range(lengths.size):
                     while time < lengths[h]:
                         if time % block == 0:
-                            _total(n, sums, phi, m)
+                            _total(sums, phi, m)
                             if _factors(sums, factors, powers):
                                 rescaled = True
-                                _scale(n, phi, factors, m)
-                        _step(
-                            n, other, half, phi, table, transition_a, i * n * n, transition_b, group * m * m * lanes, m
-                        )
+                                _scale(phi, factors, m)
+                        _step(other, half, phi, table, transition_a, i * n * n, transition_b, group * m * m * lanes, m)
                         phi, other = other, phi
                         time += 1
-                    _total(n, sums, phi, m)
+                    _total(sums, phi, m)
                     for lane in range(min(lanes, columns - first)):
                         value[h, i, first + lane] = sums[lane]
                         exponent[h, i, first + lane] = powers[lane]
@@ -128,7 +126,7 @@ def _run(
     lanes = plan.lanes
     rescaled = _kernel(n, n == m and n <= LITERAL, plan)(
         owned(initial_a).reshape(-1), owned(transition_a).reshape(-1), owned(weights_a.swapaxes(1, 2)).reshape(-1),
-        to_lanes(initial_b, (1,), lanes), to_lanes(transition_b, (2, 1), lanes), to_lanes(weights_b, (1, 2), lanes),
+        in_lanes(initial_b, (1,), lanes), in_lanes(transition_b, (2, 1), lanes), in_lanes(weights_b, (1, 2), lanes),
         owned(psi), owned(first), m, k, np.asarray(lengths), _block(growth),
         aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
     )  # fmt: skip

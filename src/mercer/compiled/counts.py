@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 
 __all__ = ["LANES", "advance", "advance_logs", "log_mean_maps"]
@@ -45,6 +45,44 @@ def advance(tables: Vector, left: Vector, right: Vector) -> None:
     _advance(tables.reshape(-1), left, right.reshape(-1), tables.shape[1], aligned((tables.shape[2] * LANES,)))
 
 
+@vector_function(LANES)
+def _products(
+    e: Emitter, left: Value, left_at: Value, right: Value, right_at: Value, size: Value, term: Value
+) -> None:  # fmt: skip
+    """Multiply the terms of one row by those of a group."""
+    b = e.builder
+
+    def product(k: Value) -> list[Value]:
+        mine, theirs = e.spread(left, b.add(left_at, k)), e.load(right, e.offset(right_at, k, LANES))
+        e.store(e.multiply(mine, theirs), term, e.offset(e.constant(0), k, LANES))
+        return []
+
+    e.loop_sums(0, size, product)
+
+
+def _totals(e: Emitter, count: int, tables: Value, at: Value, term: Value, total: Value) -> None:
+    """Write the new sums of ``count`` totals, from ``total`` down: sum_k table[total - k] term[k] of each."""
+    b, zero = e.builder, e.constant(0)
+
+    def cell(index: Value) -> Value:
+        return e.load(tables, e.offset(at, index, LANES))
+
+    def terms(k: Value) -> list[Value]:
+        factor = e.load(term, e.offset(zero, k, LANES))
+        return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
+
+    sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
+    for c in range(count):  # the larger totals have more terms than the smallest, whose last is table[0]
+        for j in range(count - 2 - c, -1, -1):
+            factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
+            sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
+    for c, value in enumerate(sums):
+        e.store(value, tables, e.offset(at, b.sub(total, e.constant(c)), LANES))
+
+
+_several_totals, _one_total = (vector_function(LANES, count)(_totals) for count in (TOTALS, 1))
+
+
 @compiled
 def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vector) -> None:  # pragma: no cover
     n, width, size = left.shape
@@ -53,60 +91,14 @@ def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vec
         for group in range(groups):
             table = (i * groups + group) * size * LANES
             for d in range(width):
-                _products(1, flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
+                _products(flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
                 total = size - 1
                 while total >= TOTALS - 1:  # downwards: smaller totals are still the old ones
-                    _totals(TOTALS, tables, table, term, total)
+                    _several_totals(tables, table, term, total)
                     total -= TOTALS
                 while total >= 0:
-                    _totals(1, tables, table, term, total)
+                    _one_total(tables, table, term, total)
                     total -= 1
-
-
-@intrinsic(prefer_literal=True)
-def _products(
-    typing: Any, form: Any, left: Any, left_at: Any, right: Any, right_at: Any, size: Any, term: Any
-) -> Any:  # fmt: skip
-    """Multiply the terms of one row by those of a group."""
-
-    def emit(
-        e: Emitter, form: int, left: Value, left_at: Value, right: Value, right_at: Value, size: Value, term: Value
-    ) -> None:  # fmt: skip
-        b = e.builder
-
-        def product(k: Value) -> list[Value]:
-            mine, theirs = e.spread(left, b.add(left_at, k)), e.load(right, e.offset(right_at, k, LANES))
-            e.store(e.multiply(mine, theirs), term, e.offset(e.constant(0), k, LANES))
-            return []
-
-        e.loop_sums(0, size, product)
-
-    return operation(form, (left, left_at, right, right_at, size, term), emit, LANES)
-
-
-@intrinsic(prefer_literal=True)
-def _totals(typing: Any, count: Any, tables: Any, at: Any, term: Any, total: Any) -> Any:
-    """Write the new sums of ``count`` totals, from ``total`` down: sum_k table[total - k] term[k] of each."""
-
-    def emit(e: Emitter, count: int, tables: Value, at: Value, term: Value, total: Value) -> None:
-        b, zero = e.builder, e.constant(0)
-
-        def cell(index: Value) -> Value:
-            return e.load(tables, e.offset(at, index, LANES))
-
-        def terms(k: Value) -> list[Value]:
-            factor = e.load(term, e.offset(zero, k, LANES))
-            return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
-
-        sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
-        for c in range(count):  # the larger totals have more terms than the smallest, whose last is table[0]
-            for j in range(count - 2 - c, -1, -1):
-                factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
-                sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
-        for c, value in enumerate(sums):
-            e.store(value, tables, e.offset(at, b.sub(total, e.constant(c)), LANES))
-
-    return operation(count, (tables, at, term, total), emit, LANES)
 
 
 @compiled

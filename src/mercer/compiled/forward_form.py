@@ -7,15 +7,12 @@ in registers follow the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numba import types
-
-from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["ROW", "Form", "at_once", "combined", "factor", "form_operation", "keep", "parts", "row", "some"]
+__all__ = ["ROW", "Form", "at_once", "combined", "factor", "keep", "parts", "row", "some"]
 
 ROW = MACHINE.width
 """States in one vector of a row."""
@@ -57,24 +54,6 @@ class Form(NamedTuple):
     def size(self) -> int:
         """Numbers of all vectors."""
         return self.vectors * self.lanes
-
-    @property
-    def code(self) -> int:
-        """The form as one number, which becomes a literal in compiled code."""
-        return (self.vectors * 256 + self.lanes) * (-1 if self.row else 1)
-
-    @classmethod
-    def coded(cls, code: int) -> Form:
-        """Invert `code`."""
-        return cls(abs(code) // 256, abs(code) % 256, code < 0)
-
-
-def form_operation(code: Any, kinds: tuple[Any, ...], emit: Callable[..., None]) -> Any:
-    """Turn ``emit(emitter, form, *arguments)`` into what `numba.extending.intrinsic` expects."""
-    if not isinstance(code, types.IntegerLiteral):
-        return None  # Numba asks again with the literal
-    form = Form.coded(code.literal_value)
-    return operation(code, kinds, lambda e, _, *arguments: emit(e, form, *arguments), form.lanes)
 
 
 def factor(e: Emitter, form: Form, array: Value, base: Value, i: Value) -> Value:

@@ -21,12 +21,11 @@ from numba.extending import intrinsic
 from mercer._array import Floats
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["LANES", "Emitter", "Value", "aligned", "operation", "vector_function"]
+__all__ = ["Emitter", "Value", "aligned", "vector_function"]
 
 Value: TypeAlias = Any
 """An LLVM value."""
 
-LANES = 8
 MAGIC = 1.5 * 2.0**52
 """Added to a float64, it rounds it to a whole number, which then lies in the lowest bits."""
 
@@ -38,7 +37,7 @@ class Emitter:
     NaN keep their meaning.
     """
 
-    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int = LANES) -> None:
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
         self.integer = ir.IntType(64)
@@ -67,11 +66,11 @@ class Emitter:
         return self.builder.bitcast(self.builder.gep(array, [offset]), self.vector.as_pointer())
 
     def load(self, array: Value, offset: Value) -> Value:
-        """Load eight neighbours."""
+        """Load neighbors, one for each lane."""
         return self.builder.load(self._pointer(array, offset), align=8)
 
     def store(self, value: Value, array: Value, offset: Value) -> None:
-        """Store eight neighbours."""
+        """Store neighbors, one for each lane."""
         self.builder.store(value, self._pointer(array, offset), align=8)
 
     def spread(self, array: Value, offset: Value) -> Value:
@@ -92,17 +91,6 @@ class Emitter:
     def add(self, x: Value, y: Value) -> Value:
         """Add lane by lane."""
         return self.builder.fadd(x, y, flags=("contract",))
-
-    def products(self, column: list[Value], matrix: Value, base: Value) -> list[Value]:
-        """Multiply the transposed square ``matrix`` by a column; all sums grow at once, in registers."""
-        n = len(column)
-        values: list[Value] = [None] * n
-        for c, factor in enumerate(column):
-            for a in range(n):
-                entry = self.spread(matrix, self.builder.add(base, self.constant(c * n + a)))
-                term = self.multiply(factor, entry)
-                values[a] = term if c == 0 else self.add(values[a], term)
-        return values
 
     def loop_sums(
         self, count: int, trips: Value, terms: Callable[[Value], list[Value]], start: list[Value] | None = None
@@ -240,42 +228,33 @@ class Emitter:
         return values[0]
 
 
-def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: int = LANES) -> Any:
-    """Turn ``emit(emitter, states, *arguments)`` into what `numba.extending.intrinsic` expects."""
-    if not isinstance(n, types.IntegerLiteral):
-        return None  # Numba asks again with the literal
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emitter = Emitter(context, builder, signature, args, lanes)
-        emit(emitter, n.literal_value, *emitter.args[1:])
-        return context.get_dummy_value()
-
-    return types.void(n, *kinds), code
-
-
-def vector_function(emit: Callable[..., None], lanes: int, emitter: Any = Emitter) -> Any:
-    """Turn ``emit(emitter, *arguments)`` into a function of these arguments that compiled loops call.
+def vector_function(lanes: int, *known: Any, emitter: Any = Emitter) -> Callable[[Callable[..., None]], Any]:
+    """Turn ``emit(emitter, *known, *arguments)`` into a function of the arguments that compiled loops call.
 
     Parameters
     ----------
-    emit : callable
-        Emits the instructions; its first argument is an emitter.
     lanes : int
         Numbers in a vector.
+    *known : object
+        What is known when the code is emitted, such as the number of states.
     emitter : type, default=Emitter
         Class of the emitter.
     """
 
-    def define(typing: Any, *kinds: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            e = emitter(context, builder, signature, args, lanes)
-            emit(e, *e.args)
-            return context.get_dummy_value()
+    def decorate(emit: Callable[..., None]) -> Any:
+        def define(typing: Any, *kinds: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                e = emitter(context, builder, signature, args, lanes)
+                emit(e, *known, *e.args)
+                return context.get_dummy_value()
 
-        return types.void(*kinds), code
+            return types.void(*kinds), code
 
-    define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # Numba asks for the arguments' names
-    return intrinsic(define)
+        names = list(inspect.signature(emit).parameters.values())  # Numba asks for those of the arguments
+        define.__signature__ = inspect.Signature([names[0], *names[1 + len(known) :]])  # type: ignore[attr-defined]
+        return intrinsic(define)
+
+    return decorate
 
 
 def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:

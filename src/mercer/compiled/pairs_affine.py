@@ -91,7 +91,8 @@ def _group(lanes: int, strip: int) -> Any:
     """
     corner_at, exponent_at = 2 * strip, 2 * strip + 1
 
-    def emit(
+    @vector_function(lanes, emitter=_Strip)
+    def group(
         e: _Strip, state: Value, profile: Value, strip_at: Value, codes: Value, first: Value, rows: Value,
         edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
     ) -> None:  # fmt: skip
@@ -144,7 +145,7 @@ def _group(lanes: int, strip: int) -> Any:
         for k, cell in enumerate(cells):
             e.put(b.load(cell), state, e.constant(k))
 
-    return vector_function(emit, lanes, _Strip)
+    return group
 
 
 @functools.cache

@@ -30,14 +30,15 @@ LANES = MACHINE.width
 def _cell(n: int, lanes: int, ranged: bool) -> Any:
     """Return the cell for n states: at ``at`` of ``new``, from those of the two antidiagonals before."""
 
-    def emit(
+    @vector_function(lanes, emitter=Ranged if ranged else Scaled)
+    def cell(
         e: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
         right: Any, t: Any, silent: Any, step: Any, record: Any,
     ) -> None:  # fmt: skip
         cells = [(before, up), (before, beside), (earlier, across)]
         forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (new, at), record=record)
 
-    return vector_function(emit, lanes, Ranged if ranged else Scaled)
+    return cell
 
 
 @compiled

@@ -97,11 +97,7 @@ class Scaled(Emitter):
 
     def power(self, exponent: Value) -> Value:
         """Raise two to whole numbers, -1000 at least."""
-        b, integers = self.builder, ir.VectorType(self.integer, self.lanes)
-        # Adding this number moves a whole number into the lowest bits.
-        moved = b.fadd(self.at_least(exponent, -1000.0), self.number(1.5 * 2.0**52))
-        bits = b.add(b.bitcast(moved, integers), ir.Constant(integers, [1023] * self.lanes))
-        return b.bitcast(b.shl(bits, ir.Constant(integers, [52] * self.lanes)), self.vector)
+        return self.power_of_two(self.at_least(exponent, -1000.0))
 
     # -- cells -----------------------------------------------------------------------------------------------
 
