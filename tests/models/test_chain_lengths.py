@@ -18,10 +18,11 @@ from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import adjoint as _adjoint
 from mercer.models._chains import coupled as _coupled
 from mercer.models._chains import resolvent as _resolvent
-from mercer.models._chains.adjoint import coupled_gradients, differentiable_chains
+from mercer.models._chains.adjoint import differentiable_chains, play_back
 from mercer.models._chains.coupled import coupled_chains, coupled_pairs
 from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.resolvent import spectral_radius
+from mercer.models._chains.sweep import steps_between_scalings, sweep
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
@@ -473,7 +474,9 @@ def test_gradients_against_finite_differences(lengths):
     rng = np.random.default_rng(0)
     arrays = [*weights(rng, 2, 3), *weights(rng, 3, 2), rng.random((2, 3, 3, 2))]
     share = rng.normal(size=(len(lengths), 2, 3))
-    values, gradients = coupled_gradients(*arrays, lengths, share)
+    sides = arrays[:2], arrays[2:4], arrays[4]
+    values, tape = sweep(Tile, *sides, lengths, steps_between_scalings(*sides), keep=True)
+    gradients = play_back(Tile, *sides, tape, share)
 
     def objective(arrays):
         *rest, psi = arrays

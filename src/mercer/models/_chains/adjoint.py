@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from array_api_compat import is_torch_array
 
 from mercer._array import Array, namespace
-from mercer.models._chains.layout import Layout, Tile
-from mercer.models._chains.sweep import Side, Tape, steps_between_scalings, sweep
+from mercer.models._chains.layout import Layout
+from mercer.models._chains.sweep import Side, Tape, sweep
 
 
 class Gradients(NamedTuple):
@@ -30,53 +30,6 @@ class Gradients(NamedTuple):
     initial_b: Array
     transition_b: Array
     psi: Array
-
-
-def coupled_gradients(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    lengths: tuple[int, ...],
-    weights: Array | None = None,
-) -> tuple[Array, Gradients]:
-    """Compute the log kernels of all pairs of two sets of chains, and the gradient of a weighted sum of them.
-
-    Parameters
-    ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights.
-    psi : array of shape (I, n, J, m)
-        Leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-    weights : array of shape (H, I, J), default=None
-        Weights of the log kernels in the sum; all 1 if not given.
-
-    Returns
-    -------
-    values : array of shape (H, I, J)
-        Logarithms of the kernels; NaN where a pair's sums left the floating range: it adds nothing to the gradient.
-    gradients : Gradients
-        Derivatives of ``sum(weights * values)`` with respect to the five arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.models._chains.adjoint import coupled_gradients
-    >>> one = np.ones((1, 1)), np.ones((1, 1, 1))  # one state each: k_L = psi^L
-    >>> values, gradients = coupled_gradients(*one, *one, np.full((1, 1, 1, 1), 0.5), (3,))
-    >>> values.round(4), gradients.psi.ravel()
-    (array([[[-2.0794]]]), array([6.]))
-    """
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
-    block = steps_between_scalings(left, right, psi)
-    values, tape = sweep(Tile, left, right, psi, lengths, block, keep=True)
-    weights = namespace(values).ones_like(values) if weights is None else weights
-    return values, play_back(Tile, left, right, psi, tape, weights)
 
 
 class _Step(NamedTuple):

@@ -24,6 +24,7 @@ from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.rescue import (
     doubt,
     nothing_lost,
+    pieces,
     replace_unsound,
     rescue,
     robust_weight,
@@ -133,9 +134,9 @@ def coupled_chains_inner(
         return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
 
     if k <= _LANE_SYMBOLS and fits_lanes(initial_a, initial_b, lengths):
-        from mercer.compiled.chains import small_categorical_chains
+        from mercer.compiled.chains import small_chains
 
-        values = small_categorical_chains(*left, features_a, *right, features_b, lengths)
+        values = small_chains((*left, features_a), (*right, features_b), lengths)
         return rescue(values, left, right, psi, lengths)
     table = psi()
     return rescue(_all_pairs(left, right, table, lengths), left, right, table, lengths)
@@ -188,7 +189,7 @@ def coupled_pairs(
     values = doubt(
         values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
     )
-    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths)
+    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths, pieces(left, right))
     return values + _length_column(values, lengths) * log_scale
 
 
@@ -257,7 +258,7 @@ def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], fi
     if fits_lanes(left[0], right[0], lengths):
         from mercer.compiled.chains import small_chains
 
-        return small_chains(*left, *right, psi, lengths, first)
+        return small_chains(left, right, lengths, psi, first)
     xp = namespace(psi)
     block = steps_between_scalings(left, right, psi)
     shape = (*left[0].shape, *right[0].shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from mercer.models._chains.coupled import (
     wide_chains,
 )
 from mercer.models._chains.leaves import lost_leaves, scaled_leaves
-from mercer.models._chains.rescue import restore_lost, take_pairs
+from mercer.models._chains.rescue import pieces, restore_lost, take_from_tile, take_pairs
 from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
 from mercer.models.discount import Discounted, Lengths
 
@@ -118,13 +119,9 @@ class ChainOperand:
             return values
         xp = namespace(log_psi)
 
-        def take(which: Array) -> Any:
-            pairs = xp.reshape(xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
-            sides = [[xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j))]
-            return *sides, xp.take(pairs, which, axis=0)
-
         marked = xp.reshape(xp.any(xp.reshape(lost, (i, n, j, m)), axis=(1, 3)), (i * j,))
-        redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths)
+        take = functools.partial(take_from_tile, left, right, log_psi)
+        redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths, pieces(left, right))
         return xp.reshape(redone, values.shape)
 
     def _logs(self) -> tuple[Array, Array]:
@@ -151,7 +148,8 @@ class ChainOperand:
         if lost is None:
             return values
         marked = namespace(lost).any(lost, axis=(1, 2))
-        return restore_lost(values, marked, lambda which: take_pairs(side, side, log_psi, which), lengths)
+        take = functools.partial(take_pairs, side, side, log_psi)
+        return restore_lost(values, marked, take, lengths, pieces(side, side))
 
 
 class LogChainOperand(ChainOperand):

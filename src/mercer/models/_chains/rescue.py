@@ -18,31 +18,31 @@ LOG_ENTRIES = 2**22
 
 def rescue(values: Array, left: Side, right: Side, psi: Array | Callable[[], Array], lengths: tuple[int, ...]) -> Array:
     """Redo the pairs of a tile that are NaN, and only these."""
-    xp = namespace(values)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-
-    def take(which: Array) -> tuple[Side, Side, Array]:
-        table = psi() if callable(psi) else psi
-        pairs = xp.reshape(xp.permute_dims(xp.reshape(table, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
-        rows, columns = which // j, which % j
-        return (
-            (xp.take(left[0], rows, axis=0), xp.take(left[1], rows, axis=0)),
-            (xp.take(right[0], columns, axis=0), xp.take(right[1], columns, axis=0)),
-            xp.take(pairs, which, axis=0),
-        )
-
+    xp, size = namespace(values), pieces(left, right)
+    table: Callable[[], Array] = functools.cache(psi) if callable(psi) else lambda: psi
     weights = smallest_weight(left), smallest_weight(right)
     # The usual case first, in two passes: all is well.
     least = 1.0 if 0 in values.shape else float(xp.min(weights[0])) * float(xp.min(weights[1]))
     if least >= _plain(values) and not bool(xp.any(xp.isnan(values))):
         return values
     floor = weights[0][:, None] * weights[1][None, :]
-    values = doubt(values, floor, lambda: upper_bound(left, right, psi() if callable(psi) else psi, lengths[-1]))
-    redone = replace_unsound(xp.reshape(values, (len(lengths), i * j)), take, lengths)
+    values = doubt(values, floor, lambda: upper_bound(left, right, table(), lengths[-1]))
+    flat = xp.reshape(values, (len(lengths), -1))
+    redone = replace_unsound(flat, lambda which: take_from_tile(left, right, table(), which), lengths, size)
     return xp.reshape(redone, values.shape)
 
 
+def take_from_tile(left: Side, right: Side, psi: Array, which: Array) -> tuple[Side, Side, Array]:
+    """Take some pairs of a tile, row by row: weights of both sides, and leaf kernels out of (I * n, J * m)."""
+    xp = namespace(psi)
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    pairs = xp.reshape(xp.permute_dims(xp.reshape(psi, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
+    a, b = ([xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j)))
+    return (a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0)
+
+
 def take_pairs(left: Side, right: Side, psi: Array, which: Array) -> tuple[Side, Side, Array]:
+    """Take some aligned pairs."""
     xp = namespace(psi)
     parts = [xp.take(x, which, axis=0) for x in (*left, *right, psi)]
     return (parts[0], parts[1]), (parts[2], parts[3]), parts[4]
@@ -143,26 +143,22 @@ def _lost_nothing(left: Side, right: Side, log_psi: Array, values: Array, length
     return sound & (begin >= 0.5 * math.log(float(xp.finfo(values.dtype).smallest_normal)))
 
 
+def pieces(left: Side, right: Side) -> int:
+    """Count the pairs of chains that a sweep in the log domain takes at once, to bound its memory."""
+    n, m = int(left[0].shape[-1]), int(right[0].shape[-1])
+    return max(1, LOG_ENTRIES // (n * m * max(n, m)))
+
+
 def replace_unsound(
-    values: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
+    values: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...], size: int
 ) -> Array:
-    """Redo the columns that hold a NaN, some at a time to bound the memory."""
+    """Redo the columns that hold a NaN, ``size`` at a time."""
     xp = namespace(values)
-
-    def compute(which: Array) -> Array:
-        left, right, psi = take(which)
-        size = max(1, LOG_ENTRIES // math.prod((psi.shape[1], psi.shape[2], max(psi.shape[1:]))))
-        parts = []
-        for first in range(0, which.shape[0], size):
-            some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
-            parts.append(_careful(*take_pairs(left, right, psi, some), lengths))
-        return xp.concat(parts, axis=1)
-
-    return patch(values, xp.any(xp.isnan(values), axis=0), compute)
+    return patch(values, xp.any(xp.isnan(values), axis=0), lambda which: _careful(*take(which), lengths), size)
 
 
 def restore_lost(
-    values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
+    values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...], size: int
 ) -> Array:
     """Redo the pairs for which leaf kernels that rounded to zero may matter.
 
@@ -180,34 +176,30 @@ def restore_lost(
     xp = namespace(values)
 
     def compute(which: Array) -> Array:
-        left, right, log_psi = take(which)
-        size = max(1, LOG_ENTRIES // math.prod((log_psi.shape[1], log_psi.shape[2], max(log_psi.shape[1:]))))
-        old, parts = xp.take(values, which, axis=1), []
-        for first in range(0, which.shape[0], size):
-            some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
-            sides = take_pairs(left, right, log_psi, some)
-            mine = xp.take(old, some, axis=1)
-            where = ~_lost_nothing(*sides, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
-            parts.append(patch(mine, where, functools.partial(again, *sides)))
-        return xp.concat(parts, axis=1)
+        pairs, mine = take(which), xp.take(values, which, axis=1)
+        where = ~_lost_nothing(*pairs, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
+        return patch(mine, where, lambda some: _in_logs(*take_pairs(*pairs, some), lengths))
 
-    def again(left: Side, right: Side, log_psi: Array, which: Array) -> Array:
-        left, right, log_psi = take_pairs(left, right, log_psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-        return log_sweep(logs[0], logs[1], log_psi, lengths)
-
-    return patch(values, lost, compute)
+    return patch(values, lost, compute, size)
 
 
-def patch(values: Array, where: Array, compute: Callable[[Array], Array]) -> Array:
-    """Replace the columns of ``values`` that ``where`` marks, without writing into it."""
+def patch(values: Array, where: Array, compute: Callable[[Array], Array], size: int | None = None) -> Array:
+    """Replace what ``where`` marks along the last axis, ``size`` places at a time, without writing into ``values``."""
     xp = namespace(values)
     if not bool(xp.any(where)):
         return values
-    columns = compute(xp.nonzero(where)[0])
+    which = xp.nonzero(where)[0]
+    count = int(which.shape[0])
+    parts = [compute(which[first : first + (size or count)]) for first in range(0, count, size or count)]
     position = xp.cumulative_sum(xp.astype(where, xp.int64)) - 1
     position = xp.where(where, position, xp.zeros_like(position))
-    return xp.where(where, xp.take(columns, position, axis=1), values)
+    return xp.where(where, xp.take(xp.concat(parts, axis=-1), position, axis=-1), values)
+
+
+def _in_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Run the recursion of aligned pairs in the log domain."""
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return log_sweep(logs[0], logs[1], log_psi, lengths)
 
 
 def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
@@ -221,8 +213,7 @@ def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> A
 
     def logarithmic(which: Array) -> Array:
         a, b, leaf = take_pairs(left, right, psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (a, b)]
-        return log_sweep(logs[0], logs[1], safe_log(leaf), lengths)
+        return _in_logs(a, b, safe_log(leaf), lengths)
 
     dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
     return patch(dead, _alive(left, right, psi, lengths[0]), logarithmic)

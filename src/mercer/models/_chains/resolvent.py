@@ -21,7 +21,7 @@ from mercer._rescue import rescued
 from mercer.models._chains.coupled import fits_lanes
 from mercer.models._chains.layout import Aligned, Layout, Tile
 from mercer.models._chains.leaves import scaled_leaves
-from mercer.models._chains.rescue import LOG_ENTRIES, patch
+from mercer.models._chains.rescue import LOG_ENTRIES, patch, pieces, take_from_tile, take_pairs
 from mercer.models._chains.sweep import Side, without_gradient
 from mercer.models.discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
 
@@ -62,13 +62,9 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     values = xp.reshape(found, (1, i * j))
 
     def redo(which: Array) -> Array:
-        pairs = xp.reshape(xp.permute_dims(table, (0, 2, 1, 3)), (i * j, n, m))
-        a, b = (
-            [safe_log(xp.take(x, at, axis=0)) for x in side] for side, at in ((left, which // j), (right, which % j))
-        )
-        return _in_pieces((a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0), d)
+        return _redone(*take_from_tile(left, right, log_psi, which), d)
 
-    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo), (i, j))
+    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo, pieces(left, right)), (i, j))
 
 
 def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
@@ -92,10 +88,9 @@ def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
     values = _discounted(Aligned, side, side, log_psi, d, check=True)
 
     def redo(which: Array) -> Array:
-        logs = [safe_log(xp.take(x, which, axis=0)) for x in side]
-        return _in_pieces((logs[0], logs[1]), (logs[0], logs[1]), xp.take(log_psi, which, axis=0), d)
+        return _redone(*take_pairs(side, side, log_psi, which), d)
 
-    return patch(values[None, :], xp.isnan(values), redo)[0, ...]
+    return patch(values[None, :], xp.isnan(values), redo, pieces(side, side))[0, ...]
 
 
 def discounted_log(
@@ -244,17 +239,10 @@ def _reached(initial: Array, transition: Array, like: Array) -> Array:
     return xp.astype(marks, like.dtype)
 
 
-def _in_pieces(left: Side, right: Side, log_psi: Array, d: float) -> Array:
-    """Sum aligned pairs in the log domain, (1, N), some at a time to bound the memory."""
-    xp = namespace(log_psi)
-    count, n, m = log_psi.shape
-    size = max(1, LOG_ENTRIES // (n * m * max(n, m)))
-    parts = []
-    for first in range(0, count, size):
-        some = slice(first, min(first + size, count))
-        sides = [(side[0][some, ...], side[1][some, ...]) for side in (left, right)]
-        parts.append(discounted_log(sides[0], sides[1], log_psi[some, ...], d))
-    return xp.concat(parts)[None, :]
+def _redone(left: Side, right: Side, log_psi: Array, d: float) -> Array:
+    """Sum aligned pairs in the log domain, (1, N)."""
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return discounted_log(logs[0], logs[1], log_psi, d)[None, :]
 
 
 # ------------------------------------------------------------------ where the sum is infinite

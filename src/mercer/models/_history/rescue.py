@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from mercer._array import Array, logsumexp, namespace, safe_log
+from mercer.models._chains.rescue import patch
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.planes import Evidence, History
 
@@ -29,24 +30,15 @@ def redone(values: Array, sound: Array, history: History, left: Evidence, right:
     rows : callable
         Turns positions of pairs into positions of their data in ``left`` and ``right``.
     """
-    xp = namespace(values)
-    if bool(xp.all(sound)):
-        return values
-    which = xp.nonzero(~sound)[0]
-    size = max(1, _ENTRIES // int(history.root.shape[0]) ** 2)
-    parts = []
-    for first in range(0, int(which.shape[0]), size):
-        a, b = rows(which[first : first + size])
-        parts.append(
-            log_sums(
-                history,
-                left.take(lambda x, a=a: xp.take(x, a, axis=-1)),
-                right.take(lambda x, b=b: xp.take(x, b, axis=-1)),
-            )
-        )
-    position = xp.cumulative_sum(xp.astype(~sound, xp.int64)) - 1
-    position = xp.where(sound, xp.zeros_like(position), position)
-    return xp.where(sound, values, xp.take(xp.concat(parts), position, axis=0))
+
+    def compute(which: Array) -> Array:
+        sides = [
+            side.take(lambda x, at=at: namespace(x).take(x, at, axis=-1))
+            for side, at in zip((left, right), rows(which), strict=True)
+        ]
+        return log_sums(history, *sides)
+
+    return patch(values, ~sound, compute, max(1, _ENTRIES // int(history.root.shape[0]) ** 2))
 
 
 def log_sums(history: History, left: Evidence, right: Evidence) -> Array:
