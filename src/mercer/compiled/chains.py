@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, owned, plan_of
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
-
-__all__ = ["small_chains"]
+from mercer.compiled.layout import owned
 
 _SMALLEST = math.sqrt(np.finfo(np.float64).tiny)
 _LARGEST = 1e300

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, owned, plan_of
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
-
-__all__ = ["discounted_lanes"]
+from mercer.compiled.layout import owned
 
 _EVERY = 4  # steps between two looks at what can still follow
 _HOPELESS = 1e100

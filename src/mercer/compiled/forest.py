@@ -23,8 +23,6 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["LANES", "SMALLEST", "careful_pairs", "rows_at_once", "sweep"]
-
 LANES = MACHINE.width
 """Samples of the right side in one vector."""
 SMALLEST = 1e-300

@@ -24,11 +24,8 @@ from mercer._array import Floats
 from mercer.compiled import forward_steps as steps
 from mercer.compiled.code import compiled
 from mercer.compiled.forward_form import Form
-from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.forward_sums import choose
 from mercer.compiled.lanes import vector_function
-
-__all__ = ["BLOCK", "FLOOR", "FOUND", "TRUSTED", "Form", "Sink", "few_codes", "history_size", "passes", "work_size"]
 
 TRUSTED = 1e75
 FOUND = 4

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["ROW", "Form", "at_once", "combined", "factor", "keep", "parts", "row", "some"]
-
 ROW = MACHINE.width
 """States in one vector of a row."""
 FEW_STATES = 4

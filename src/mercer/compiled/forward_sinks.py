@@ -9,14 +9,11 @@ from numba.core import cgutils
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
-from mercer.compiled.forward import BLOCK, Form, Sink, few_codes
-from mercer.compiled.forward_form import ROW
+from mercer.compiled.forward import BLOCK, Sink, few_codes
+from mercer.compiled.forward_form import ROW, Form
 from mercer.compiled.forward_sums import count, outer
 from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["EXPECTATIONS", "STEPS", "expectations_room", "pair_cells", "steps_room"]
-
 
 # -- expectations: posteriors, and expected numbers of transitions, visits and symbols ----------------------
 

@@ -15,8 +15,6 @@ import math
 from mercer.compiled.forward_form import Form, combined, factor, keep, parts, row, some
 from mercer.compiled.lanes import Emitter, Value
 
-__all__ = ["FLOOR", "backward", "begin", "forward", "settle", "weigh"]
-
 FLOOR = 1e-100
 _LOG_FLOOR = math.log(FLOOR)
 

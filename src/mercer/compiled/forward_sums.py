@@ -7,8 +7,6 @@ import math
 from mercer.compiled.forward_form import Form, at_once, factor, keep, parts, some
 from mercer.compiled.lanes import Emitter, Value
 
-__all__ = ["choose", "count", "outer"]
-
 
 def choose(
     e: Emitter, form: Form, likelihood: Value, at: Value, tables: Value, n_codes: Value, seen: Value, where: Value

@@ -12,9 +12,8 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
+from mercer.compiled.layout import owned
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["GaussianRows"]
 
 LANES = MACHINE.width
 """States that are worked on side by side."""
@@ -39,7 +38,7 @@ class GaussianRows:
         self.full = covariance.ndim == mean.ndim + 1
         if self.full:
             lower, log_det = np.empty((models, n, d * (d + 1) // 2)), np.empty((models, n))
-            _factors(np.require(covariance, np.float64, ["C", "W"]), lower, log_det)
+            _factors(owned(covariance), lower, log_det)
             constant = -(d * _LOG_2PI + log_det) / 2
             self.parts = _side_by_side(lower, width), _side_by_side(constant[..., None], width)
         else:
@@ -60,9 +59,9 @@ class GaussianRows:
             Where to write.
         """
         _, n, d = self.shape
-        points = np.require(x, np.float64, ["C", "W"]).reshape(-1)
+        points = owned(x).reshape(-1)
         loop = _full if self.full else _diagonal
-        loop(points, np.require(owner, np.int64, ["C", "W"]), self.mean, *self.parts, d, n, self.width, out)
+        loop(points, owned(owner, np.int64), self.mean, *self.parts, d, n, self.width, out)
 
 
 def _side_by_side(x: Floats, width: int) -> Floats:

@@ -21,8 +21,6 @@ from numba.extending import intrinsic
 from mercer._array import Floats
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["Emitter", "Value", "aligned", "vector_function"]
-
 Value: TypeAlias = Any
 """An LLVM value."""
 

@@ -13,8 +13,6 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["full_moments", "moments"]
-
 POINTS = 2 * MACHINE.width
 
 

@@ -25,8 +25,6 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["STRIP", "lane_kernels", "lanes_of"]
-
 STRIP = 8 if MACHINE.registers >= 32 else 4
 """Columns of a strip: two registers each, and about six more for everything else."""
 

@@ -20,8 +20,6 @@ from mercer.compiled.pairs_cell import Strings, forward
 from mercer.compiled.pairs_numbers import NEVER, Ranged, Scaled
 from mercer.compiled.ranged import LOG_RADIX, tidy
 
-__all__ = ["LANES", "forward_sweep", "profile"]
-
 LANES = MACHINE.width
 """Pairs of strings in one vector."""
 

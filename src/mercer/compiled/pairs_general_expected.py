@@ -22,8 +22,6 @@ from mercer.compiled.pairs_cell import Strings, backward, forward
 from mercer.compiled.pairs_general import profile
 from mercer.compiled.pairs_numbers import NEVER, Scaled
 
-__all__ = ["expected_sweep"]
-
 _LOG_2 = math.log(2.0)
 
 

@@ -15,8 +15,6 @@ from numba.core import cgutils
 from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.ranged import HIGH, INVERSE, LOW, RADIX
 
-__all__ = ["NEVER", "Cell", "Number", "Ranged", "Scaled"]
-
 NEVER = -1e300
 """Exponent of a cell that cannot be reached, or of the number zero."""
 FAR = 200.0

@@ -21,8 +21,6 @@ from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.layout import blocks, to_lanes
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["LANES", "LOG2_E", "NEAREST", "ROWS", "SUM", "TWO_SUMS", "WEIGHTED", "PointSets", "log_sums", "pair_sums"]
-
 LANES = MACHINE.width
 """Points of the right side in one vector."""
 ROWS = 4 if LANES == 8 else 6

@@ -13,8 +13,6 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.points import LANES, NEAREST, ROWS, reduced, squares, write
 
-__all__ = ["PADDING", "ask", "difference_counts", "window_sums"]
-
 PADDING = max(2 * LANES, ROWS)
 """Points after the last sequence that may be loaded; what is made of them is overwritten.
 

@@ -9,8 +9,6 @@ from scipy.sparse.csgraph import connected_components
 
 from mercer._array import Floats, to_numpy
 
-__all__ = ["long_run", "long_run_of_contexts"]
-
 LARGEST = 2048
 """Contexts of a chain whose equations are solved."""
 

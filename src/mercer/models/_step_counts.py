@@ -13,8 +13,6 @@ from mercer.data import Sequences
 from mercer.models._forward.interface import Runs, steps
 from mercer.models.hidden import HiddenChain, SymbolShares, require_possible
 
-__all__ = ["step_counts"]
-
 DENSE_COLUMNS = 4096
 """Columns of a matrix of counts that is still dense."""
 

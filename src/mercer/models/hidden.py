@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.data.segments import datum_name, segments
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations
 from mercer.models._scores.weighted import code_counts
+from mercer.models.inference import double
 
 __all__ = ["HiddenChain", "SymbolShares", "hidden_chain"]
 
@@ -56,8 +57,8 @@ class HiddenChain(NamedTuple):
     @classmethod
     def of(cls, initial: Any, transition: Any, emission: Any) -> HiddenChain:
         """Read the parameters of one model; None is the transition of a mixture, whose weights are initial."""
-        first = _double(initial)
-        step = np.repeat(first[:, None], first.shape[1], axis=1) if transition is None else _double(transition)
+        first = double(initial)
+        step = np.repeat(first[:, None], first.shape[1], axis=1) if transition is None else double(transition)
         return cls(first, step, emission, transition is not None)
 
     @property
@@ -92,7 +93,7 @@ class HiddenChain(NamedTuple):
         codes = found.symbols
         if codes is None:
             assert found.states is not None
-            codes = code_counts(shares.leaf, X.values, X.offsets, found.states)
+            codes = code_counts(shares.leaf.alphabet.n_codes, X.values, X.offsets, found.states)
         k = len(shares.alphabet)
         counts = codes[..., :k].copy()
         for code in range(k, codes.shape[-1]):  # one by one: the order of a sum never depends on the neighbors
@@ -130,9 +131,9 @@ class SymbolShares:
                 f"the model emits {type(leaf).__name__}, which are no symbols that could be counted: use "
                 "mc.LatentMeanMap, which compares vectors too"
             )
-        p = _double(leaf.probability)[0]
+        p = double(leaf.probability)[0]
         if leaf is not emission:  # a mixture of symbols in every state is one distribution of symbols
-            p = (_double(emission.weights)[0][..., None] * p).sum(axis=-2)
+            p = (double(emission.weights)[0][..., None] * p).sum(axis=-2)
         self.alphabet = leaf.alphabet
         self.leaf = leaf
         self.probability = p
@@ -145,7 +146,3 @@ class SymbolShares:
         parts = self.probability * wanted
         total = parts.sum(axis=1, keepdims=True)
         return np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
-
-
-def _double(x: Any) -> Floats:
-    return to_numpy(x).astype(np.float64, copy=False)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
+from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
@@ -373,7 +374,7 @@ class HMM(IterativeEstimator):
         if pooled:
             emission = evenly(emission, data.x, context)
         try:
-            found = self._fit_models(data, size, context, emission, self._seed(), self.init)
+            found = self._fit_models(data, size, context, emission, seed_of(self.random_state), self.init)
         except Impossible as error:
             raise impossible(X.name(error.args[0]), self._source()) from None
         except Collapsed as error:
@@ -386,7 +387,7 @@ class HMM(IterativeEstimator):
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to each sequence, in chunks of equal numbers of states, on several threads."""
-        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
+        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), seed_of(self.random_state)
         if self._has_no_prior():
             cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)

@@ -60,7 +60,7 @@ def read_before(error: ValueError) -> ValueError:
 
 def crossed_log_prob(models: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``."""
-    size, initial, transition = len(models), _double(models.initial), _double(models.transition)
+    size, initial, transition = len(models), double(models.initial), double(models.transition)
     if isinstance(models.emission, Categoricals):
         evidence = Symbols(X.values, code_probabilities(models.emission))
         runs = Runs.crossed(X.offsets, size)
@@ -93,7 +93,7 @@ def own_expectations(models: Any, X: Sequences) -> Expectations:
     """Posteriors of every sequence under its own model; raises where it is impossible."""
     runs = own_runs(models, X)
     evidence = _evidence(models, X, runs)
-    found = expectations(_double(models.initial), _double(models.transition), evidence, runs, states=True)
+    found = expectations(double(models.initial), double(models.transition), evidence, runs, states=True)
     _check_possible(X, found.log_prob)
     return found
 
@@ -101,7 +101,7 @@ def own_expectations(models: Any, X: Sequences) -> Expectations:
 def best_paths(models: Any, X: Sequences) -> tuple[list[Floats], Floats]:
     """Most probable states of every sequence under its own model, and their log probabilities."""
     runs = own_runs(models, X)
-    states, value = paths(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
+    states, value = paths(double(models.initial), double(models.transition), _evidence(models, X, runs), runs)
     _check_possible(X, value)
     return [states[begin:end] for begin, end in pairwise(X.offsets)], value
 
@@ -115,5 +115,5 @@ def _check_possible(X: Sequences, log_prob: Floats) -> None:
         )
 
 
-def _double(x: Any) -> Floats:
+def double(x: Any) -> Floats:
     return to_numpy(x).astype(np.float64, copy=False)

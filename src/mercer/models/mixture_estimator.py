@@ -12,6 +12,7 @@ from sklearn.base import clone
 from mercer._array import Floats
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
+from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum, segments
 from mercer.families.estimator import Context, Estimator
@@ -259,7 +260,7 @@ class Mixture(IterativeEstimator):
             start = prior[repeated]
         if start is not None:
             return fit_from(start)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         best = fit_from(self._start(x, weights, offsets, context, 0, seed))
         for attempt in range(1, self.n_init):
             best = better_of(best, fit_from(self._start(x, weights, offsets, context, attempt, seed)))

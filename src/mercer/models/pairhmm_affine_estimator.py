@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._parameters import NONE, Rules, between, positive
+from mercer._random import seed_of
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
@@ -246,10 +247,12 @@ class AffinePairHMM(PairEstimator):
         if not self.n_iter:
             self._check_classes(X, y)
             return Fitted(self._model(start, context), np.empty(0), True, scale)
-        pairs = drawn_pairs(X, y, int(self.n_pairs), self._seed(), "give n_iter=0 to learn nothing from pairs")
+        pairs = drawn_pairs(
+            X, y, int(self.n_pairs), seed_of(self.random_state), "give n_iter=0 to learn nothing from pairs"
+        )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
         found = climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return Fitted(self._model(found.laws, context), found.objective, found.converged, scale)
+        return Fitted(self._model(found.model, context), found.objective, found.converged, scale)
 
     def _keep(self, found: Fitted) -> Self:
         self.scale_ = found.scale

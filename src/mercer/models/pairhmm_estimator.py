@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, whole
+from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Sequences
 from mercer.families.estimator import Context
@@ -147,7 +148,7 @@ class PairHMM(PairEstimator):
     def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
         """Climb from the start that is given, or from several; the best is kept."""
         self._check_climb(X, y)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         if self.fit_to == "pairs":
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
             data, members = Strings(X, pairs), np.stack(pairs, axis=1)

@@ -14,7 +14,8 @@ from mercer._array import Floats
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator
-from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
+from mercer.models._fitting.climb import Ascent
+from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
 from mercer.models._tree.newick import Tree, newick_text, parse_newick
@@ -256,10 +257,10 @@ class HiddenTree(Estimator):
         nodes = [tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf)) for tree in trees]
         self.nodes_ = nodes if len(trees) > 1 else nodes[0]
         found = self._climbed(X)
-        self.model_ = self._batch(found.parameters)
+        self.model_ = self._batch(found.model)
         self.__dict__.pop("rate_", None)
-        if found.parameters.kind == "rate":
-            self.rate_ = found.parameters.edges[0]
+        if found.model.kind == "rate":
+            self.rate_ = found.model.edges[0]
         self.objective_, self.converged_ = found.objective, found.converged
         self.n_iter_ = len(found.objective)
         return self
@@ -275,12 +276,12 @@ class HiddenTree(Estimator):
         return self.fit_each(X, context)
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
-        return self._batch(self._climbed(X).parameters)
+        return self._batch(self._climbed(X).model)
 
-    def _climbed(self, X: Floats) -> Fitted:
+    def _climbed(self, X: Floats) -> Ascent:
         layouts, learn = self._layouts(), self._learned()
         if self.n_iter == 0:
-            return Fitted(start_of(self, layouts), np.empty(0), True)
+            return Ascent(start_of(self, layouts), np.empty(0), True)
         if np.isnan(X).all():
             raise ValueError("there is nothing to learn from: all values are missing. Pass observed leaves.")
         sets = self._sets()

@@ -34,8 +34,6 @@ from mercer.models._chains.rescue import (
 )
 from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
 
-__all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
-
 # Compiled lanes win over matrix products for more states too; every number of states is compiled for itself.
 _LANE_STATES = 40
 _LANE_SYMBOLS = 64

@@ -10,7 +10,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._batch import take_rows
-from mercer._coupling import InnerLeaf, power
+from mercer._coupling import InnerLeaf, OneAxis, power
 from mercer.models._chains.coupled import (
     chain_tile,
     coupled_chains,
@@ -52,7 +52,7 @@ def chain_operand(
     return ChainOperand(first, step, leaf, n_states, lengths)
 
 
-class ChainOperand:
+class ChainOperand(OneAxis):
     """Powered chains and their coupled emissions: answers tiles by the contraction PPK-4.2."""
 
     by_length: ClassVar[bool] = True
@@ -64,11 +64,6 @@ class ChainOperand:
         self.leaf = leaf
         self.n_states = n_states
         self.lengths = lengths
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (int(self.initial.shape[0]),)
 
     @property
     def order(self) -> Floats | None:

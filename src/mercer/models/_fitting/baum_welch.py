@@ -12,8 +12,6 @@ from mercer.models._fitting.emission_steps import EmissionStep, expected_log
 from mercer.models._forward.interface import Densities, Expectations, expectations
 from mercer.models.hmm import HMMs
 
-__all__ = ["HMMGoal"]
-
 
 class HMMGoal(NamedTuple):
     """The objective: the log probability of the sequences plus a log prior."""

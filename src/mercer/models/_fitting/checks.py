@@ -21,22 +21,6 @@ from mercer.models._fitting.topology import allowed
 from mercer.models.hmm import HMMs
 from mercer.models.inference import ONE_SERIES
 
-__all__ = [
-    "check_given",
-    "check_kind",
-    "check_observed",
-    "check_pooled_size",
-    "check_range",
-    "check_something",
-    "check_spread",
-    "check_suited",
-    "impossible",
-    "warn_of_one_series",
-    "warn_of_short",
-    "warn_of_unconverged",
-    "warn_of_unvisited",
-]
-
 LARGEST = 1e150
 
 Found = list[tuple[Climbed, Callable[[int], str]]]

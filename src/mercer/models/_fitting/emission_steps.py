@@ -26,8 +26,6 @@ from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._forward.interface import Densities, Evidence, Expectations, Symbols
 from mercer.models.mixture import Mixtures
 
-__all__ = ["DensityStep", "EmissionStep", "SymbolStep", "emission_step", "evenly", "expected_log", "leaf_of"]
-
 COLLAPSED = 1e-30
 """Fraction of the pooled variance below which a Gaussian has collapsed onto a point."""
 

@@ -13,8 +13,6 @@ from mercer.models._fitting.emission_steps import DensityStep
 from mercer.models._forward.interface import Densities, Expectations
 from mercer.models.mixture import Mixtures
 
-__all__ = ["MixtureGoal"]
-
 
 class MixtureGoal(NamedTuple):
     """The objective: the log density of weighted points plus a log prior (EST-2b)."""

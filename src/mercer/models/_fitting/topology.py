@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer._array import Mask
 
-__all__ = ["allowed", "check_topology", "jebara_states"]
-
 NAMES = ("ergodic", "left-right", "banded")
 
 

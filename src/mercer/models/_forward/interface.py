@@ -19,18 +19,6 @@ import numpy as np
 from mercer._array import Floats, safe_log
 from mercer.models._forward.work import share
 
-__all__ = [
-    "Densities",
-    "Evidence",
-    "Expectations",
-    "Runs",
-    "Symbols",
-    "expectations",
-    "log_likelihoods",
-    "paths",
-    "steps",
-]
-
 
 class _Stretches(NamedTuple):
     start: Floats
@@ -144,7 +132,7 @@ def expectations(
 
     Parameters are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_expectations
+    from mercer.compiled.forward_ranged import ranged_posteriors
     from mercer.models._forward import scaled
 
     size, n = len(runs.start), initial.shape[1]
@@ -172,7 +160,7 @@ def expectations(
         rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
         posterior = np.empty((int(runs.length[s]), n))
         cells = np.zeros(len(posterior), np.int64)  # all steps in one
-        log_prob[s] = ranged_expectations(*tables(s), cells, found.transitions[s : s + 1], posterior)
+        log_prob[s] = ranged_posteriors(*tables(s), cells, found.transitions[s : s + 1], posterior, np.empty(0), False)
         found.first[s], found.visits[s] = posterior[0], posterior.sum(axis=0)
         if found.states is not None:
             found.states[rows] = posterior
@@ -195,7 +183,7 @@ def steps(
     ``ends[s]:ends[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them. The other parameters
     are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_expectations
+    from mercer.compiled.forward_ranged import ranged_posteriors
     from mercer.models._forward import scaled
 
     runs, n = runs.plain, initial.shape[1]
@@ -204,7 +192,7 @@ def steps(
 
     def again(s: int) -> None:
         rows, mine = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s])), out[ends[s] : ends[s + 1]]
-        log_prob[s] = ranged_expectations(*tables(s), cell[rows], mine, np.empty((0, n)))
+        log_prob[s] = ranged_posteriors(*tables(s), cell[rows], mine, np.empty((0, n)), np.empty(0), False)
         mine /= max(runs.length[s] - 1, 1)
 
     if not sound.all():
@@ -241,7 +229,7 @@ def _ranged(
     initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
 ) -> Callable[[int], tuple[Floats, Floats, Floats, Floats]]:
     """Return what gives the numbers of one run: its model, numbers and exponents of the evidence ``(length, n)``."""
-    from mercer.compiled.forward_ranged import from_logs, split
+    from mercer.compiled.ranged import from_logs, split
 
     first, step = (np.array(x, dtype=np.float64) for x in (initial, transition))
     if isinstance(evidence, Symbols):

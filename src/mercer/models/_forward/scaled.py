@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.forward import FLOOR, FOUND, TRUSTED, Form, Sink, history_size, passes, work_size
+from mercer.compiled.forward import FOUND, TRUSTED, Sink, history_size, passes, work_size
+from mercer.compiled.forward_form import Form
 from mercer.compiled.forward_sinks import EXPECTATIONS, STEPS, expectations_room, steps_room
+from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.lanes import aligned
+from mercer.compiled.layout import owned
 from mercer.models._forward.interface import Runs
 from mercer.models._forward.work import CHUNK_SECONDS, share
-
-__all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods", "scaled_steps"]
 
 LANE_STATES = 20
 """Models of more states have their own lanes full: their runs go one by one."""
@@ -40,9 +41,9 @@ class Problem(NamedTuple):
     def of(cls, initial: Floats, transition: Floats, log_density: Floats | None, codes: Any, table: Any) -> Problem:
         """Take log densities ``(T, n)``, or codes ``(T,)`` and their table ``(N, n, n_codes)``."""
         if log_density is not None:
-            values, symbols, n_codes = _owned(log_density, np.float64), np.empty(0, np.int64), 0
+            values, symbols, n_codes = owned(log_density, np.float64), np.empty(0, np.int64), 0
         else:
-            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), _owned(codes, np.int64), table.shape[2]
+            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), owned(codes, np.int64), table.shape[2]
         exact = np.array(transition, dtype=np.float64)
         arrays = (x.reshape(-1) for x in (_raised(initial), _raised(transition), exact))
         return cls((values.reshape(-1), symbols, n_codes, *arrays, initial.shape[1]), initial, transition)
@@ -218,8 +219,3 @@ def _raised(x: Floats) -> Floats:
     x = np.array(x, dtype=np.float64, order="C")
     x[(x > 0) & (x < FLOOR)] = FLOOR
     return x
-
-
-def _owned(x: Any, dtype: Any) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, dtype, ["C", "W"])

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from mercer._parallel import n_threads, thread_map
 
-__all__ = ["CHUNK_SECONDS", "share"]
-
 CHUNK_SECONDS = 1e-3
 """Work that one thread takes at a time; less than two of these stay on one thread."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
 
-__all__ = ["Forest", "Range"]
-
 
 @dataclass(frozen=True)
 class Forest:

@@ -15,8 +15,6 @@ from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._history.operand import MixedOperand, history_operand
 from mercer.models.inference import read
 
-__all__ = ["independent_history", "one_of_several", "shared_chain"]
-
 
 def shared_chain(model: Any, X: Any) -> Operand:
     """Prepare sequences of one length under one hidden Markov model (MK-4)."""

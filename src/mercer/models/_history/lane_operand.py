@@ -8,15 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.compiled import forest
 from mercer.compiled.forest import LANES
 from mercer.compiled.lanes import aligned
-from mercer.compiled.layout import to_lanes
+from mercer.compiled.layout import owned, to_lanes
 from mercer.models._history.forest import Range
 from mercer.models._history.planes import History, check_alike
-
-__all__ = ["LaneOperand"]
 
 
 class Model(NamedTuple):
@@ -41,7 +40,7 @@ class Model(NamedTuple):
         order, step = history.forest, np.asarray(history.transition)
         children, roots, waits = (x.astype(np.int64) for x in (order.children, order.roots, order.waits))
         step = step[None] if step.ndim == 2 else step[order.order]
-        return cls(children, roots, waits, order.depth, _owned(step), _owned(history.root), history.range)
+        return cls(children, roots, waits, order.depth, owned(step), owned(history.root), history.range)
 
     @property
     def states(self) -> int:
@@ -72,9 +71,9 @@ class Model(NamedTuple):
         """
         limits, side = self.range, rows.shape[1]
         record = np.empty((4 if logarithms else 3, *shape))
-        step = _owned(np.swapaxes(self.step, 1, 2)).reshape(-1)
+        step = owned(np.swapaxes(self.step, 1, 2)).reshape(-1)
         forest.sweep(self.states, side, not limits.plain, logarithms)(
-            self.children, self.roots, self.waits, _owned(left).reshape(-1), _owned(right).reshape(-1), step,
+            self.children, self.roots, self.waits, owned(left).reshape(-1), owned(right).reshape(-1), step,
             self.states**2 if len(self.step) > 1 else 0, self.root, limits.floor,
             *(np.require(x, np.int64, ["C", "W"]) for x in (rows, groups, targets, columns)),
             aligned(((self.depth + 1) * self.states * side * LANES,)), np.empty((2, side), dtype=np.int64), record,
@@ -130,10 +129,8 @@ class Packed(NamedTuple):
         return np.asarray(safe_log(self.values[which]) if self.logs is None else self.logs[which])
 
 
-class LaneOperand:
+class LaneOperand(OneAxis):
     """Samples with the evidence of a shared hidden tree: answers tiles by loops over SIMD lanes (MK-3, MK-4, MK-6)."""
-
-    order: Floats | None = None
 
     def __init__(self, model: Model, evidence: Packed, shift: Floats, example: str | None) -> None:
         self.model = model
@@ -151,11 +148,6 @@ class LaneOperand:
     def nodes(self) -> int:
         """Number of hidden nodes."""
         return int(self.evidence.values.shape[1])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self.shift),)
 
     @property
     def tile_hint(self) -> int:
@@ -221,8 +213,3 @@ def _blocks(rows: Floats, groups: int, side: int) -> tuple[Floats, Floats]:
         rows[np.minimum(np.arange(count * side), len(rows) - 1)].reshape(count, side) if len(rows) else rows[:0, None]
     )
     return np.tile(some, (groups, 1)), np.repeat(np.arange(groups), count)
-
-
-def _owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, np.float64, ["C", "W"])

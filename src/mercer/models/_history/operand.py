@@ -8,15 +8,12 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import device, is_numpy_array
 
-from mercer._array import Array, Floats, beside, logsumexp, namespace
-from mercer._coupling import Operand
+from mercer._array import Array, beside, logsumexp, namespace
+from mercer._coupling import OneAxis, Operand
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 from mercer.models._history.planes import Evidence, History, aligned, check_alike, crossed, plane_sums
 from mercer.models._history.rescue import below, redone
-
-__all__ = ["LANE_STATES", "MixedOperand", "PlaneOperand", "history_operand"]
-
 
 LANE_STATES = 16
 """Models of more states go by matrix products, in NumPy too."""
@@ -115,10 +112,8 @@ def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, 
     return first, step, shown
 
 
-class PlaneOperand:
+class PlaneOperand(OneAxis):
     """Data with the evidence of a shared hidden tree: answers tiles by summing over its states."""
-
-    order: Floats | None = None
 
     def __init__(self, history: History, evidence: Evidence, shift: Array, example: str | None) -> None:
         self.history = history
@@ -130,11 +125,6 @@ class PlaneOperand:
     def nodes(self) -> int:
         """Number of hidden nodes."""
         return len(self.history.forest)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (int(self.shift.shape[0]),)
 
     @property
     def tile_hint(self) -> int:
@@ -178,7 +168,7 @@ def _on_host(x: Array) -> bool:
     return is_numpy_array(x) or "cpu" in str(device(x)).lower()
 
 
-class MixedOperand:
+class MixedOperand(OneAxis):
     """Data under one of several models, the whole datum under the same one: log sum over k of w_k kappa_k.
 
     Parameters
@@ -189,16 +179,9 @@ class MixedOperand:
         The data under every model.
     """
 
-    order: Floats | None = None
-
     def __init__(self, log_weights: Array, parts: list[Operand]) -> None:
         self.log_weights = log_weights
         self.parts = parts
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return tuple(self.parts[0].shape)
 
     @property
     def tile_hint(self) -> int:

@@ -12,8 +12,6 @@ from mercer._array import Array, namespace, safe_log
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 
-__all__ = ["Evidence", "History", "aligned", "check_alike", "crossed", "plane_sums"]
-
 _NEVER = -1e300
 """Logarithm of the scale of a message that is zero: below all others, and no infinity."""
 

@@ -10,8 +10,6 @@ from mercer.models._chains.rescue import patch
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.planes import Evidence, History
 
-__all__ = ["below", "log_sums", "redone"]
-
 _ENTRIES = 2**21
 """Numbers of the largest array: 16 MB."""
 

@@ -16,8 +16,6 @@ from mercer.models._kde.sums import two_sums
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
-__all__ = ["criterion", "cross_validated", "pooled_scale", "scale_factor", "shrunk", "silverman"]
-
 WIDEST = 4.0
 """The search begins at this multiple of Silverman's variance, and goes down by halves."""
 GOLDEN = (math.sqrt(5) - 1) / 2

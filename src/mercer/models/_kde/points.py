@@ -14,8 +14,6 @@ from mercer.data.ragged import offsets_of
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
-__all__ = ["Points"]
-
 
 class Points:
     """N sets of points of one dimension, one after the other; immutable.

@@ -11,8 +11,6 @@ from mercer._array import Floats
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
-__all__ = ["log_sums", "log_sums_at", "two_sums"]
-
 
 def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Floats) -> Floats:
     """Compute log sum_ij exp(-factor |x_i - y_j|^2) for pairs of sets, exact where every term underflows.

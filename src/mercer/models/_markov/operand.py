@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
-from mercer._coupling import power
+from mercer._coupling import OneAxis, power
 
 PAIR_CELLS = 1 << 22
 """Numbers of the pairs that the recursion in logarithms holds at once."""
@@ -30,7 +30,7 @@ class Tables(NamedTuple):
     """Laws of the sequences of every length below the order, ``(N, k^L)``."""
 
 
-class ProductOperand:
+class ProductOperand(OneAxis):
     """Markov chains under a probability product: one vector of contexts per pair, length by length.
 
     Parameters
@@ -43,7 +43,6 @@ class ProductOperand:
         Numbers of symbols.
     """
 
-    order: Floats | None = None
     by_length: ClassVar[bool] = True
     """Answers have a first axis of lengths."""
 
@@ -51,11 +50,6 @@ class ProductOperand:
         self.chains = chains
         self.rho = float(rho)
         self.lengths = lengths
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return tuple(self.chains.shape)
 
     @property
     def tile_hint(self) -> int:

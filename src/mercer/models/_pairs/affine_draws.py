@@ -12,8 +12,6 @@ from mercer._random import random_generator
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import Laws
 
-__all__ = ["drawn"]
-
 MOST_LETTERS = 2e8
 """More letters than this are expected by mistake: a gigabyte of them."""
 LETTERS_AT_ONCE = 2e6

@@ -9,12 +9,10 @@ import numpy as np
 from mercer._array import Floats
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
-from mercer.models._fitting.climb import ascend
+from mercer.models._fitting.climb import Ascent, ascend
 from mercer.models._forward.work import share
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.joint import lowest_eigenvalue
-
-__all__ = ["Climb", "climb_pairs"]
 
 LEARNED = ("gaps", "letters", "substitution")
 """What EM can learn."""
@@ -24,15 +22,6 @@ SECONDS_OF_A_CELL = 6e-8
 """Work of one place of each of two sequences, about."""
 SHORT_OF_THE_BORDER = 0.9
 """Where a full step leaves the positive semi-definite matrices, this part of the way to their border is gone."""
-
-
-class Climb(NamedTuple):
-    """How EM ended."""
-
-    laws: Laws
-    objective: Floats
-    """Sum of log kappa over the pairs plus the log prior (up to a constant), before every iteration."""
-    converged: bool
 
 
 class _Expected(NamedTuple):
@@ -56,7 +45,7 @@ def climb_pairs(
     strength: float,
     n_iter: int,
     tol: float,
-) -> Climb:
+) -> Ascent:
     """Maximise the sum of log kappa over pairs plus a log prior whose mode is the start.
 
     Every law has the start's outcomes ``strength`` times beside what is expected, so that nothing that the start allows
@@ -68,7 +57,7 @@ def climb_pairs(
         value = found.log_kernel + _log_prior(laws, start, learn, strength)
         return value, _maximize(laws, start, found, learn, strength)
 
-    return Climb(*ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data"))
+    return ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
 
 
 def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:

@@ -10,8 +10,6 @@ from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
 from mercer.models._scores.weighted import check_parametrization
 
-__all__ = ["Laws", "log_probabilities", "pair_posterior", "score_names", "scores"]
-
 
 class Laws(NamedTuple):
     """The distributions of one model, extended to ambiguity codes, which sum over their symbols."""

@@ -8,16 +8,47 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import Laws
-from mercer.models._pairs.affine_odds import Odds, odds
 from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
-
-__all__ = ["AffineOperand"]
 
 TILE_CELLS = 2e7
 """Cells of the recursion that a tile should have: a few milliseconds."""
+
+
+class Odds(NamedTuple):
+    """What the recursion runs on.
+
+    With the letters' reference probabilities r divided out, and x = (1-e) X / (1-o), y = (1-e) Y / (1-o)^2 in place of
+    the X and Y of MK-5b, the recursion has one gap weight g = o (1-e) / (1-o) and the same form for both strings::
+
+        M(i,j) = match[s_i,t_j] z(i-1,j-1)
+        x(i,j) = inserted[s_i] (g M(i-1,j) + e x(i-1,j)),    u = M + x
+        y(i,j) = inserted[t_j] (g u(i,j-1) + e y(i,j-1)),    z = u + y
+        log kappa = base + log z(n,m) + sum log r[s_i] + sum log r[t_j]
+
+    with match[a,b] = c (1-o)^2 J[a,b] / (r_a r_b) and inserted = insertion / r. Here r is the distribution of
+    insertions, so that inserted is 1; and numbers are tilted, divided by e per letter, which makes e 1 too.
+    """
+
+    match: Floats
+    """Tilted, ``(C, C)``."""
+    log_letter: Floats
+    """log (r e), ``(C,)``."""
+    gap: float
+    """g / e, the weight of a run of insertions."""
+    base: float
+    """log((1-c) (1-o)^2)."""
+
+
+def odds(laws: Laws) -> Odds:
+    """Compute the tilted odds of a model whose distribution of insertions has no zeros."""
+    joint, r, o, e, c = laws.of_codes
+    match = c * (1 - o) ** 2 * (joint / r[:, None] / r) / e**2
+    base = float(np.log1p(-c) + 2 * np.log1p(-o))
+    return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base)
 
 
 class Recursion(NamedTuple):
@@ -47,7 +78,7 @@ def recursion(model: Any, precision: str) -> Recursion:
     return Recursion(laws, fast, tuple(s for s in scalings if s is not None))
 
 
-class AffineOperand:
+class AffineOperand(OneAxis):
     """Strings that meet under one model.
 
     Parameters
@@ -68,11 +99,6 @@ class AffineOperand:
     def of(cls, model: Any, X: Sequences, precision: str) -> Self:
         """Prepare strings for the one model of a batch."""
         return cls(X.values, X.offsets, recursion(model, precision))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self),)
 
     @property
     def order(self) -> Any:

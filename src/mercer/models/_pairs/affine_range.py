@@ -42,8 +42,6 @@ from scipy.special import gammaln, logsumexp
 
 from mercer._array import Floats
 
-__all__ = ["STRIP", "Scaling", "scaling32", "scaling64"]
-
 STRIP = 8
 """Columns of the widest strip of any machine, as `mercer.compiled.pairs_affine` chooses it; narrower ones lose less."""
 LONGEST = 1 << 20

@@ -10,8 +10,6 @@ from sklearn.utils.multiclass import type_of_target
 from mercer._array import Floats
 from mercer.data import Sequences
 
-__all__ = ["classes_of", "drawn_pairs"]
-
 
 def classes_of(X: Sequences, y: Any) -> Floats:
     """Return one label for every sequence, none of them missing; whole numbers and text also where y holds objects."""

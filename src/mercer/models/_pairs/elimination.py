@@ -12,8 +12,6 @@ import numpy as np
 
 from mercer._array import Floats
 
-__all__ = ["Counts", "Eliminated", "check_trajectories", "eliminate", "expected_visits"]
-
 
 class Counts(NamedTuple):
     """Expected numbers in the trajectories of S data, and gradients of their log probabilities in free weights."""

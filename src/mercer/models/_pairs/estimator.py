@@ -9,11 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, to_numpy
 from mercer._parameters import Rules, nonnegative, seed, whole
-from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
-
-__all__ = ["Fitted", "PairEstimator"]
 
 
 class Fitted(NamedTuple):
@@ -47,10 +44,6 @@ class PairEstimator(Estimator):
     n_iter: int
     tol: float
     random_state: Any
-
-    def _seed(self) -> int:
-        """Return the seed, or draw one from a generator."""
-        return seed_of(self.random_state)
 
     # -- data --------------------------------------------------------------------------------------------
 

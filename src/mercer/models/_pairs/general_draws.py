@@ -10,8 +10,6 @@ from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.elimination import expected_visits
 from mercer.models._pairs.general_single import Parameters
 
-__all__ = ["draw_strings"]
-
 MOST_VISITS = 2e8
 """More visits than this are expected by mistake: they may write a gigabyte of symbols."""
 

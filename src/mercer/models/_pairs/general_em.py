@@ -15,8 +15,6 @@ from mercer.models._pairs.general_expectations import pair_counts
 from mercer.models._pairs.general_single import Expected, Parameters, sequence_counts
 from mercer.models.pairhmm import PairHMMs
 
-__all__ = ["GeneralGoal", "Strings", "random_start"]
-
 SILENT = 0.1
 """Probability of writing nothing where a fit starts."""
 

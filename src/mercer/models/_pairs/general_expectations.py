@@ -12,8 +12,6 @@ from mercer.models._forward.work import share
 from mercer.models._pairs.general_operand import GROUP_NUMBERS, Tables, groups, log_kernels, side
 from mercer.models._pairs.general_single import Expected, Parameters
 
-__all__ = ["pair_counts", "pair_matches", "tables_of"]
-
 
 def tables_of(model: Parameters) -> Tables:
     """Write a model as the recursions of pairs want it."""

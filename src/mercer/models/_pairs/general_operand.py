@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
-
-__all__ = ["GROUP_NUMBERS", "GeneralOperand", "Tables", "groups", "log_kernels", "side"]
 
 GROUP_NUMBERS = 1 << 24
 """Pairs so long that a vector of them would keep more weights than this go one by one."""
@@ -51,7 +50,7 @@ def _smallest(values: Floats) -> float:
     return float(np.min(values, where=values > 0, initial=1.0))
 
 
-class GeneralOperand:
+class GeneralOperand(OneAxis):
     """Strings that share a pair HMM of shape (1,); see `mercer._coupling.Operand`.
 
     Parameters
@@ -65,11 +64,6 @@ class GeneralOperand:
     def __init__(self, tables: Tables, X: Sequences) -> None:
         self.tables = tables
         self.X = X
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One axis, of strings."""
-        return (len(self.X),)
 
     @property
     def order(self) -> Floats | None:

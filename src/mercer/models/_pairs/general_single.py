@@ -19,8 +19,6 @@ from mercer.models._pairs.elimination import Counts, Eliminated, eliminate
 from mercer.models._scores.scores import ratios
 from mercer.models._scores.weighted import TINY, code_scores, difference
 
-__all__ = ["Expected", "Parameters", "sequence_counts", "sequence_log_prob", "sequence_scores"]
-
 
 class Parameters(NamedTuple):
     """One model in double precision."""

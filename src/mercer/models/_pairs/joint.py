@@ -9,8 +9,6 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._probability import check_sums
 
-__all__ = ["checked_joint", "is_psd", "lowest_eigenvalue"]
-
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 """How far a joint may be from symmetric, relative to its largest entry, and its lowest eigenvalue below zero."""
 

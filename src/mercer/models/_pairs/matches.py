@@ -12,8 +12,6 @@ from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
 from mercer.models.inference import read_before
 
-__all__ = ["Matches", "affine_matches", "read_pair"]
-
 COLUMNS = 60
 """Width of a printed block."""
 MARKS = ((0.9, "|"), (0.5, ":"), (0.1, "."))

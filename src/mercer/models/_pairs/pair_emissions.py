@@ -9,8 +9,6 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.data import Alphabet
 
-__all__ = ["split_pair_emissions"]
-
 TOLERANCE = 1e-7
 """Entries of a table of probabilities that differ by less are equal."""
 

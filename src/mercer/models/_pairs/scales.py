@@ -12,8 +12,6 @@ from scipy.optimize import brentq
 from mercer._array import Floats
 from mercer._parallel import single_blas
 
-__all__ = ["implied_background", "implied_scale", "karlin_altschul", "printed_unit"]
-
 LETTERS = 64
 """Of more letters than codons, no implied scale is looked for: it takes hundreds of decompositions."""
 

@@ -15,8 +15,6 @@ from mercer.data import Alphabet
 from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
 
-__all__ = ["Joint", "given_joint", "given_law", "joint_of", "natural_alphabet"]
-
 AMINO_ACIDS = frozenset("ACDEFGHIKLMNPQRSTVWY")
 NUCLEOTIDES = frozenset("ACGT")
 

@@ -13,7 +13,7 @@ from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Evidence, Runs, Symbols, expectations
+from mercer.models._forward.interface import Evidence, Expectations, Runs, Symbols, expectations
 from mercer.models._scores.weighted import (
     TINY,
     check_parametrization,
@@ -23,17 +23,6 @@ from mercer.models._scores.weighted import (
     weighted_scores,
 )
 from mercer.models.inference import read
-
-__all__ = [
-    "Ratios",
-    "alphabet_of",
-    "check_posterior",
-    "family_scores",
-    "hmm_scores",
-    "mixture_scores",
-    "posterior_scores",
-    "ratios",
-]
 
 
 def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
@@ -103,10 +92,10 @@ def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit"
     first[full] = states[X.offsets[:-1][full]]
     emission, symbols, unknown = models.emission[0], None, None
     if isinstance(emission, Categoricals):
-        symbols = code_counts(emission, X.values, X.offsets, states)
+        symbols = code_counts(emission.alphabet.n_codes, X.values, X.offsets, states)
         unknown = np.zeros_like(symbols)
         unknown[..., : emission.dimension] = symbols.sum(axis=-1, keepdims=True)
-    found = _Posteriors(first, steps, states, symbols)
+    found = Expectations(np.empty(0), first, steps, np.empty(0), states, symbols)
     return _assembled(models, 0, X, found, parametrization, Ratios(None, None, unknown))[None]
 
 
@@ -119,15 +108,6 @@ def check_posterior(models: Any, posterior: Any) -> None:
             f"the posteriors are of {found} states, and the model has shape {models.shape} and {n} states: give the "
             "one model that they were computed with"
         )
-
-
-class _Posteriors(NamedTuple):
-    """What scores are made of: posteriors of one model."""
-
-    first: Floats
-    transitions: Floats
-    states: Floats | None
-    symbols: Floats | None
 
 
 class Ratios(NamedTuple):
@@ -154,8 +134,7 @@ def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Float
     divided = Ratios(None, None, None)
     if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
         divided = ratios(initial[0], transition[0], evidence, X.offsets, X.name)
-    posteriors = _Posteriors(found.first, found.transitions, found.states, found.symbols)
-    return _assembled(models, c, X, posteriors, parametrization, divided)
+    return _assembled(models, c, X, found, parametrization, divided)
 
 
 def _which(models: Any, c: int) -> str:
@@ -166,7 +145,7 @@ def _smallest(evidence: Evidence) -> float:
     return float(evidence.probability.min()) if isinstance(evidence, Symbols) else 1.0
 
 
-def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametrization: str, divided: Ratios) -> Floats:
+def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametrization: str, divided: Ratios) -> Floats:
     """Put the three blocks side by side, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
     first = _probability_scores(found.first, initial, divided.first, parametrization)
@@ -220,12 +199,7 @@ def ratios(
         )
     symbols = None
     if isinstance(evidence, Symbols):
-        width = evidence.probability.shape[-1]
-        cell = np.repeat(np.arange(size) * width, np.diff(offsets)) + evidence.codes
-        over = visits / top
-        symbols = np.stack(
-            [np.bincount(cell, over[:, i], minlength=size * width).reshape(size, width) for i in range(n)], axis=1
-        )
+        symbols = code_counts(evidence.probability.shape[-1], evidence.codes, offsets, visits / top)
     return Ratios(first, steps, symbols)
 
 

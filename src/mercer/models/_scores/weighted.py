@@ -60,7 +60,7 @@ def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, para
     ndarray of shape (S, n, P)
     """
     if isinstance(members, Categoricals):
-        return code_scores(members, code_counts(members, x, offsets, weights), parametrization)
+        return code_scores(members, code_counts(members.alphabet.n_codes, x, offsets, weights), parametrization)
     if isinstance(members, Gaussians):
         scores = _full_scores if members.structure == "full" else _diagonal_scores
         return scores(members, x, offsets, weights)
@@ -95,9 +95,9 @@ def point_scores(members: Any, x: Any, parametrization: str = "logit") -> Floats
 # -- symbols ------------------------------------------------------------------------------------------------
 
 
-def code_counts(members: Categoricals, codes: Floats, offsets: Floats, weights: Floats) -> Floats:
-    """Weighted numbers of every code in every datum, ``(S, n, n_codes)``."""
-    size, width, n = len(offsets) - 1, members.alphabet.n_codes, weights.shape[1]
+def code_counts(width: int, codes: Floats, offsets: Floats, weights: Floats) -> Floats:
+    """Weighted numbers of each of ``width`` codes in every datum, ``(S, n, width)``."""
+    size, n = len(offsets) - 1, weights.shape[1]
     cell = np.repeat(np.arange(size) * width, np.diff(offsets)) + codes
     columns = [np.bincount(cell, weights[:, i], minlength=size * width).reshape(size, width) for i in range(n)]
     return np.stack(columns, axis=1)
@@ -211,7 +211,7 @@ def _mixture_sums(members: Any, x: Any, offsets: Floats, weights: Floats, parame
     if parametrization == "weight" and isinstance(flat, Categoricals):
         # A component may exclude a symbol that the mixture allows: its ratio is w_k / p
         ratio = (weights * np.exp(-log_density.T))[:, :, None] * mixing
-        counts, ratios = (code_counts(flat, x, offsets, s.reshape(-1, n * m)) for s in (share, ratio))
+        counts, ratios = (code_counts(flat.alphabet.n_codes, x, offsets, s.reshape(-1, n * m)) for s in (share, ratio))
         inner = code_scores(flat, counts, parametrization, ratios)
     else:
         inner = weighted_scores(flat, x, offsets, share.reshape(-1, n * m), parametrization)

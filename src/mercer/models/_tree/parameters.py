@@ -15,8 +15,6 @@ from mercer.models._tree.checks import as_numbers, described
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of
 
-__all__ = ["DEFAULT_STAY", "Parameters", "emission_of", "start_of", "starts_of"]
-
 SCALES = 4.0 ** np.arange(-4, 5)
 """Expected numbers of changes from the root to a leaf that a fit of rates tries as starts."""
 DEFAULT_STAY = 0.9

@@ -12,8 +12,6 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
 from mercer.models._tree.checks import check_codes, described
 
-__all__ = ["read_profiles", "table_of"]
-
 
 def read_profiles(
     X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, unknown: str, owner: Any, reset: bool
