@@ -480,7 +480,7 @@ def test_gradients_against_finite_differences(lengths):
 
     def objective(arrays):
         *rest, psi = arrays
-        return np.sum(share * coupled_chains(*rest, psi.reshape(6, 6), np.zeros((2, 3)), lengths))
+        return np.sum(share * coupled_chains(rest[:2], rest[2:], psi.reshape(6, 6), np.zeros((2, 3)), lengths))
 
     np.testing.assert_allclose(np.sum(share * values), objective(arrays), rtol=1e-12)
     for at, gradient in enumerate(gradients):
@@ -508,10 +508,12 @@ def test_adjoint_is_what_torch_finds(layout, block, monkeypatch, torch):
             monkeypatch.setattr("mercer.models._chains.coupled.needs_gradient", lambda *_: False)
             if layout is Tile:
                 table = tensors[4].reshape(6, 8)
-                values = coupled_chains(*tensors[:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths)
+                values = coupled_chains(
+                    tensors[:2], tensors[2:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths
+                )
             else:
                 zero = torch.zeros(2, dtype=torch.float64)
-                values = coupled_pairs(*tensors[:2], tensors[4], zero, lengths, *tensors[2:4])
+                values = coupled_pairs(tensors[:2], tensors[2:4], tensors[4], zero, lengths)
         share = torch.asarray(rng.normal(size=values.shape)) if share is None else share
         (values * share).sum().backward()
         found.append([values.detach(), *(x.grad for x in tensors)])
@@ -571,7 +573,7 @@ def test_pairs_that_underflow_keep_their_gradient(torch):
     leaf = torch.asarray([[0.0, -1000.0, -1.0, -2.0], [-1000.0, -900.0, -3.0, -1.0]]).double().requires_grad_()
     zeros = torch.zeros(1, 2, dtype=torch.float64)
     sides = [torch.asarray(x) for x in (initial[:1], transition[:1], initial, transition)]
-    values = coupled_chains(*sides, torch.exp(leaf), zeros, (3,))
+    values = coupled_chains(sides[:2], sides[2:], torch.exp(leaf), zeros, (3,))
     assert values[0, 0, 0] == -np.inf  # two leaves of exp(-900) are no float; operands look at logarithms
     (slope,) = torch.autograd.grad(values[0, 0, 1], leaf)
     assert torch.isfinite(slope).all()

@@ -19,14 +19,25 @@ from mercer.compiled.machine import Machine
 from mercer.models._chains import coupled as _chain
 from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
-from mercer.models._chains.coupled import (
-    chain_tile,
-    coupled_chains,
-    coupled_chains_inner,
-    coupled_chains_log,
-    coupled_pairs,
-)
+from mercer.models._chains.coupled import chain_tile
 from mercer.models._chains.layout import Tile
+
+
+def coupled_chains(initial_a, transition_a, initial_b, transition_b, *rest):
+    return _chain.coupled_chains((initial_a, transition_a), (initial_b, transition_b), *rest)
+
+
+def coupled_chains_log(initial_a, transition_a, initial_b, transition_b, *rest):
+    return _chain.coupled_chains_log((initial_a, transition_a), (initial_b, transition_b), *rest)
+
+
+def coupled_chains_inner(*arrays_and_lengths):
+    return _chain.coupled_chains_inner(arrays_and_lengths[:3], arrays_and_lengths[3:6], arrays_and_lengths[6])
+
+
+def coupled_pairs(initial, transition, psi, log_scale, lengths, *other):
+    left = initial, transition
+    return _chain.coupled_pairs(left, other or left, psi, log_scale, lengths)
 
 
 def models(rng, count, n, k=3, zeros=0.0):

@@ -60,23 +60,13 @@ def chain_tile(n_states: int) -> int:
     return 8
 
 
-def coupled_chains(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    log_scale: Array,
-    lengths: tuple[int, ...],
-) -> Array:
+def coupled_chains(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
     """Compute the log kernels of all pairs of two sets of chains (PPK-4.2).
 
     Parameters
     ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights: probabilities to the power rho.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights: probabilities to the power rho.
+    left, right : pair of arrays
+        Initial and transition weights, probabilities to the power rho: (I, n) and (I, n, n), (J, m) and (J, m, m).
     psi : array of shape (I * n, J * m)
         Leaf kernels, each pair of models scaled to a maximum of about one.
     log_scale : array of shape (I, J)
@@ -90,95 +80,34 @@ def coupled_chains(
         Logarithms of the kernels, one table per length; -inf where a kernel is zero.
     """
     lengths = _checked_lengths(lengths)
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
     values = rescue(_all_pairs(left, right, psi, lengths), left, right, psi, lengths)
     return values + _length_column(values, lengths) * log_scale
 
 
-def coupled_chains_inner(
-    initial_a: Array,
-    transition_a: Array,
-    features_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    features_b: Array,
-    lengths: tuple[int, ...],
-) -> Array:
-    """Compute the log kernels of all pairs where leaf kernels are inner products of nonnegative features.
+def coupled_chains_inner(left: tuple[Array, ...], right: tuple[Array, ...], lengths: tuple[int, ...]) -> Array:
+    """Do the same where leaf kernels are inner products of nonnegative features.
 
-    Parameters
-    ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights.
-    features_a, features_b : array of shape (I, n, k) and (J, m, k)
-        Features of the leaves; for categorical emissions their probabilities to the power rho.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    array of shape (H, I, J)
-        Logarithms of the kernels.
+    The features, (I, n, k) and (J, m, k), are the third array of each side; for categorical emissions they are
+    probabilities to the power rho.
     """
     lengths = _checked_lengths(lengths)
-    xp = namespace(initial_a, features_a)
-    (i, n, k), (j, m, _) = features_a.shape, features_b.shape
-
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    a, b, (features_a, features_b) = (left[0], left[1]), (right[0], right[1]), (left[2], right[2])
+    xp, k = namespace(*left), features_a.shape[-1]
 
     def psi() -> Array:
-        return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
+        return xp.reshape(features_a, (-1, k)) @ xp.reshape(features_b, (-1, k)).T
 
-    if k <= _LANE_SYMBOLS and fits_lanes(initial_a, initial_b, lengths):
+    if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0], lengths):
         from mercer.compiled.chains import small_chains
 
-        values = small_chains((*left, features_a), (*right, features_b), lengths)
-        return rescue(values, left, right, psi, lengths)
+        return rescue(small_chains(left, right, lengths), a, b, psi, lengths)
     table = psi()
-    return rescue(_all_pairs(left, right, table, lengths), left, right, table, lengths)
+    return rescue(_all_pairs(a, b, table, lengths), a, b, table, lengths)
 
 
-def coupled_pairs(
-    initial: Array,
-    transition: Array,
-    psi: Array,
-    log_scale: Array,
-    lengths: tuple[int, ...],
-    initial_b: Array | None = None,
-    transition_b: Array | None = None,
-) -> Array:
-    """Compute the log kernels of aligned pairs of chains; by default of every chain with itself.
-
-    Parameters
-    ----------
-    initial : array of shape (N, n)
-        Initial weights.
-    transition : array of shape (N, n, n)
-        Transition weights.
-    psi : array of shape (N, n, m)
-        Leaf kernels, each pair scaled to a maximum of about one.
-    log_scale : array of shape (N,)
-        Logarithm of what was taken out of ``psi``.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-    initial_b : array of shape (N, m), default=None
-        Initial weights of the second side; those of the first if not given.
-    transition_b : array of shape (N, m, m), default=None
-        Transition weights of the second side; those of the first if not given.
-
-    Returns
-    -------
-    array of shape (H, N)
-        Logarithms of the kernels.
-    """
+def coupled_pairs(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute the log kernels of N aligned pairs of chains, (H, N); ``psi`` has shape (N, n, m), ``log_scale`` (N,)."""
     lengths = _checked_lengths(lengths)
-    left = (initial, transition)
-    right = (
-        initial if initial_b is None else initial_b,
-        transition if transition_b is None else transition_b,
-    )
     block = steps_between_scalings(left, right, psi)
     if needs_gradient(*left, *right, psi):
         values = differentiable_chains(Aligned, left, right, psi, lengths, block)
@@ -191,38 +120,13 @@ def coupled_pairs(
     return values + _length_column(values, lengths) * log_scale
 
 
-def coupled_chains_log(
-    log_initial_a: Array,
-    log_transition_a: Array,
-    log_initial_b: Array,
-    log_transition_b: Array,
-    log_psi: Array,
-    lengths: tuple[int, ...],
-) -> Array:
-    """Compute the log kernels of all pairs in the log domain: slow, and true wherever they are finite.
-
-    Parameters
-    ----------
-    log_initial_a, log_initial_b : array of shape (I, n) and (J, m)
-        Logarithms of the initial weights.
-    log_transition_a, log_transition_b : array of shape (I, n, n) and (J, m, m)
-        Logarithms of the transition weights.
-    log_psi : array of shape (I * n, J * m)
-        Logarithms of the leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    array of shape (H, I, J)
-        Logarithms of the kernels.
-    """
-    xp = namespace(log_initial_a, log_psi)
-    (i, n), (j, m) = log_initial_a.shape, log_initial_b.shape
+def coupled_chains_log(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Do as `coupled_chains` from logarithms, in the log domain: slow, and true wherever the kernels are finite."""
+    xp = namespace(left[0], log_psi)
+    (i, n), (j, m) = left[0].shape, right[0].shape
     pairs = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
-    left = (log_initial_a[:, None, :], log_transition_a[:, None, :, :])
-    right = (log_initial_b[None, :, :], log_transition_b[None, :, :, :])
-    return log_sweep(left, right, pairs, _checked_lengths(lengths))
+    a, b = (left[0][:, None, :], left[1][:, None, :, :]), (right[0][None, :, :], right[1][None, :, :, :])
+    return log_sweep(a, b, pairs, _checked_lengths(lengths))
 
 
 def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
@@ -276,23 +180,7 @@ def wide_chains(
     Where later leaves that round to zero next to the largest of their pair may matter, numbers of unlimited range do
     the pair again.
 
-    Parameters
-    ----------
-    left, right : pair of ndarrays
-        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
-    psi : ndarray of shape (I * n, J * m)
-        Leaf kernels, each pair of models scaled to a maximum of about one.
-    log_scale : ndarray of shape (I, J)
-        Logarithm of what was taken out of ``psi``.
-    log_psi : ndarray of shape (I * n, J * m)
-        Logarithms of the leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (H, I, J)
-        Logarithms of the kernels.
+    Parameters are those of `coupled_chains`, and ``log_psi``, the logarithms of the leaf kernels.
     """
     from mercer.compiled.chains_ranged import ranged_pairs
 

@@ -100,7 +100,7 @@ class ChainOperand(OneAxis):
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
         inner = self._inner() and other._inner() and is_numpy_array(self.initial)
         if inner and not isinstance(lengths, Discounted):
-            return coupled_chains_inner(*left, a.features, *right, b.features, lengths)
+            return coupled_chains_inner((*left, a.features), (*right, b.features), lengths)
         (i, n), (j, m) = a.shape, b.shape
         log_psi = a.reshape(i * n).pair(b.reshape(j * m))
         if isinstance(lengths, Discounted):
@@ -108,7 +108,7 @@ class ChainOperand(OneAxis):
         psi, log_scale = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
         if _far_apart(psi):
             return wide_chains(left, right, psi, log_scale, log_psi, lengths)
-        values = coupled_chains(*left, *right, psi, log_scale, lengths)
+        values = coupled_chains(left, right, psi, log_scale, lengths)
         lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
@@ -138,7 +138,7 @@ class ChainOperand(OneAxis):
             from mercer.compiled.chains_ranged import ranged_pairs
 
             return ranged_pairs(side, side, np.arange(len(self)), np.arange(len(self)), log_psi, lengths)
-        values = coupled_pairs(*side, psi, log_scale, lengths)
+        values = coupled_pairs(side, side, psi, log_scale, lengths)
         lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
@@ -159,7 +159,7 @@ class LogChainOperand(ChainOperand):
         log_psi = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
         lengths, right = self.lengths, other._logs()
         if not isinstance(lengths, Discounted):
-            return coupled_chains_log(self.initial, self.transition, *right, log_psi, lengths)
+            return coupled_chains_log(self._logs(), right, log_psi, lengths)
         xp = namespace(log_psi)
         table = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
         left = self.initial[:, None, :], self.transition[:, None, :, :]
