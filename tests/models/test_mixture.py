@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 
 import mercer as mc
 from mercer._array import logsumexp, safe_log
-from mercer.models._fitting.mixture_goal import MixtureGoal
+from mercer.models._fitting.goals import MixtureGoal
 from mercer.models.mixture_estimator import Mixture
 
 

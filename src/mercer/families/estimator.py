@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, to_numpy
 from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
@@ -385,6 +385,9 @@ class Estimator(CheckedParameters, BaseEstimator):
         """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
+        if self.of_sequences:
+            self._check_context(X, self.context_)
+            return to_numpy(self.model_.log_prob(X))[0]
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 

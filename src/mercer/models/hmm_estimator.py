@@ -19,7 +19,6 @@ from mercer.data import Sequences
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
-from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (
     Found,
     check_given,
@@ -39,6 +38,7 @@ from mercer.models._fitting.checks import (
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
+from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
@@ -449,13 +449,6 @@ class HMM(IterativeEstimator):
         )
 
     # -- after the fit ----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each sequence under ``model_``."""
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)
-        self._check_context(X, self.context_)
-        return np.asarray(self.model_.log_prob(X)[0])
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better.

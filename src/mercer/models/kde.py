@@ -17,8 +17,7 @@ from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
 from mercer.families.gaussian import Gaussians
-from mercer.models._kde.points import Points
-from mercer.models._kde.sums import log_sums, log_sums_at
+from mercer.models._kde.points import Points, log_sums, log_sums_at
 from mercer.models.mixture import Mixtures
 from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer._parameters import Rules, boolean, nonnegative, one_of
@@ -295,11 +294,6 @@ class MarkovChain(Estimator):
         from_uniform = np.where(empty, 1.0 if prior is None else 0.0, even / safe)
         shares = np.stack([from_prior, from_uniform + from_prior * uniform], axis=1)
         return SparseLaws(counts / safe[owner], place, _pointers(owner, n), values, places, size, shares)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each sequence under ``model_``."""
-        check_is_fitted(self, "model_")
-        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
 
 
 def _pointers(owner: Indices, n: int) -> Indices:

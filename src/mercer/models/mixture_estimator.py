@@ -21,8 +21,8 @@ from mercer.models._fitting.checks import check_something, check_spread, impossi
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep, evenly
+from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._fitting.mixture_goal import MixtureGoal
 from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares, side_by_side, spread
 from mercer.models.mixture import Mixtures
 

@@ -12,8 +12,7 @@ from mercer._array import Array, beside, logsumexp, namespace
 from mercer._coupling import OneAxis, Operand
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
-from mercer.models._history.planes import Evidence, History, aligned, check_alike, crossed, plane_sums
-from mercer.models._history.rescue import below, redone
+from mercer.models._history.planes import Evidence, History, aligned, below, check_alike, crossed, plane_sums, redone
 
 LANE_STATES = 16
 """Models of more states go by matrix products, in NumPy too."""

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer.data.segments import segment_sum
-from mercer.models._kde.sums import two_sums
+from mercer.models._kde.points import two_sums
 
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
 from mercer._parameters import Rules, nonnegative, seed, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
@@ -102,11 +102,6 @@ class PairEstimator(Estimator):
         )
 
     # -- after the fit -----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sequence by itself under the model that ``fit`` learned."""
-        check_is_fitted(self, "model_")
-        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better."""
