@@ -31,6 +31,10 @@ class Batch:
     _arrays: ClassVar[dict[str, int]] = {}
     _parts: ClassVar[dict[str, int]] = {}
     _shared: ClassVar[tuple[str, ...]] = ()
+    _compound: ClassVar[dict[str, Any]] = {}
+    """Classes of fields that may consist of several arrays, whose names are in the ``parts`` of the class."""
+    _from_header: ClassVar[dict[str, Callable[[Any], Any]]] = {}
+    """How shared values are read from the header of a file, if not as they are."""
 
     shape: tuple[int, ...]
 
@@ -276,11 +280,21 @@ class Batch:
 
     @staticmethod
     def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if hasattr(value, "as_arrays"):  # a field of several arrays, such as sets of points
+            return {f"{name}/{part}": array for part, array in value.as_arrays().items()}
         return {name: to_numpy(value)}
 
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        return {name: arrays[prefix + name] for name in cls._arrays} | shared
+        read = {name: kind(shared[name]) for name, kind in cls._from_header.items() if shared[name] is not None}
+        fields = {}
+        for name in cls._arrays:
+            if name in cls._compound and prefix + name not in arrays:
+                kind = cls._compound[name]
+                fields[name] = kind(**{part: arrays[f"{prefix}{name}/{part}"] for part in kind.parts})
+            else:
+                fields[name] = arrays[prefix + name]
+        return fields | shared | read
 
 
 def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:

@@ -48,6 +48,7 @@ class Categoricals(Simplex):
     """
 
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     alphabet: Alphabet
 
@@ -62,11 +63,6 @@ class Categoricals(Simplex):
         if len(symbols) != p.shape[-1]:
             raise ValueError(f"{p.shape[-1]} probabilities for an alphabet of {len(symbols)} symbols")
         self._freeze(probability=p, alphabet=symbols)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""

@@ -70,6 +70,7 @@ class KDEs(Batch):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"bandwidth": 0, "points": 1}
+    _compound: ClassVar[dict[str, Any]] = {"points": Points}
 
     points: Points
     bandwidth: Floats
@@ -149,17 +150,6 @@ class KDEs(Batch):
                 f"Kernel density estimates have one batch axis; {count} of them cannot have the shape {shape}."
             )
         return self._make(bandwidth=self.bandwidth.reshape(wanted), points=self.points.shaped(wanted == ()))
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, Points):
-            return {f"{name}/{part}": array for part, array in value.as_arrays().items()}
-        return {name: to_numpy(value)}
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        points = Points(**{part: arrays[f"{prefix}points/{part}"] for part in Points.parts})
-        return {"points": points, "bandwidth": arrays[f"{prefix}bandwidth"]} | shared
 
     # -- densities -----------------------------------------------------------------------------------------
 

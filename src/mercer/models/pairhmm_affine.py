@@ -64,6 +64,7 @@ class AffinePairHMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
     precisions: ClassVar[tuple[str, ...]] = PRECISIONS
     """Arithmetics of `shared_history`."""
     draws_whole: ClassVar[bool] = True
@@ -96,11 +97,6 @@ class AffinePairHMMs(Batch):
         if len(symbols) != k:
             raise ValueError(f"joint has {k} rows for an alphabet of {len(symbols)} symbols: give one row per symbol")
         self._freeze(joint=joint, insertion=insertion, **numbers, alphabet=symbols)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     @property
     def dimension(self) -> int:

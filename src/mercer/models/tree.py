@@ -88,6 +88,7 @@ class HiddenTrees(Family):
         "pruning": 0,
     }
     _shared: ClassVar[tuple[str, ...]] = ("leaves", "alphabet")
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     parent: Indices
     root: Array
@@ -206,12 +207,6 @@ class HiddenTrees(Family):
             leaves=self.leaves,
             alphabet=self.alphabet,
         )
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        alphabet = shared["alphabet"]
-        shared = shared | {"alphabet": None if alphabet is None else Alphabet.from_header(alphabet)}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     # -- data ------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class Compressed:
         """The type of the entries."""
         return self.data.dtype
 
-    def packed(self) -> dict[str, Floats]:
+    def as_arrays(self) -> dict[str, Floats]:
         """Return all of the content as arrays, for a file."""
         return {name: np.asarray(getattr(self, name)) for name in self.parts}
 
