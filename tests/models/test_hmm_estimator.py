@@ -19,7 +19,7 @@ import mercer as mc
 from mercer._cache import parameter_key
 from mercer.families.estimator import fits
 from mercer.models import hmm_estimator
-from mercer.models._fitting import baum_welch as _baum_welch
+from mercer.models._fitting import goals as _goals
 from mercer.models._fitting.gaussian_step import fit_gaussians
 from mercer.models._fitting.topology import allowed, jebara_states
 from mercer.models.hmm_estimator import HMM
@@ -181,7 +181,7 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
     emission, data = emissions()[name]
     estimator = HMM(3, emission, prior=prior, prior_strength=2.0, n_iter=25, n_init=1, tol=0.0)
     history = []
-    maximize = _baum_welch.HMMGoal.maximize
+    maximize = _goals.HMMGoal.maximize
 
     def watched(self, models, data, found, memory):
         history.append(found.log_prob + self.log_prior(models))
@@ -191,7 +191,7 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
         warnings.simplefilter("ignore", UserWarning)
         X = estimator.accept(data)
         context = clone(estimator).set_params(n_iter=8).context(X)
-        monkeypatch.setattr(_baum_welch.HMMGoal, "maximize", watched)
+        monkeypatch.setattr(_goals.HMMGoal, "maximize", watched)
         estimator.fit_each(data, context)
     objective = np.array(history)
     assert objective.shape == (25, 3)
