@@ -75,10 +75,10 @@ class Emitter:
         """Copy one number of an array into all lanes."""
         return self.filled(self.builder.load(self.builder.gep(array, [offset])))
 
-    def filled(self, number: Value) -> Value:
-        """Copy one number into all lanes."""
+    def filled(self, number: Value, vector: Any = None) -> Value:
+        """Copy one number into all lanes, of another type of vector if one is given."""
         b, word = self.builder, ir.IntType(32)
-        nothing = ir.Constant(self.vector, ir.Undefined)
+        nothing = ir.Constant(vector or self.vector, ir.Undefined)
         one = b.insert_element(nothing, number, ir.Constant(word, 0))
         return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
 
