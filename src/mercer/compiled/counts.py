@@ -1,7 +1,7 @@
 """Sums over all vectors of counts: tables of totals that grow outcome by outcome (PPK-3.3) or word by word (GMMK-10a).
 
-All terms are nonnegative and nothing cancels, as it would in a Fourier transform where a sum is small. Where terms
-underflow, the same sums are made in logarithms.
+All terms are nonnegative, so nothing cancels, unlike in a Fourier transform with small sums. Where terms underflow,
+the same sums are computed in the log domain.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mercer.compiled.machine import MACHINE
 Vector: TypeAlias = np.ndarray[Any, Any]
 
 LANES = MACHINE.width
-"""Pairs in one vector."""
+"""Number of pairs in one vector."""
 TOTALS = 4
-"""Totals that are summed at once: they share the loads of terms, and hide each other's latency."""
+"""Number of totals that are summed at once: they share the loads of terms, and hide latency."""
 NEGLIGIBLE, LARGE = 1e-40, 1e-18
-"""For values above the second, factors below the first are below rounding: tables hold numbers up to 1."""
+"""For values above the second, factors below the first are negligible: tables contain numbers up to 1."""
 SURE = 1e-250
-"""Values above this have lost no term that counts to underflow."""
+"""Values above this have lost no significant term by underflow."""
 
 
 # -- convolutions over outcomes, for every pair of rows ----------------------------------------------------
@@ -36,7 +36,7 @@ def advance(tables: Vector, left: Vector, right: Vector) -> None:
     Parameters
     ----------
     tables : ndarray of shape (I, groups, s + 1, LANES)
-        Sums of every total so far.
+        Sums for every total so far.
     left, right : ndarray of shape (I, w, s + 1) and (groups, w, s + 1, LANES)
         Terms of w outcomes.
     """
@@ -70,7 +70,7 @@ def _totals(e: Emitter, count: int, tables: Value, at: Value, term: Value, total
         return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
 
     sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
-    for c in range(count):  # the larger totals have more terms than the smallest, whose last is table[0]
+    for c in range(count):  # larger totals have more terms than the smallest, whose last term is table[0]
         for j in range(count - 2 - c, -1, -1):
             factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
             sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
@@ -91,7 +91,7 @@ def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vec
             for d in range(width):
                 _products(flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
                 total = size - 1
-                while total >= TOTALS - 1:  # downwards: smaller totals are still the old ones
+                while total >= TOTALS - 1:  # downward, so that smaller totals still have their old values
                     _several_totals(tables, table, term, total)
                     total -= TOTALS
                 while total >= 0:
@@ -103,7 +103,7 @@ def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vec
 def advance_logs(
     logs: Vector, left: Vector, right: Vector, rows: Vector, columns: Vector
 ) -> None:  # pragma: no cover - compiled
-    """Do the same for some pairs in logarithms: ``logs (pairs, s + 1)``, terms ``(I, w, s + 1)``, ``(J, w, s + 1)``."""
+    """Do the same for given pairs in the log domain; ``logs (P, s + 1)``, terms ``(I, w, s + 1)`` and ``(J, ...)``."""
     last, row = logs.shape[1] - 1, np.empty(logs.shape[1])
     for pair in range(len(rows)):
         for d in range(left.shape[1]):
@@ -114,7 +114,7 @@ def advance_logs(
 # -- exact mean maps of two multinomial vectors of counts, pair by pair (GMMK-10a) ---------------------------
 #
 # x ~ Mult(s, a) is x_d ~ Poisson(s a_d) given that the total is s. So the kernel is an entry of a table of the two
-# totals that grows word by word. Words of one side only cost a table of one total; words of neither cost nothing.
+# totals, computed word by word. A word of only one side needs a table of one total; a word of neither side is free.
 
 
 @compiled
@@ -125,7 +125,7 @@ def _log_poisson(n: int, rate: float) -> float:  # pragma: no cover - compiled
 
 @compiled
 def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, least: float) -> None:
-    """Multiply a table of two totals by that of a word, in place: row n is read only by rows above n."""
+    """Multiply a table of two totals by that of a word, in place: only rows above n read row n."""
     for n in range(s, -1, -1):
         row[: t + 1] = 0.0
         for k in range(n + 1):
@@ -140,7 +140,7 @@ def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, leas
 
 @compiled
 def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) -> None:
-    """Do the same in logarithms."""
+    """Do the same in the log domain."""
     for n in range(s, -1, -1):
         for m in range(t + 1):
             top = -np.inf
@@ -161,7 +161,7 @@ def _add_word(
     table: Vector, factor: Vector, row: Vector, s: int, t: int, rate: float, other_rate: float, gamma: float, log: bool,
     least: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Add a word to a table of the totals s and t, in place; a total of zero is that of a side without the word."""
+    """Add a word to a table of the totals s and t, in place; a side without the word has the total zero."""
     for n in range(s + 1):
         for m in range(t + 1):
             value = -gamma * (n - m) ** 2
@@ -187,7 +187,7 @@ def _one_pair(
     right[0, : t + 1] = nothing
     left[0, 0] = right[0, 0] = 0.0 if log else 1.0
     i, j = 0, 0
-    while i < len(words) or j < len(others):  # words of one side first
+    while i < len(words) or j < len(others):  # words of only one side first
         if j == len(others) or (i < len(words) and words[i] < others[j]):
             if s > 0:
                 _add_word(left, line, row, 0, s, 0.0, a[i] * s, gamma, log, 0.0)
@@ -228,7 +228,7 @@ def log_mean_maps(
     for p in range(len(first)):
         i, j = first[p], second[p]
         x, y = slice(begins[i], begins[i + 1]), slice(other_begins[j], other_begins[j + 1])
-        for attempt in range(3):  # without negligible factors; with all; in logarithms
+        for attempt in range(3):  # without negligible factors; with all factors; in the log domain
             log, least = attempt == 2, NEGLIGIBLE if attempt == 0 else 0.0
             value = _one_pair(
                 a[x], words[x], s[i], b[y], others[y], t[j], gamma, log, least, left, right, line, table, factor, row

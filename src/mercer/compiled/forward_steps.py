@@ -1,11 +1,11 @@
 """The steps of the scaled forward and backward recursions as vector instructions (ALG-FB).
 
-Both forms (`mercer.compiled.forward_form`) do the same operations on every number in the same order: a run has the same
-bits in both.
+Both layouts (`mercer.compiled.forward_form`) do the same operations in the same order: the results of a run are
+bit-identical in both.
 
-What is possible never becomes zero here. Positive probabilities, relative densities, and scaled weights of the
-forward and backward recursions below `FLOOR` are raised to it, so no product underflows, zero means impossible, and
-every result is an upper bound. `mercer.compiled.forward` says when the bound is as good as the truth.
+Positive numbers never become zero here. Positive probabilities, relative densities, and scaled weights of the forward
+and backward recursions below `FLOOR` are raised to it, so no product underflows, zero means impossible, and every
+result is an upper bound. `mercer.compiled.forward` says when the error of the bound is negligible.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mercer.compiled.lanes import Emitter, Value
 FLOOR = 1e-100
 _LOG_FLOOR = math.log(FLOOR)
 
-# Lines of a group's record, one number for every lane.
+# Rows of a group's record, with one number per lane.
 LINES = 8
 PRODUCT, EXPONENT, SHIFT, ERROR, LEAST, LOW, TOP, LENGTH = range(LINES)
 
 
 def _times_matrix(e: Emitter, form: Form, array: Value, base: Value, matrix: Value, states: Value) -> list[Value]:
-    """Multiply a row by a matrix: every state sums over the others in their order."""
+    """Multiply a row by a matrix: every state sums over all states in order."""
     found: list[Value] = []
     for part in parts(form):
 
@@ -38,7 +38,7 @@ def _times_matrix(e: Emitter, form: Form, array: Value, base: Value, matrix: Val
 
 
 def _raised(e: Emitter, values: list[Value], possible: list[Value]) -> list[Value]:
-    """Raise what is possible to the floor, and leave zeros; NaN stays."""
+    """Raise positive numbers to the floor; zeros and NaN stay."""
     zero = e.number(0.0)
     return [
         e.where(p, ">", zero, e.at_least(value, FLOOR), zero, unordered=True)
@@ -54,10 +54,10 @@ def _arrived(
     e: Emitter, form: Form, weights: list[Value], alpha: Value, at: Value, inverse: Value, where: Value,
     record: Value, time: Value,
 ) -> None:  # fmt: skip
-    """Scale the weights of a new observation to sum one, and take down what was divided out."""
+    """Scale the weights of a new observation to sum 1, and record the divisor."""
     zero, one = e.number(0.0), e.number(1.0)
     total = combined(e, form, weights, e.add)
-    # An ended lane has no weight left: its inverse is zero, which keeps all that follows at zero.
+    # A lane that has ended has zero weight: its inverse is set to zero, which keeps everything after it at zero.
     scale = e.where(total, ">", zero, e.builder.fdiv(one, total), zero, unordered=True)
     keep(e, _raised(e, [e.multiply(w, scale) for w in weights], weights), alpha, at)
     e.store(scale, inverse, where)
@@ -67,7 +67,7 @@ def _arrived(
     least = e.load(record, _line(e, LEAST))
     candidate = e.builder.select(running, total, least)
     e.store(e.where(candidate, ">=", least, least, candidate), record, _line(e, LEAST))
-    # The smallest possible weight before scaling: it is below the floor wherever something was raised.
+    # The smallest possible weight before scaling: it is below the floor if any weight was raised.
     lowest = e.load(record, _line(e, LOW))
     for weight in weights:
         lowest = e.where(e.where(weight, ">", zero, weight, one), "<", lowest, weight, lowest)
@@ -75,7 +75,7 @@ def _arrived(
 
 
 def weigh(e: Emitter, form: Form, likelihood: Value, at: Value, record: Value) -> None:
-    """Turn log densities into densities relative to the best state, whose logarithm adds to the shift."""
+    """Convert log densities to densities relative to the best state, whose log density is added to the shift."""
     logs = row(e, form, likelihood, at)
     nowhere = e.number(float("-inf"))
     top = combined(e, form, logs, e.larger)
@@ -86,7 +86,7 @@ def weigh(e: Emitter, form: Form, likelihood: Value, at: Value, record: Value) -
         value = e.exponential(e.at_least(relative, _LOG_FLOOR))
         values.append(e.where(relative, "==", nowhere, e.number(0.0), value))
     keep(e, values, likelihood, at)
-    # The sum's rounding errors are summed on their own: a hundred thousand of them are many.
+    # Compensated summation: rounding errors add up over a hundred thousand steps.
     before = e.load(record, _line(e, SHIFT))
     after = e.builder.fadd(before, top)
     share = e.builder.fsub(after, before)
@@ -99,7 +99,7 @@ def begin(
     e: Emitter, form: Form, alpha: Value, at: Value, initial: Value, likelihood: Value, there: Value,
     inverse: Value, where: Value, record: Value, time: Value,
 ) -> None:  # fmt: skip
-    """Meet the first observation: alpha = initial o likelihood, scaled."""
+    """Process the first observation: alpha = initial o likelihood, scaled."""
     pairs = zip(row(e, form, initial, e.constant(0)), row(e, form, likelihood, there), strict=True)
     weights = [e.multiply(p, value) for p, value in pairs]
     _arrived(e, form, weights, alpha, at, inverse, where, record, time)
@@ -109,7 +109,7 @@ def forward(
     e: Emitter, form: Form, alpha: Value, before: Value, at: Value, transition: Value, likelihood: Value,
     there: Value, inverse: Value, where: Value, record: Value, time: Value, states: Value,
 ) -> None:  # fmt: skip
-    """Meet the next observation: alpha[at] = (alpha[before] transition) o likelihood, scaled."""
+    """Process the next observation: alpha[at] = (alpha[before] transition) o likelihood, scaled."""
     expected = _times_matrix(e, form, alpha, before, transition, states)
     pairs = zip(expected, row(e, form, likelihood, there), strict=True)
     weights = [e.multiply(p, value) for p, value in pairs]
@@ -117,7 +117,7 @@ def forward(
 
 
 def settle(e: Emitter, form: Form, record: Value) -> None:
-    """Move the exponent of the product of all sums into a count of its own: it never underflows."""
+    """Move the exponent of the product of all sums to a separate integer, so that it never underflows."""
     mantissa, exponent = e.split(e.load(record, _line(e, PRODUCT)))
     e.store(mantissa, record, _line(e, PRODUCT))
     e.store(e.add(e.load(record, _line(e, EXPONENT)), exponent), record, _line(e, EXPONENT))
@@ -127,10 +127,10 @@ def backward(
     e: Emitter, form: Form, alpha: Value, at: Value, transposed: Value, likelihood: Value, inverse: Value,
     where: Value, visits: Value, gamma: Value, there: Value, record: Value, time: Value, states: Value,
 ) -> None:  # fmt: skip
-    """Go back to the observation at ``at``; what the next one holds lies behind it in ``likelihood``.
+    """Process the observation at ``at`` backward; the next one comes after it in ``likelihood``.
 
-    There, likelihoods are replaced by likelihood o beta / sum, which all that is earlier needs. Visits grow by the
-    posterior, which stays in ``gamma`` at ``there``.
+    Replaces likelihoods there by likelihood o beta / sum, which earlier observations need. Adds the posterior to
+    visits, and writes it to ``gamma`` at ``there``.
     """
     zero, one = e.number(0.0), e.number(1.0)
     following = e.builder.add(at, e.constant(form.size))
@@ -138,7 +138,7 @@ def backward(
     beta = _raised(e, beta, beta)
     last = e.builder.fcmp_ordered("==", e.add(e.filled(time), one), e.load(record, _line(e, LENGTH)))
     weights = row(e, form, alpha, at)
-    # A state that cannot be reached has no say: its beta may be anything, even infinite.
+    # Ignore unreachable states: their beta may have any value, even infinity.
     beta = [
         e.where(a, ">", zero, e.builder.select(last, one, value), zero) for a, value in zip(weights, beta, strict=True)
     ]

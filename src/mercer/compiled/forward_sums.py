@@ -1,4 +1,4 @@
-"""Sums over runs as vector instructions: what codes stand for, how often they are seen, and products of neighbors."""
+"""Sums over runs as vector instructions: likelihoods of codes, expected counts of codes, and products of neighbors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.compiled.lanes import Emitter, Value
 def choose(
     e: Emitter, form: Form, likelihood: Value, at: Value, tables: Value, n_codes: Value, seen: Value, where: Value
 ) -> None:
-    """Look up the likelihoods of the codes in ``seen`` among tables [code][state][lane]; of other codes they are 0."""
+    """Look up the likelihoods of the codes in ``seen`` in tables [code][state][lane]; 0 for other codes."""
     code = e.load(seen, where)
     for part in parts(form):
 
@@ -27,7 +27,7 @@ def choose(
 def count(
     e: Emitter, form: Form, counts: Value, code: Value, seen: Value, where: Value, gamma: Value, steps: Value
 ) -> None:
-    """Add the posteriors of ``steps`` observations to the counts [code][state][lane] where ``code`` was seen."""
+    """Add the posteriors of ``steps`` observations to the counts [code][state][lane] where ``code`` was observed."""
     wanted, zero = e.filled(e.builder.sitofp(code, e.vector.element)), e.number(0.0)
     for part in parts(form):
         here = e.offset(e.constant(part.start * e.lanes), code, form.size)
@@ -44,9 +44,9 @@ def count(
 def outer(
     e: Emitter, form: Form, sums: Value, i: Value, alpha: Value, at: Value, likelihood: Value, steps: Value
 ) -> None:
-    """Add alpha_t(i) times what waits behind it, for ``steps`` observations from ``at`` on, to ``sums``.
+    """Add alpha_t(i) times the waiting weights of t + 1 to ``sums``, for ``steps`` observations from ``at`` on.
 
-    In lanes all states are done at once, whatever i is; in a row, state i.
+    In lanes, all states are processed at once, for any i; in a row, state i.
     """
     for rows, columns in _tiles(form):
         origin = e.offset(e.constant(rows.start * form.size + columns.start * e.lanes), i, form.size * form.row)
@@ -66,7 +66,7 @@ def outer(
 
 
 def _tiles(form: Form) -> list[tuple[range, range]]:
-    """Cut a matrix of sums, in vectors, into nearly square tiles that stay in registers beside their factors."""
+    """Split a matrix of vectors of sums into nearly square tiles that fit the registers with their factors."""
     room = at_once(form)
     high = 1 if form.row else min(form.vectors, max(1, math.isqrt(room)))
     wide = min(form.vectors, max(1, (room - high) // high)) if high > 1 else min(form.vectors, room)

@@ -1,6 +1,6 @@
-"""Numbers of unlimited range, for recursions that are right for all parameters.
+"""Numbers of unlimited range, for recursions that are correct for all parameters.
 
-A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. Digits are those of float64, and the range is endless.
+A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. The precision is that of float64, and the range is unlimited.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ HIGH, LOW = 2.0**256, 2.0**-256
 NEVER = -(1 << 30)
 """Exponent of zero, below all others; it fits into 32 bits."""
 LOG_RADIX = 512 * math.log(2.0)
-# log 2 in two parts, the first of so few bits that its products with whole numbers are exact
+# log 2 in two parts; the first has few bits, so that its products with integers are exact
 _LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @compiled
 def tidy(v: float, k: int) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Bring a finite v back into its range."""
+    """Normalize a finite v."""
     if v >= HIGH:
         while v >= HIGH:
             v *= INVERSE
@@ -46,9 +46,9 @@ def times(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E74
 
 @compiled
 def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741  # pragma: no cover - compiled
-    """Add; where the exponents are two apart, the smaller number is below 2^-512 of the larger.
+    """Add; if the exponents differ by two, the smaller number is below 2^-512 of the larger.
 
-    The sum may be twice as large as a number should be: the next product brings it back.
+    The sum may exceed the range of v by a factor of two: the next product normalizes it.
     """
     if k == l:
         return v + w, k
@@ -59,7 +59,7 @@ def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741
 
 @compiled
 def plain(v: float, k: int) -> float:  # pragma: no cover - compiled
-    """Return the number as a float: zero or infinity where it is none."""
+    """Return the number as a float; zero or infinity if it is out of range."""
     if k == 0:
         return v
     if k < 0:
@@ -69,7 +69,7 @@ def plain(v: float, k: int) -> float:  # pragma: no cover - compiled
 
 @compiled
 def split(values: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
-    """Write an array of floats as numbers and exponents."""
+    """Convert an array of floats to mantissas and exponents."""
     v, k = np.empty(values.shape), np.empty(values.shape, np.int64)
     for place in np.ndindex(values.shape):
         v[place], k[place] = tidy(values[place], 0)
@@ -78,7 +78,7 @@ def split(values: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
 
 @compiled
 def from_logs(logs: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
-    """Write exp of an array as numbers and exponents."""
+    """Convert exp(logs) to mantissas and exponents."""
     v, k = np.zeros(logs.shape), np.full(logs.shape, NEVER)
     for place in np.ndindex(logs.shape):
         if logs[place] > -np.inf:
