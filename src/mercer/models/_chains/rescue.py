@@ -190,7 +190,8 @@ def patch(values: Array, where: Array, compute: Callable[[Array], Array], size: 
         return values
     which = xp.nonzero(where)[0]
     count = int(which.shape[0])
-    parts = [compute(which[first : first + (size or count)]) for first in range(0, count, size or count)]
+    size = count if size is None else size
+    parts = [compute(which[first : min(first + size, count)]) for first in range(0, count, size)]
     position = xp.cumulative_sum(xp.astype(where, xp.int64)) - 1
     position = xp.where(where, position, xp.zeros_like(position))
     return xp.where(where, xp.take(xp.concat(parts, axis=-1), position, axis=-1), values)

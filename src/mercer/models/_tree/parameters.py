@@ -137,17 +137,17 @@ def _default(n: int) -> Floats:
     return DEFAULT_STAY * np.eye(n) + (1 - DEFAULT_STAY) * (1 - np.eye(n)) / (n - 1)
 
 
-def _probabilities(values: Any, shape: tuple[int, ...], what: str, why: str, other: str = "") -> Floats:
-    """Check given probabilities; ``why`` they have this shape, and what else they may be, is for messages."""
+def _probabilities(values: Any, shape: tuple[int, ...], what: str, wanted: str, other: str = "") -> Floats:
+    """Check given probabilities; for messages, the ``wanted`` shape and what else the parameter may be."""
     table = as_numbers(values, what, f"{other}probabilities of shape {shape}")
     found = np.asarray(checked_probability(table, what))
     if found.shape != shape:
-        raise ValueError(f"{what} must have shape {shape} for {why}; got shape {found.shape}.")
+        raise ValueError(f"{what} must have {wanted}; got shape {found.shape}.")
     return found
 
 
 def _matrix(values: Any, n: int, what: str) -> Floats:
-    return _probabilities(values, (n, n), what, f"n_states = {n}")
+    return _probabilities(values, (n, n), what, f"shape {(n, n)} for n_states = {n}")
 
 
 def _by_child(given: Mapping[Any, Any], layout: Layout, n: int) -> Floats:
@@ -187,10 +187,12 @@ def _check_lengths(layouts: tuple[Layout, ...]) -> None:
 def _root(root: Any, n: int, rate: Floats | None) -> Floats:
     if root is None:
         return np.full(n, 1.0 / n) if rate is None else stationary_of(rate)
-    return _probabilities(root, (n,), "root", f"n_states = {n}", "None, or ")
+    return _probabilities(root, (n,), "root", f"shape {(n,)} for n_states = {n}", "None, or ")
 
 
 def _weights(weights: Any, n: int) -> Floats:
     if weights is None:
         return np.full(n, 1.0 / n)
-    return _probabilities(weights, (n,), "weights", f"{n} trees", "None, for equal weights, or ")
+    return _probabilities(
+        weights, (n,), "weights", f"one probability per tree, shape {(n,)}", "None, for equal weights, or "
+    )
