@@ -168,57 +168,47 @@ def forward(
         The symbols that every code stands for.
     """
     n_contexts = k**order
-    context, alpha = np.empty(2 * n_contexts, np.int64), np.empty(2 * n_contexts)  # two layers in turn
-    where, spare = np.full(n_contexts, -1, np.int64), np.empty(n_contexts, np.int64)
+    live, spare = np.empty(n_contexts, np.int64), np.empty(n_contexts, np.int64)
+    now, after = np.zeros(n_contexts), np.zeros(n_contexts)
     for m in range(offsets.size - 1):
         start, stop = offsets[m], offsets[m + 1]
         head = min(start + order, stop)
-        begin, close = 0, _prefixes(codes[start:head], members, k, context, spare)
+        count = _prefixes(codes[start:head], members, k, live, spare)
         if stop - start < order:
-            total = _short(initial, context[:close], stop - start, order, k, end)
+            total = _short(initial, live[:count], stop - start, order, k, end)
             out[m] = math.log(total) if total > 0.0 else -math.inf
             continue
-        for i in range(close):
-            alpha[i] = initial[context[i]]
+        for i in range(count):
+            now[live[i]] = initial[live[i]]
         value = 0.0
         for t in range(head, stop):
-            top = 0 if begin > 0 else n_contexts
-            after, total = _advance(slots, rows, members[codes[t]], where, context, alpha, begin, close, top)
+            grown, total = 0, 0.0
+            for i in range(count):
+                c = live[i]
+                weight = now[c]
+                now[c] = 0.0
+                row = rows[slots[c]]
+                for s in range(k):
+                    x = weight * row[s]
+                    if members[codes[t], s] and x > 0.0:
+                        target = (c * k + s) % n_contexts
+                        if after[target] == 0.0:
+                            spare[grown] = target
+                            grown += 1
+                        after[target] += x
+                        total += x
+            for i in range(grown):
+                after[spare[i]] /= total
             value += math.log(total) if total > 0.0 else -math.inf
-            begin, close = top, after
+            live, spare = spare, live
+            now, after = after, now
+            count = grown
         total = 0.0
-        for i in range(begin, close):
-            total += alpha[i] * (rows[slots[context[i]], k] if end else 1.0)
+        for i in range(count):
+            c = live[i]
+            total += now[c] * (rows[slots[c], k] if end else 1.0)
+            now[c] = 0.0
         out[m] = value + math.log(total) if total > 0.0 else -math.inf
-
-
-@compiled
-def _advance(
-    slots: Vector, rows: Vector, allowed: Vector, where: Vector, context: Vector, alpha: Vector, begin: int, close: int,
-    top: int,
-) -> tuple[int, float]:  # fmt: skip
-    """Go on by one symbol, from the contexts at ``begin:close`` to others that are written from ``top`` on.
-
-    Their weights are scaled to one. Returns where they end, and the sum of the weights. ``where (C,)`` holds -1.
-    """
-    first, total = top, 0.0
-    for i in range(begin, close):
-        row = rows[slots[context[i]]]
-        for s in range(allowed.size):
-            x = alpha[i] * row[s]
-            if allowed[s] and x > 0.0:
-                target = (context[i] * allowed.size + s) % where.size
-                if where[target] < 0:
-                    where[target] = top
-                    context[top] = target
-                    alpha[top] = 0.0
-                    top += 1
-                alpha[where[target]] += x
-                total += x
-    for i in range(first, top):
-        where[context[i]] = -1
-        alpha[i] /= total
-    return top, total
 
 
 @compiled
@@ -263,10 +253,27 @@ def expected_windows(
         for t in range(start + order, stop):  # forward; every layer is scaled to sum 1
             layer = t - start - order
             begin, close = layers[layer], layers[layer + 1]
-            if close + n_contexts > context.size and close + (close - begin) * k > context.size:
-                size = close + (close - begin) * k
+            top = close
+            if top + n_contexts > context.size and top + (close - begin) * k > context.size:
+                size = top + (close - begin) * k
                 context, alpha = _grown(context, size), _grown(alpha, size)
-            top, _ = _advance(slots, rows, members[codes[t]], where, context, alpha, begin, close, close)
+            total = 0.0
+            for i in range(begin, close):
+                row = rows[slots[context[i]]]
+                for s in range(k):
+                    x = alpha[i] * row[s]
+                    if members[codes[t], s] and x > 0.0:
+                        target = (context[i] * k + s) % n_contexts
+                        if where[target] < 0:
+                            where[target] = top
+                            context[top] = target
+                            alpha[top] = 0.0
+                            top += 1
+                        alpha[where[target]] += x
+                        total += x
+            for i in range(close, top):
+                where[context[i]] = -1
+                alpha[i] /= total
             layers[layer + 2] = top
         n_layers = layers.size - 1
         top = layers[n_layers]
