@@ -29,7 +29,7 @@ class GPKernel(_SklearnKernel):
         The kernel; fitted, where it learns from training data.
     parameter_bounds : dict, pair, "fixed" or None, default=None
         Between which values a parameter is searched: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
-        "fixed" for all. None, and names that are left out: 1e-5 to 1e5, powers rho 0.05 to 5, beta up to 1; wider
+        "fixed" for all. None, and names that are left out: 1e-5 to 1e5, powers rho 0.05 to 5, exponent up to 1; wider
         where the kernel's own value is outside.
 
     See Also
@@ -38,11 +38,11 @@ class GPKernel(_SklearnKernel):
 
     Notes
     -----
-    The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, as far as they are
-    positive numbers, under the names that ``kernel.get_params()`` has for them. A kernel class of your own declares its
-    own, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that learns from the
-    training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay as they
-    were fitted, and so do the parameters of models.
+    The hyper-parameters are rho, gamma, t, alpha, beta, exponent and weight of the kernel and of its parts, as far as
+    they are positive numbers, under the names that ``kernel.get_params()`` has for them. A kernel class of your own
+    declares its own, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that
+    learns from the training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay
+    as they were fitted, and so do the parameters of models.
 
     Derivatives are central differences in the logarithm of a parameter: two further Gram matrices of the part that has
     the parameter, with a relative error below 1e-6. Two are equal where their parameters, their bounds and what they
