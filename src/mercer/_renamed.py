@@ -53,7 +53,7 @@ def check_names(cls: type, parameters: Iterable[str]) -> None:
     renamed = {old: new for base in cls.__mro__ for old, new in PARAMETERS.get(base.__name__, {}).items()}
     for old in parameters:
         if old in renamed and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}; use {renamed[old]!r}")
+            raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {renamed[old]!r}.")
 
 
 class Removed:
