@@ -120,7 +120,7 @@ class Betas(Coordinatewise):
         return term - excess((1 - x) * total, b, log_rest + xp.log(total))
 
     def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that nobody knows whether JensenShannon of Betas is positive semi-definite."""
+        """Return that it is not known whether JensenShannon of Betas is positive semi-definite."""
         return Verdict("conditional", OPEN)
 
     # -- capabilities -----------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Beta(CoordinatewiseEstimator):
 
     family = Betas
     _parameters: ClassVar[Rules] = {
-        "whole": positive("Give the number that the data are fractions of: 100 for percentages."),
+        "whole": positive("It is the number that the data are fractions of, such as 100 for percentages."),
         "smallest": between(0, 0.5, "neither", "It is also the least distance from 1.") | NONE,
         "floor": nonnegative(),
     }

@@ -174,8 +174,8 @@ class CountVectors(RenamedParameters, Family):
             if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                f"rho = {coupling.rho}: the probability product of counts of {self.length_distribution} length has a "
-                "closed form at rho = 0.5 only; give rho=0.5, or length_distribution='poisson', with one for every rho"
+                f"rho must be 0.5 for counts of {self.length_distribution} length; got {coupling.rho}. Only "
+                "length_distribution='poisson' has a closed form of the probability product for every rho."
             )
         if isinstance(coupling, CountSmoothed):
             check_gamma(coupling.gamma)
@@ -184,13 +184,13 @@ class CountVectors(RenamedParameters, Family):
             if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                "the mean map of counts of geometric length has no closed form: give n_components=1000 for random "
-                "features, or length_distribution='poisson'"
+                "The mean map of counts of geometric length has no closed form. Use n_components=1000 for random "
+                "features, or length_distribution='poisson'."
             )
         if isinstance(coupling, Smoothed):
             raise TypeError(
-                "CountVectors have counts and no single tokens, which MeanMap(base='rbf') would align: give "
-                "base='counts', or use Multinomials"
+                "MeanMap(base='rbf') aligns single tokens, which CountVectors do not have. Use base='counts', or "
+                "Multinomials."
             )
         return Leaf(self, coupling)
 
@@ -252,8 +252,8 @@ class CountVectors(RenamedParameters, Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
-                f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
+                f"The member{f' at index {where}' if where else ''} has {length[where]:.3g} words, more than NumPy "
+                f"draws as 64-bit integers. Sample from lengths up to {LONGEST:.0e}."
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))
         if self.length_distribution == "poisson":
@@ -279,22 +279,24 @@ def _checked_length(length: Any, words: Multinomials, fixed: bool) -> Array:
         given = as_float(length)
     except TypeError as error:
         raise TypeError(
-            f"length = {length!r}: give the expected number of words, a number or one for each row"
+            f"length must be the expected number of words, one number or one per row; got {length!r}."
         ) from error
     if words.sparse:
         given = to_numpy(given)
     elif not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
         given = beside(words.probability, to_numpy(given), words.probability.dtype)
     if tuple(given.shape) not in ((), words.shape):
-        raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")
+        raise ValueError(
+            f"length must have one number of words per row, shape {words.shape}; got {tuple(given.shape)}."
+        )
     values = np.broadcast_to(to_numpy(given), words.shape)
     good = (values >= 0) & np.isfinite(values)
     for right, must in (
         (good, "0 or more, and finite"),
-        (np.where(good, values, 0.5) % 1 == 0 if fixed else good, "a whole number where length_distribution='fixed'"),
+        (np.where(good, values, 0.5) % 1 == 0 if fixed else good, "a whole number with length_distribution='fixed'"),
     ):
         bad = np.argwhere(~right)
         if len(bad):
             where = tuple(map(int, bad[0]))
-            raise ValueError(f"length{f' at index {where}' if where else ''} is {values[where]}: it must be {must}")
+            raise ValueError(f"length{f' at index {where}' if where else ''} must be {must}; got {values[where]}.")
     return namespace(given).broadcast_to(given, words.shape)
