@@ -227,7 +227,7 @@ def test_search():
         ({"estimate": "mean"}, r"estimate must be .*; got 'mean'"),
         ({"estimate": None}, r"estimate must be .*; got None"),
         ({"prior": None}, "got prior=None. Use prior='pooled' or a batch"),
-        ({"prior_strength": 0}, r"prior_strength must be .*; got 0\. positive number"),
+        ({"prior_strength": 0}, r"prior_strength must be .*; got 0\. .*positive number"),
     ],
 )
 def test_messages(parameters, message):

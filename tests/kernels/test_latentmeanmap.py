@@ -438,5 +438,5 @@ def test_bad_data():
     chains = mc.HMMs(INITIAL[None, None], TRANSITION[None, None], mc.Gaussians(MEAN[None, None], VARIANCE[None, None]))
     with pytest.raises(TypeError, match="mixtures of models of whole sequences do not have"):
         LatentMeanMap(mc.Mixtures([[1.0]], chains))(TestVectors().data(0, 2))
-    with pytest.raises(TypeError, match=r"Gaussians do not have: use mc\.HMM or mc\.Mixture"):
+    with pytest.raises(TypeError, match=r"Gaussians do not have. Use mc\.HMM or mc\.Mixture"):
         LatentMeanMap(mc.Gaussian("diagonal")).fit(np.eye(3))

@@ -702,11 +702,11 @@ GOOD = {
         ),
         (
             {"transition": [[[0.4, 0.4], [0.0, 1.0]]], "stop": [[0.2, 0.0]], "silent": [[0.1, 1.0]]},
-            "state 1 never emits and never stops, so silent visits never end",
+            "State 1 never emits and never stops, so silent visits never end",
         ),
         (
             {"transition": [[[0.5, 0.5], [0.5, 0.5]]], "stop": [[0.0, 0.0]], "silent": [[1.0, 1.0]]},
-            "states 0, 1 never emit and never stop",
+            "States 0, 1 never emit and never stop",
         ),
     ],
 )

@@ -352,7 +352,7 @@ class TestEM:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            ([0, None], r"sequence 1 has no class, .*y\[1\] is None.* omit y"),
+            ([0, None], r"sequence 1 has no class: y\[1\] is None.* omit y"),
             ([np.nan, 1.0], r"sequence 0 has no class: y\[0\] is nan"),
             (np.array([1, "a"], dtype=object), "y mixes labels of different types"),
         ],
