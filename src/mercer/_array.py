@@ -90,6 +90,15 @@ def xlogx(x: Array) -> Array:
     return xp.where(x > 0, x * xp.log(safe), xp.zeros_like(x))
 
 
+def inner_logs(x: Array, logs: Array) -> Array:
+    """Compute the inner products of all rows of ``x >= 0`` with all rows of ``logs``, where 0 times -inf is 0."""
+    xp = namespace(x, logs)
+    possible = xp.isfinite(logs)
+    value = x @ xp.matrix_transpose(xp.where(possible, logs, xp.zeros_like(logs)))
+    impossible = x @ xp.matrix_transpose(xp.astype(~possible, x.dtype))
+    return xp.where(impossible > 0, -xp.inf, value)
+
+
 def logsumexp(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
     """Compute log sum exp along ``axis``; -inf if all entries are -inf, NaN if any entry is NaN."""
     xp = namespace(x)

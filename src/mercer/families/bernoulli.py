@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, inner_logs, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
@@ -107,7 +107,8 @@ class Bernoullis(Coordinatewise):
         seen = ~xp.isnan(x)
         ones = xp.astype(seen & (x == 1), self.probability.dtype)
         zeros = xp.astype(seen & (x == 0), self.probability.dtype)
-        value = _dot(safe_log(single.probability), ones) + _dot(safe_log(1 - single.probability), zeros)
+        logs = safe_log(single.probability), safe_log(1 - single.probability)
+        value = xp.matrix_transpose(inner_logs(ones, logs[0]) + inner_logs(zeros, logs[1]))
         return value if self.shape else value[..., 0, :]
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
@@ -182,15 +183,6 @@ class Bernoulli(CoordinatewiseEstimator):
 
     def _binary(self, x: Floats) -> Floats:
         return np.where(np.isnan(x), np.nan, x > self.threshold)
-
-
-def _dot(logs: Array, indicator: Array) -> Array:
-    """Inner products with 0 * -inf = 0."""
-    xp = namespace(logs, indicator)
-    finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
-    value = finite @ xp.matrix_transpose(indicator)
-    impossible = xp.astype(~xp.isfinite(logs), logs.dtype) @ xp.matrix_transpose(indicator)
-    return xp.where(impossible > 0, -xp.inf, value)
 
 
 def _log_complement(g: Array) -> Array:

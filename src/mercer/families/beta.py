@@ -11,11 +11,11 @@ from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._parameters import NONE, Rules, between, nonnegative, positive
-from mercer._special import gammaln
+from mercer._special import gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import segments
-from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration, trigamma
+from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.dirichlet import (
     OPEN,

@@ -11,19 +11,17 @@ from mercer._checks import check_rho, checked_positive
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
-from mercer._special import gammaln
+from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
-    digamma,
     excess,
     gamma_dual,
     shape_divergence,
     solve_concentration,
-    trigamma,
 )
 from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.domains import check_nonnegative, check_positive, check_summable

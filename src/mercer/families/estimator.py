@@ -446,7 +446,8 @@ class FamilyEstimator(Estimator):
                 f"column {int(unseen[0])} was observed in no sample (all NaN), so that prior='pooled' knows nothing of "
                 "it: leave the column out, or give a batch of shape (1,) as the prior"
             )
-        alone = clone(self).set_params(prior=None)
+        point = {"estimate": "point"} if hasattr(self, "estimate") else {}
+        alone = clone(self).set_params(prior=None, **point)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:

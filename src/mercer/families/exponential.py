@@ -10,9 +10,10 @@ from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_gamma, checked_positive
 from mercer._parameters import Rules, positive
 from mercer._random import random_generator
+from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import segments
-from mercer.families._gamma_functions import erfcx, excess
+from mercer.families._gamma_functions import excess
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 

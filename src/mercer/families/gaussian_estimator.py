@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Array, Floats
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import segment_sum, segments
-from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
 
@@ -22,7 +22,7 @@ class WithinContext(Context):
     within: Any = None  # of the shape that the structure asks for
 
 
-class Gaussian(FamilyEstimator):
+class Gaussian(Predictive, FamilyEstimator):
     """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters
@@ -64,7 +64,6 @@ class Gaussian(FamilyEstimator):
     _parameters: ClassVar[Rules] = {
         "covariance": one_of("full", "diagonal", "isotropic"),
         "floor": nonnegative("Give a fraction of the pooled variance."),
-        "estimate": ESTIMATE,
     }
 
     def __init__(
@@ -80,10 +79,6 @@ class Gaussian(FamilyEstimator):
         self.prior = prior
         self.prior_strength = prior_strength
         self.estimate = estimate
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
 
     def _missing_allowed(self) -> bool:
         return self.covariance == "diagonal"
@@ -107,9 +102,9 @@ class Gaussian(FamilyEstimator):
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        if not is_predictive(self):
-            return self._with_pooled(x, bare)
-        found = pointwise(self)._with_pooled(x, bare)
+        found = self._with_pooled(x, bare)
+        if not self._is_predictive:
+            return found
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return WithinContext(**shared, within=self._within(x, offsets, bare))
 
@@ -143,7 +138,7 @@ class Gaussian(FamilyEstimator):
 
     def _check_pooled(self, context: Context) -> None:
         super()._check_pooled(context)
-        if not is_predictive(self):
+        if not self._is_predictive:
             return
         within: Any = getattr(context, "within", None)
         if within is None or np.shape(within) != self.template(context).covariance.shape:
@@ -152,7 +147,7 @@ class Gaussian(FamilyEstimator):
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Gaussians:
-        if not is_predictive(self):
+        if not self._is_predictive:
             batch: Gaussians = super()._fit_alone(x, offsets, context)
             return batch
         prior = self._suited(self._prior_batch(context), self.template(context))
@@ -209,7 +204,7 @@ class Gaussian(FamilyEstimator):
         First the means, then the moments about them: a covariance is then no difference of large numbers, however far
         the data (or the components of a mixture) lie apart.
         """
-        refuse_weights(self)
+        self._refuse_weights()
         columns, lengths = [], np.diff(offsets)
         prior = None
         if self.prior is not None:

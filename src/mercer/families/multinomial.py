@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
+from mercer._array import Array, Floats, beside, inner_logs, namespace, safe_log, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
@@ -24,7 +24,7 @@ from mercer.families._counts.convolution import Terms, log_factorials, log_sum_o
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
 from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, refuse_weights
+from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
@@ -76,7 +76,8 @@ class Multinomials(Simplex):
         self._freeze(probability=checked, trials=int(trials), alphabet=words)
 
     @property
-    def _draws(self) -> int:
+    def n_draws(self) -> int:
+        """Number of independent draws that make one observation: the trials."""
         return self.trials
 
     @property
@@ -130,20 +131,6 @@ class Multinomials(Simplex):
             at = range(len(self))[key]
             return self[at : at + 1].dense().reshape()
         return super().__getitem__(key)
-
-    @property
-    def natural_parameters(self) -> Array:
-        """Log probabilities; -inf where an outcome is impossible."""
-        return safe_log(self.dense().probability)
-
-    @property
-    def mean_parameters(self) -> Array:
-        """Expected counts s a."""
-        return self.trials * self.dense().probability
-
-    def fisher_information(self) -> Array:
-        """Information of the logits, s (diag a - a a') (FK-3)."""
-        return super(Multinomials, self.dense()).fisher_information()
 
     def pooled(self) -> Self:
         """Return the average distribution, as a batch of shape ``(1,)``."""
@@ -211,11 +198,6 @@ class Multinomials(Simplex):
             return self.couple(Divergence()).pair(other.couple(Divergence()))
         return super(Multinomials, self.dense()).dual_divergence(other.dense())
 
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""
-        self._check_pair(other)
-        return super(Multinomials, self.dense()).kl(other.dense())
-
     def matched(self, reference: Batch) -> Self:
         """Return this batch sparse or dense, as ``reference`` is."""
         matched = super().matched(reference)
@@ -243,12 +225,8 @@ class Multinomials(Simplex):
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
         dense = self.dense()
         single, x = dense._crossable(self._checked_points(dense_counts(x)))
-        xp = namespace(x, single.probability)
-        logs = safe_log(single.probability)
-        finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
-        value = finite @ xp.matrix_transpose(x)
-        impossible = xp.astype(single.probability == 0, x.dtype) @ xp.matrix_transpose(x)
-        value = xp.where(impossible > 0, -xp.inf, value + single.log_base(x)[..., None, :])
+        value = namespace(x).matrix_transpose(inner_logs(x, safe_log(single.probability)))
+        value = value + single.log_base(x)[..., None, :]
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
@@ -271,7 +249,7 @@ class Multinomials(Simplex):
         return drawn.astype(float)
 
 
-class Multinomial(DocumentEstimator):
+class Multinomial(Predictive, DocumentEstimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
     Parameters
@@ -306,10 +284,7 @@ class Multinomial(DocumentEstimator):
            [1. , 2.5, 4.5]])
     """
 
-    _parameters: ClassVar[Rules] = {
-        "trials": whole(1, cure="Give the number of draws as an int."),
-        "estimate": ESTIMATE,
-    }
+    _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Give the number of draws as an int.")}
 
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
@@ -318,10 +293,6 @@ class Multinomial(DocumentEstimator):
         self.prior = prior
         self.prior_strength = prior_strength
         self.estimate = estimate
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
 
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
@@ -349,7 +320,7 @@ class Multinomial(DocumentEstimator):
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if is_predictive(self):
+        if self._is_predictive:
             return self._predictive(x, offsets, context)
         if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
             if self.prior is None:
@@ -392,7 +363,7 @@ class Multinomial(DocumentEstimator):
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> Multinomials:
         """Fit to weighted rows: relative frequencies of words."""
-        refuse_weights(self)
+        self._refuse_weights()
         counts, factor = _totals(x, weights, offsets)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
