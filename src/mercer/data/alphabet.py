@@ -102,9 +102,14 @@ class Alphabet(Immutable):
 
     @classmethod
     def of(cls, spec: Any) -> Alphabet:
-        """Return the alphabet for ``spec``: an Alphabet, "dna", "rna", "protein", or an iterable of symbols."""
+        """Return the alphabet for ``spec``: an Alphabet, "dna", "rna", "protein", or an iterable of symbols.
+
+        The output of `to_header` gives its alphabet, too.
+        """
         if isinstance(spec, Alphabet):
             return spec
+        if isinstance(spec, Mapping) and spec.keys() == {"symbols", "ambiguous", "fold_case"}:
+            return cls.from_header(spec)
         if isinstance(spec, str) and spec.lower() in NAMED:
             return _named(spec.lower())
         if isinstance(spec, str) and len(set(spec)) < len(spec):

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, between, nonnegative, positive
 from mercer._special import gammaln, trigamma
 from mercer._verdict import Verdict
@@ -125,22 +124,13 @@ class Betas(Coordinatewise):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            self._check_finite(coupling.rho)
-        return super().couple(coupling, lengths)
-
-    def _check_finite(self, rho: float) -> None:
+    def _check_product(self, rho: float) -> None:
         for parameter in (self.a, self.b):
             check_finite_product(parameter, rho, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            side._check_finite(rho)
+        self._check_products(other, rho)
         return self._pairwise(other, lambda p, q: pair_log_product(p, q, float(rho)))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:

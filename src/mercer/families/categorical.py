@@ -62,11 +62,6 @@ class Categoricals(Simplex):
             raise ValueError(f"{p.shape[-1]} probabilities for an alphabet of {len(symbols)} symbols")
         self._freeze(probability=p, alphabet=symbols)
 
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
-
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""
         return self._make(probability=frozen(mu), alphabet=self.alphabet)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, as_float, frozen, identity, namespace
-from mercer._checks import check_rho
 from mercer.data.segments import segments
 from mercer.families.base import ExponentialFamily, Family, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
@@ -205,7 +204,7 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho of every pair, ``(*B, n, m)`` (PPK-1)."""
-        check_rho(rho)
+        self._check_products(other, rho)
         term = self.term_product
         if term is None:
             return super().log_product(other, rho)

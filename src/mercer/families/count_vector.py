@@ -8,17 +8,15 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
 from mercer._random import random_generator
 from mercer._special import gammaln
 from mercer.data import Alphabet
-from mercer.data.csr import CSRRows
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import dense_counts
+from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families.base import Family
 from mercer.families.characteristic import averages, log_power
 from mercer.families.geometric import Geometrics
@@ -35,7 +33,7 @@ LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
-class CountVectors(Family):
+class CountVectors(SparseRows, Family):
     r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
@@ -72,7 +70,6 @@ class CountVectors(Family):
     _shared: ClassVar[tuple[str, ...]] = ("law", "alphabet")
     tile_hint = 512
 
-    probability: Any
     length: Array
     law: str
     alphabet: Alphabet | None
@@ -99,39 +96,6 @@ class CountVectors(Family):
     def mean_parameters(self) -> Array:
         """Expected counts, ``(*B, k)``, dense."""
         return self.length[..., None] * self.dense().probability
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the frequencies are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
-
-    def _with(self, probability: Any) -> Self:
-        return self._make(probability=probability, length=self.length, law=self.law, alphabet=self.alphabet)
-
-    def dense(self) -> Self:
-        """Return the same distributions with dense frequencies."""
-        return self._with(self.probability.dense()) if self.sparse else self
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return matched if matched.sparse else matched._with(CSRRows.of(self.probability))
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    _pack_array = staticmethod(Multinomials._pack_array)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = Multinomials._unpack_fields(arrays, {"alphabet": shared["alphabet"]}, prefix)
-        return {**words, "length": arrays[f"{prefix}length"], "law": shared["law"]}
 
     def estimator(self) -> CountVector:
         """Return the estimator of this family."""

@@ -153,7 +153,7 @@ class CountVector(DocumentEstimator):
                 "law='fixed' cannot be fitted to weighted documents of several lengths, as in a mixture: use "
                 "law='poisson'"
             )
-        return CountVectors._make(probability=batch.probability, length=own, law=self.law, alphabet=batch.alphabet)
+        return batch._replaced(length=own)
 
 
 def _totals(x: Any) -> Floats:

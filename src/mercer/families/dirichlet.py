@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import digamma, gammaln, trigamma
@@ -145,18 +144,12 @@ class Dirichlets(ExponentialFamily):
             value = xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
         return xp.where(seen[..., None, :] if self.shape else seen, value, xp.zeros_like(value))
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
+        self._check_products(other, rho)
         return pair_log_product(self.concentration, other.concentration, float(rho))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:

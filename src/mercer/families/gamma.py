@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import digamma, gammaln, trigamma
@@ -147,19 +146,8 @@ class Gammas(Coordinatewise):
 
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho, where it is finite (PPK-3.4)."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
-        return super().log_product(other, rho)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the distribution g of p q = c g, member by member: shapes less 1 and rates add up."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Array, Floats
+from mercer._array import Floats
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import segment_sum, segments
 from mercer.families._predictive import Predictive
@@ -195,8 +195,7 @@ class Gaussian(Predictive, FamilyEstimator):
     def from_mean(self, mu: Floats, context: Context) -> Gaussians:
         """Turn moments into Gaussians."""
         found = self.template(context).with_mean_parameters(mu)
-        covariance = found.covariance if self.covariance == "full" else np.maximum(found.covariance, 0.0)
-        return replace_covariance(found, covariance)
+        return found if self.covariance == "full" else found._replaced(covariance=np.maximum(found.covariance, 0.0))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
         """Fit to weighted points by moments, each model about its own mean.
@@ -216,7 +215,7 @@ class Gaussian(Predictive, FamilyEstimator):
             total, mass = moments(self.statistics(points, context), weights[:, j : j + 1], offsets)
             about = [None if batch is None else _about(batch, means) for batch in (prior, begin)]
             batch = self.from_mean(self._shrink(total, mass, *about), context)
-            columns.append(replace_mean(batch, batch.mean + means))
+            columns.append(batch._replaced(mean=batch.mean + means))
         return Gaussians._make(
             mean=np.stack([c.mean for c in columns], axis=1),
             covariance=np.stack([c.covariance for c in columns], axis=1),
@@ -260,14 +259,4 @@ def _about(batch: Gaussians, center: Floats) -> Floats:
     """Moments of a batch of shape (1,) or (N,) about every one of N centres."""
     which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
     batch = batch[which]
-    return np.asarray(replace_mean(batch, np.asarray(batch.mean) - center).mean_parameters)
-
-
-def replace_covariance(batch: Gaussians, covariance: Array) -> Gaussians:
-    """Return the same means with other covariances."""
-    return Gaussians._make(mean=batch.mean, covariance=covariance, structure=batch.structure)
-
-
-def replace_mean(batch: Gaussians, mean: Array) -> Gaussians:
-    """Return the same covariances about other means."""
-    return Gaussians._make(mean=mean, covariance=batch.covariance, structure=batch.structure)
+    return np.asarray(batch._replaced(mean=np.asarray(batch.mean) - center).mean_parameters)

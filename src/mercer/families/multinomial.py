@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats, beside, inner_logs, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
@@ -23,7 +22,7 @@ from mercer.data.segments import datum_name, segment_sum, segments
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
+from mercer.families._counts.rows import SparseRows, check_rows, check_trials, checked_words, dense_counts
 from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
@@ -31,7 +30,7 @@ from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.estimator import Context
 
 
-class Multinomials(Simplex):
+class Multinomials(SparseRows, Simplex):
     r"""A batch of multinomial distributions.
 
     Parameters
@@ -80,11 +79,6 @@ class Multinomials(Simplex):
         """Number of independent draws that make one observation: the trials."""
         return self.trials
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the probabilities are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
-
     def token_probabilities(self) -> Floats:
         """Return the probability of every word in one draw, dense, ``(*B, k)``, float64.
 
@@ -92,45 +86,14 @@ class Multinomials(Simplex):
         """
         return np.asarray(to_numpy(self.dense().probability), dtype=np.float64)
 
-    def dense(self) -> Self:
-        """Return the same distributions with dense probabilities."""
-        if not self.sparse:
-            return self
-        return self._make(probability=self.probability.dense(), trials=self.trials, alphabet=self.alphabet)
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, CSRRows):
-            return {name: to_numpy(value)}
-        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-        return {f"{name}/{part}": array for part, array in parts.items()} | {
-            f"{name}/columns": np.array(value.n_columns)
-        }
-
     def _shared_header(self) -> dict[str, Any]:
         """Leave out a vocabulary that is not there, as files did before there were any."""
         header = super()._shared_header()
         return {name: value for name, value in header.items() if name != "alphabet" or value is not None}
 
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = unpacked_words(shared)
-        name = f"{prefix}probability"
-        if name in arrays:
-            return super()._unpack_fields(arrays, shared, prefix)
-        data, indices, indptr = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
-        return {"probability": CSRRows(data, indices, indptr, int(arrays[f"{name}/columns"])), **shared}
-
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these expected counts."""
-        return self._make(probability=mu / self.trials, trials=self.trials, alphabet=self.alphabet)
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
+        return self._replaced(probability=mu / self.trials)
 
     def pooled(self) -> Self:
         """Return the average distribution, as a batch of shape ``(1,)``."""
@@ -138,7 +101,7 @@ class Multinomials(Simplex):
             return super().pooled()
         self._require_members()
         average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
-        return self._make(probability=CSRRows.of(average), trials=self.trials, alphabet=self.alphabet)
+        return self._replaced(probability=CSRRows.of(average))
 
     def estimator(self) -> Multinomial:
         """Return the estimator of this family."""
@@ -197,17 +160,6 @@ class Multinomials(Simplex):
         if self.sparse and other.sparse:
             return self.couple(Divergence()).pair(other.couple(Divergence()))
         return super(Multinomials, self.dense()).dual_divergence(other.dense())
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return (
-            matched
-            if matched.sparse
-            else self._make(probability=CSRRows.of(self.probability), trials=self.trials, alphabet=self.alphabet)
-        )
 
     # -- counts --------------------------------------------------------------------------------------------
 
@@ -378,11 +330,8 @@ class Multinomial(Predictive, DocumentEstimator):
         """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
         prior = self._prior_batch(context)
         alphabet = getattr(prior, "alphabet", None)
-        zeros, trials = (
-            np.zeros(context.dimension),
-            getattr(prior, "trials", 1),
-        )  # only the frequencies of a prior are used
-        template = Multinomials._make(probability=zeros, trials=trials, alphabet=alphabet)
+        trials = getattr(prior, "trials", 1)  # only the frequencies of a prior are used
+        template = Multinomials._make(probability=np.zeros(context.dimension), trials=trials, alphabet=alphabet)
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
 
