@@ -9,8 +9,8 @@ change any model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -198,6 +198,31 @@ class Operand(Protocol):
 
     def alone(self) -> Array:
         """Compute the self-kernel of each member: ``(..., *B, n)``."""
+
+
+class FieldOperand:
+    """Base class of operands that are dataclasses: every field has one entry per object, except the shared ones."""
+
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
+    _shared_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(self._own_fields()[0][1])
+
+    def __getitem__(self, key: Any) -> Self:
+        taken = {name: _taken(value, key) for name, value in self._own_fields()}
+        return replace(self, **taken)  # type: ignore[type-var]
+
+    def _own_fields(self) -> list[tuple[str, Any]]:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return [(name, getattr(self, name)) for name in names if name not in self._shared_fields]
+
+
+def _taken(value: Any, key: Any) -> Any:
+    if isinstance(value, list):
+        return [_taken(part, key) for part in value]
+    return take_rows(value, (key,)) if hasattr(value, "dtype") and hasattr(value, "shape") else value[key]
 
 
 class Leaf:

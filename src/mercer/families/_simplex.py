@@ -15,6 +15,7 @@ class Simplex(ExponentialFamily):
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     tile_hint = 512
+    dual_verdict = Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
 
     probability: Array
 
@@ -108,7 +109,3 @@ class Simplex(ExponentialFamily):
         p = self.dense().probability
         eye = identity(p, self.dimension)
         return self.n_draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Jensen-Shannon divergence of probabilities is conditionally negative definite."""
-        return Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")

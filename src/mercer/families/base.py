@@ -132,9 +132,12 @@ class ExponentialFamily(Family):
         """Return members of this family with other mean parameters, ``(..., D)`` -> batch of shape ``(...)``."""
         raise NotImplementedError(f"{type(self).__name__} must write with_mean_parameters(mu)")
 
+    dual_verdict: ClassVar[Verdict | None] = None
+    """What `dual_psd` says, where it is the same for every form and t."""
+
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Whether JensenShannon of this family is positive semi-definite (DJS-5)."""
-        return Verdict(
+        return self.dual_verdict or Verdict(
             "conditional",
             f"nobody has shown when the dual divergence of {type(self).__name__} is conditionally negative "
             "definite (DJS-5)",

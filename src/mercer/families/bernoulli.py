@@ -42,6 +42,7 @@ class Bernoullis(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     domain = "binary"
     score_labels = ("log_odds",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     probability: Array
 
@@ -93,10 +94,6 @@ class Bernoullis(Coordinatewise):
     def term_kl(self, g: Array, h: Array) -> Array:
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
         return _relative(g, h) + _relative(1 - g, 1 - h)
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Bernoullis is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 

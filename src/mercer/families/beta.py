@@ -58,6 +58,7 @@ class Betas(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"a": 1, "b": 1}
     domain = "unit"
     score_labels = ("a", "b")
+    dual_verdict = Verdict("conditional", OPEN)
     tile_hint = 128
 
     a: Array
@@ -117,10 +118,6 @@ class Betas(Coordinatewise):
         term = remainder(total) - remainder(a) - remainder(b) - HALF_LOG_TWO_PI - log_x - log_rest
         term = term - excess(x * total, a, log_x + xp.log(total))
         return term - excess((1 - x) * total, b, log_rest + xp.log(total))
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that nobody knows whether JensenShannon of Betas is positive semi-definite."""
-        return Verdict("conditional", OPEN)
 
     # -- capabilities -----------------------------------------------------------------------------------
 

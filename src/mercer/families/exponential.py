@@ -49,6 +49,7 @@ class Exponentials(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "nonnegative"
     score_labels = ("negative_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
 
@@ -101,10 +102,6 @@ class Exponentials(Coordinatewise):
     def term_kl(self, a: Array, b: Array) -> Array:
         """Return r - 1 - log r of the ratio of scales r."""
         return excess(a, b, namespace(a).log(a)) / b
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Exponentials is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 

@@ -59,6 +59,12 @@ class Gammas(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1, "scale": 1}
     domain = "positive"
     score_labels = ("concentration", "negative_rate")
+    dual_verdict = Verdict(
+        "conditional",
+        "nobody has proved it, and no counterexample is known: the shape as a function of log E x - E log x is "
+        "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
+        "every t (DJS-5)",
+    )
     tile_hint = 128
 
     concentration: Array
@@ -134,15 +140,6 @@ class Gammas(Coordinatewise):
         xp = namespace(a, b)
         log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
         return shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Gammas was found conditionally negative definite, without a proof."""
-        return Verdict(
-            "conditional",
-            "nobody has proved it, and no counterexample is known: the shape as a function of log E x - E log x is "
-            "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
-            "every t (DJS-5)",
-        )
 
     # -- capabilities -----------------------------------------------------------------------------------
 

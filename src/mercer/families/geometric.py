@@ -51,6 +51,7 @@ class Geometrics(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     domain = "counts"
     score_labels = ("log_failure",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu - 1/(1 + mu) is a Laplace transform of a positive measure (DJS-5)")
 
     probability: Array
 
@@ -113,10 +114,6 @@ class Geometrics(Coordinatewise):
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
         xp = namespace(a, b)
         return xp.log(a) - xp.log(b) + _mean(a) * _finite(_log_failure(a)) - _times(_mean(a), _log_failure(b))
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Geometrics is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu - 1/(1 + mu) is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 

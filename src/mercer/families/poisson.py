@@ -47,6 +47,7 @@ class Poissons(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"rate": 1}
     domain = "counts"
     score_labels = ("log_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
     rate: Array
 
@@ -113,10 +114,6 @@ class Poissons(Coordinatewise):
         safe = xp.where(b > 0, b, xp.ones_like(b))
         term = xlogx(a) - a * xp.log(safe) - a + b
         return xp.where((a > 0) & (b <= 0), xp.inf, term)
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Poissons is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log
 from mercer._batch import take_rows
+from mercer._coupling import FieldOperand
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
 
@@ -88,7 +90,8 @@ class Rows:
         return self.values.rows.dense() if self.sparse else self.values
 
 
-class CenteredCounts:
+@dataclass
+class CenteredCounts(FieldOperand):
     """Rows of counts x minus what is expected of their totals, ``x - n a``: they stay compressed.
 
     <x - n a, z - m a> = <x, z> - m <x, a> - n <z, a> + n m |a|^2, n and m the rows' totals.
@@ -99,16 +102,15 @@ class CenteredCounts:
         Compressed counts.
     expected : array of shape (k,)
         The frequencies a.
+    totals, along : array of shape (N,)
+        The rows' totals n, and their inner products <x, a>.
     """
 
-    order: np.ndarray[Any, Any] | None = None
-    tile_hint = 512
-
-    def __init__(self, rows: Rows, expected: Floats, totals: Floats, along: Floats) -> None:
-        self.rows = rows
-        self.expected = expected
-        self.totals = totals
-        self.along = along
+    rows: Rows
+    expected: Floats
+    totals: Floats
+    along: Floats
+    _shared_fields = ("expected",)
 
     @classmethod
     def of(cls, counts: CSRRows, expected: Floats) -> CenteredCounts:
@@ -116,12 +118,6 @@ class CenteredCounts:
         rows = Rows.widened(counts)
         along = np.asarray(rows.values.rows.to_scipy() @ expected)
         return cls(rows, expected, counts.row_sums(), along)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, key: Any) -> CenteredCounts:
-        return CenteredCounts(self.rows[key], self.expected, self.totals[key], self.along[key])
 
     def inner(self, other: CenteredCounts | Rows) -> Floats:
         """Return the inner products of every pair of rows."""
@@ -248,20 +244,28 @@ def _unit_rows(side: Any) -> Rows | None:
     return Rows(plain.values.rows.scaled(factor) if plain.sparse else plain.values * factor[:, None], plain.dtype)
 
 
-class WithNumbers:
+@dataclass
+class Beside(FieldOperand):
+    """An operand beside more fields, which has the operand's hints."""
+
+    operand: Any
+
+    @property
+    def order(self) -> Any:  # type: ignore[override]
+        """The operand's hint: neighbors cost alike."""
+        return self.operand.order
+
+    @property
+    def tile_hint(self) -> int:  # type: ignore[override]
+        """The operand's hint: rows of a tile."""
+        return int(self.operand.tile_hint)
+
+
+@dataclass
+class WithNumbers(Beside):
     """An operand and a number for every object: its self-kernel, its mean kernel, its distance to a centre."""
 
-    def __init__(self, operand: Any, numbers: Array) -> None:
-        self.operand = operand
-        self.numbers = numbers
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> WithNumbers:
-        return WithNumbers(self.operand[key], self.numbers[key])
+    numbers: Array
 
 
 def finite(logs: Array) -> Array:

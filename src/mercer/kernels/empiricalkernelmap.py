@@ -51,6 +51,8 @@ class EmpiricalKernelMap(FeaturedWrapper):
     }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
+    psd = Verdict("always", "an inner product, or a Gaussian, of explicit descriptions (KK-1)")
+
     def __init__(
         self,
         kernel: Any,
@@ -127,8 +129,3 @@ class EmpiricalKernelMap(FeaturedWrapper):
                 f"a Gaussian of descriptions (gamma={self.gamma}) has no finite explicit features: gamma=None has"
             )
         return super()._features(a)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product, or a Gaussian, of explicit descriptions (KK-1)")

@@ -73,6 +73,8 @@ class EmpiricalMeanMap(Kernel):
     }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
+    psd = Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
+
     def __init__(
         self,
         order: int = 0,
@@ -216,11 +218,6 @@ class EmpiricalMeanMap(Kernel):
         tags.input_tags.three_d_array = True
         tags.input_tags.string = True
         return tags
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
 
 
 def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:

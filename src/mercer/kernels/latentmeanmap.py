@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Floats
-from mercer._batch import Batch
 from mercer._coupling import smoothed_features
 from mercer._parameters import NONE, Rules, boolean, gamma, optional, seed, whole
 from mercer._random import seed_of
@@ -89,7 +88,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
 
     _why_zero = " (it has no observed values)"
-    _such_as = "mc.HMM() or mc.Mixture()"
+    _needed = "one model for all data, such as mc.HMM() or mc.Mixture()"
+
+    psd = Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
     def __init__(
         self,
@@ -113,10 +114,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if isinstance(self.model, Batch):
-            hidden_chain(self.model, type(self).__name__)
+    def _check_batch(self, model: Any) -> None:
+        super()._check_batch(model)
+        hidden_chain(model, type(self).__name__)
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model", "n_components", "random_state")
@@ -187,11 +187,6 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
 
 def _is_symbols(X: Any) -> bool:

@@ -60,7 +60,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     _parameters: ClassVar[Rules] = {"order": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
-    _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
+    _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
+
+    psd = Verdict("always", "an inner product of expected counts (MK-7)")
 
     def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
         self.model = model
@@ -112,8 +114,3 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         order, states = int(self.order), range(chain.n_states)
         places = product(*[symbols] * order, *[states] * order)
         return np.array([f"count[{', '.join(map(str, place))}]" for place in places], dtype=object)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of expected counts (MK-7)")

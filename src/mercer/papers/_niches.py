@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold
 
 import mercer as mc
 from mercer.datasets import fetch_disdat
-from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread
+from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread, stratified
 from mercer.papers._results import Cell, Figure, Place, Progress
 
 FIGURE2 = Figure(
@@ -192,8 +191,7 @@ class Majority:
 
 def _round(task: str, species: Species, number: int) -> list[Cell]:
     """Cross-validate every method once."""
-    folds = StratifiedKFold(5, shuffle=True, random_state=number).split(species.groups, species.groups)
-    draws = list(folds)
+    draws = stratified(species.groups, np.arange(len(species)), 5, seed=number)
     return [evaluate(method, task, species.groups, draws) for method in _methods(species.points)]
 
 

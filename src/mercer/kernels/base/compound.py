@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from mercer._array import Array
 from mercer._parameters import instance_of
+from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
 from mercer.kernels._data import n_objects
 from mercer.kernels.base.kernel import Kernel
@@ -153,8 +154,16 @@ class Wrapper(Compound):
 
     kernel: Any
 
+    _preserved_by: ClassVar[str] = ""
+    """Why this kernel is positive semi-definite where the wrapped one is."""
+
     def _names(self) -> tuple[str, ...]:
         return ("kernel",)
+
+    @property
+    def psd(self) -> Verdict:
+        """The verdict of the wrapped kernel."""
+        return Verdict(str(self._inner.psd), f"{self._preserved_by}; {self._inner.psd.reason}")
 
     @property
     def _inner(self) -> Any:
