@@ -155,6 +155,12 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def check(rule: Check, **values: Any) -> None:
+    """Check arguments of a function that have the same rule, given by their names."""
+    for name, value in values.items():
+        rule(name, value)
+
+
 class CheckedParameters:
     """A mixin that checks declared parameters."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._immutable import Immutable
+from mercer._parameters import check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -238,8 +239,7 @@ class Alphabet(Immutable):
         >>> Alphabet("ab").encode("abc", unknown="missing")
         array([0, 1, 2], dtype=int32)
         """
-        if unknown not in ("raise", "missing"):
-            raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
+        check(one_of("raise", "missing"), unknown=unknown)
         result = read_item(data)
         if isinstance(result, Problem):
             raise result.error(f"The sequence {result.text}")
