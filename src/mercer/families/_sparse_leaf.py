@@ -47,14 +47,14 @@ class SparseLeaf(FieldOperand):
         smallest = float(p.data.min()) if p.data.size else 1.0
         lost = rho * np.log(smallest) < np.log(float(np.finfo(p.dtype).smallest_normal)) / 2
         rows = p if rho == 1 else p.power(rho)
-        return cls(_csr.prepare(rows), trials, floor=floor, base=(p, rho), lost=bool(lost))
+        return cls(_csr.Prepared(rows), trials, floor=floor, base=(p, rho), lost=bool(lost))
 
     @classmethod
     def smoothed(cls, p: _csr.CSRRows, gamma: float, trials: int) -> Self:
         """Make rows whose pairs are (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
         if mismatch_underflows(gamma, p.data):
             return cls.of_power(p, 1.0, trials, floor=-2.0 * float(gamma))
-        return cls(_csr.prepare(p), trials, mismatch=float(np.exp(-2 * gamma)))
+        return cls(_csr.Prepared(p), trials, mismatch=float(np.exp(-2 * gamma)))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -125,7 +125,7 @@ class Multinomials(SparseRows, Simplex):
             check_gamma(coupling.gamma)
             return CountLeaf.of(self.probability, self.trials, coupling.gamma)
         if isinstance(coupling, Divergence) and self.sparse:
-            return SparseDivergence(_csr.prepare(self.probability), self.trials)
+            return SparseDivergence(_csr.Prepared(self.probability), self.trials)
         return Leaf(self, coupling)
 
     def _inner(self, rho: float) -> Any:

@@ -23,15 +23,14 @@ class Rows:
     tile_hint = 512
 
     def __init__(self, values: Any, dtype: Any = None) -> None:
-        self.values: Any = _csr.prepare(values) if isinstance(values, CSRRows) else values
+        self.values: Any = _csr.Prepared(values) if isinstance(values, CSRRows) else values
         self.dtype = dtype  # of distances, where the rows were widened
 
     @staticmethod
     def widened(values: Any) -> Rows:
         """Hold rows in float64, since distances cancel; these come back in the type of ``values``."""
         if isinstance(values, CSRRows):
-            wide = CSRRows(values.data.astype(np.float64), values.indices, values.indptr, values.n_columns)
-            return Rows(wide, values.dtype)
+            return Rows(values.widened(), values.dtype)
         return Rows(values.astype(np.float64, copy=False), values.dtype) if is_numpy_array(values) else Rows(values)
 
     @property

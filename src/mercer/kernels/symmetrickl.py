@@ -125,7 +125,7 @@ class _SparseMultinomials(FieldOperand):
         # The logarithm 0 of a word of probability 1 is a stored entry, which products accept.
         logs = CSRRows(np.log(p.data.astype(np.float64)), p.indices, p.indptr, p.n_columns)
         words = CSRRows(np.ones(p.data.size), p.indices, p.indptr, p.n_columns)
-        return cls(_csr.prepare(p), _csr.prepare(logs), _csr.prepare(words), batch.trials)
+        return cls(_csr.Prepared(p), _csr.Prepared(logs), _csr.Prepared(words), batch.trials)
 
     def pair(self, other: _SparseMultinomials) -> Floats:
         """Return the divergence of every pair."""
