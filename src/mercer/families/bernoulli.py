@@ -50,10 +50,6 @@ class Bernoullis(Coordinatewise):
         p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "lie between 0 and 1")
         self._freeze(probability=p)
 
-    def estimator(self) -> Bernoulli:
-        """Return the estimator of this family."""
-        return Bernoulli()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_natural(self, p: Array) -> Array:

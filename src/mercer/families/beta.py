@@ -68,10 +68,6 @@ class Betas(Coordinatewise):
         first, second = checked_positive(a, "a"), checked_positive(b, "b")
         self._freeze_alike(a=first, b=second)
 
-    def estimator(self) -> Beta:
-        """Return the estimator of this family."""
-        return Beta()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_statistics(self, x: Array) -> tuple[Array, Array]:

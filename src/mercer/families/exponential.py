@@ -56,10 +56,6 @@ class Exponentials(Coordinatewise):
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_positive(scale, "scale"))
 
-    def estimator(self) -> Exponential:
-        """Return the estimator of this family."""
-        return Exponential()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_natural(self, scale: Array) -> Array:

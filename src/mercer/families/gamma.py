@@ -74,10 +74,6 @@ class Gammas(Coordinatewise):
         a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
         self._freeze_alike(concentration=a, scale=b)
 
-    def estimator(self) -> Gamma:
-        """Return the estimator of this family."""
-        return Gamma()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_statistics(self, x: Array) -> tuple[Array, Array]:

@@ -59,10 +59,6 @@ class Geometrics(Coordinatewise):
         p = checked_parameter(probability, "probability", _has_mean, "lie above 0, and at most at 1" + OVERFLOW)
         self._freeze(probability=p)
 
-    def estimator(self) -> Geometric:
-        """Return the estimator of this family."""
-        return Geometric()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_natural(self, p: Array) -> Array:

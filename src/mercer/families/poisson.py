@@ -55,10 +55,6 @@ class Poissons(Coordinatewise):
         r = checked_parameter(rate, "rate", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         self._freeze(rate=r)
 
-    def estimator(self) -> Poisson:
-        """Return the estimator of this family."""
-        return Poisson()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_log_base(self, x: Array) -> Array:

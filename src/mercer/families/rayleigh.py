@@ -57,10 +57,6 @@ class Rayleighs(Coordinatewise):
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_parameter(scale, "scale", _has_square, "be positive, with a square in range"))
 
-    def estimator(self) -> Rayleigh:
-        """Return the estimator of this family."""
-        return Rayleigh()
-
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_statistics(self, x: Array) -> Array:

@@ -210,6 +210,16 @@ class LogFeatures:
         return np.asarray(safe_log(np.sum(self.scaled**2, axis=1)) + 2 * self.log_scale)
 
 
+class LogPairs:
+    """A kernel in logarithms whose operands answer all pairs, and every object with itself."""
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        return a.pair(b)
+
+    def _self(self, a: Any) -> Array:
+        return a.alone()
+
+
 class InnerProducts:
     """A kernel whose operands are `Rows`, or like them, and whose values are their inner products: its features."""
 

@@ -11,8 +11,8 @@ from mercer._parameters import NONE, Rules, gamma, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.kernels._evaluation import Prepared
-from mercer.kernels._operands import Rows, scaled_rows
+from mercer.kernels._operands import LogPairs, Rows, scaled_rows
+from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets, require_windows
 from mercer.kernels._windows.random import random_means, spread, trace_spread
@@ -21,7 +21,7 @@ from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.landmarks import Errors
 
 
-class EmpiricalMeanMap(Kernel):
+class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     r"""The average base kernel between the points of two sets, or the windows of two sequences.
 
     Parameters
@@ -96,11 +96,6 @@ class EmpiricalMeanMap(Kernel):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("alphabet", "random_state")
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Logarithms; with random features values, which may be negative."""
-        return "log" if self.n_components is None else "linear"
-
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
         known = self.alphabet if self.alphabet is not None else learned
@@ -142,12 +137,6 @@ class EmpiricalMeanMap(Kernel):
         _require_finite(rows, source, gamma)
         return Rows(rows)
 
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b) if self.domain == "log" else a.inner(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone() if self.domain == "log" else a.squares()
-
     def _value_tile(self, a: Any, b: Any) -> Array | None:
         # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
         return a.inner(b) if isinstance(a, WindowCounts) else None
@@ -167,23 +156,6 @@ class EmpiricalMeanMap(Kernel):
         return scaled_rows(values, scale)
 
     # -- the error of random features ----------------------------------------------------------------------
-
-    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
-        """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
-
-        Zeros where the kernel is exact: without ``n_components``, or for symbols. Infinite where fewer than about 20
-        frequencies carry an object's norm: too few to tell.
-
-        Parameters
-        ----------
-        X, Y : data
-            What the kernel compares; ``Y=None`` compares ``X`` with itself.
-        """
-        kernel, a, b = self.operands(X, Y)
-        b = a if b is None else b
-        if not isinstance(a.operand, Rows):
-            return np.zeros((len(a), len(b)))
-        return spread(kernel._frequencies(a), kernel._frequencies(b), bool(self.normalize))
 
     def errors(self, X: Any) -> Errors:
         """Return how far the matrix of random features is from the exact one, estimated without that.
@@ -206,11 +178,6 @@ class EmpiricalMeanMap(Kernel):
         trace = 0.0 if self.normalize else trace_spread(rows) / float(a.operand.squares().sum())
         wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
         return Errors(trace, wrong / float(np.linalg.norm(kernel._evaluation.matrix(a, None))))
-
-    def _frequencies(self, a: Prepared) -> Floats:
-        if int(self.n_components or 0) < 2:
-            raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
-        return np.asarray(a.operand.dense())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

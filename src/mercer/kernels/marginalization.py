@@ -12,14 +12,14 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
-from mercer.kernels._operands import LogFeatures
+from mercer.kernels._operands import LogFeatures, LogPairs
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
 
 PRECISIONS = ("float64", "float32")
 
 
-class Marginalization(SharedModelKernel):
+class Marginalization(LogPairs, SharedModelKernel):
     r"""Marginalization kernel: the probability that one hidden history generates both samples.
 
     Parameters
@@ -157,12 +157,6 @@ class Marginalization(SharedModelKernel):
                 "precision='float64'."
             )
         return self.model_.shared_history(source, precision=self.precision)
-
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone()
 
     def _features(self, a: Any) -> Array:
         return a.values if self.prior is not None else super()._features(a)
