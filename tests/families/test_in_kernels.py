@@ -44,7 +44,7 @@ def test_in_kernels_mixtures_and_hmms(model, sets, has_mean_map):
     if has_mean_map:
         kernels.append(mc.MeanMap(model, gamma=0.1))
     else:
-        with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`, which .* does not have"):
+        with pytest.raises(TypeError, match=r"MeanMap needs `log_mean_map`, which .* does not have"):
             mc.MeanMap(model, gamma=1.0).fit(sets)(sets)
     for kernel in kernels:
         K = kernel.fit(sets)(sets)

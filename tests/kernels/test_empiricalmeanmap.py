@@ -377,7 +377,7 @@ def test_bad_input():
             k(n_components=n_components)(named)
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
-    with pytest.raises(ValueError, match="2 or more .* got 1, and one frequency has no spread"):
+    with pytest.raises(ValueError, match=r"2 or more .* got 1, and one frequency has no spread"):
         k(n_components=1).errors(named)
     with pytest.raises(
         TypeError, match="no finite explicit features of use here, because windows of 9 symbols out of 4 are too many"
