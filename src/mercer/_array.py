@@ -83,6 +83,13 @@ def safe_log(x: Array) -> Array:
     return xp.where(zero, -xp.inf, xp.log(xp.where(zero, xp.ones_like(x), x)))
 
 
+def log_complement(p: Array) -> Array:
+    """Compute log(1 - p), -inf at 1, with gradient zero there."""
+    xp = namespace(p)
+    inside = p < 1
+    return xp.where(inside, xp.log1p(-xp.where(inside, p, xp.zeros_like(p))), -xp.inf)
+
+
 def xlogx(x: Array) -> Array:
     """Compute x log x with 0 log 0 = 0."""
     xp = namespace(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def segments(X: Any) -> tuple[Any, Floats]:
     if isinstance(X, Sequences):
         return X.values, X.offsets
     return X, np.arange(X.shape[0] + 1)
+
+
+def mapped(X: Any, change: Callable[[Floats], Floats]) -> Any:
+    """Change the points of all data."""
+    return X.mapped(change) if isinstance(X, Sequences) else change(X)
 
 
 def segment_sum(values: Floats, offsets: Floats) -> Floats:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, inner_logs, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, inner_logs, log_complement, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
 from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.data import Sequences
+from mercer.data.segments import mapped
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 from mercer.families.poisson import jensen_gap
@@ -81,7 +81,7 @@ class Bernoullis(Coordinatewise):
         """Log of the sum of p^rho q^rho over both answers (PPK-3.2)."""
         if rho <= 1:  # where one product underflows, the other is about 1
             return safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho))
-        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (_log_complement(g) + _log_complement(h)))
+        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (log_complement(g) + log_complement(h)))
 
     def term_divergence(self, g: Array, h: Array) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4)."""
@@ -172,17 +172,7 @@ class Bernoulli(CoordinatewiseEstimator):
     def _converted(self, X: Any) -> Any:
         if self.threshold is None:
             return X
-        return X.mapped(self._binary) if isinstance(X, Sequences) else self._binary(X)
-
-    def _binary(self, x: Floats) -> Floats:
-        return np.where(np.isnan(x), np.nan, x > self.threshold)
-
-
-def _log_complement(g: Array) -> Array:
-    """Compute log(1 - g), -inf at 1."""
-    xp = namespace(g)
-    inside = g < 1
-    return xp.where(inside, xp.log1p(-xp.where(inside, g, xp.zeros_like(g))), -xp.inf)
+        return mapped(X, lambda x: np.where(np.isnan(x), np.nan, x > self.threshold))
 
 
 def _log_sum(a: Array, b: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +11,7 @@ from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, between, nonnegative, positive
 from mercer._special import gammaln, trigamma
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import segments
+from mercer.data.segments import mapped, segments
 from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.dirichlet import (
@@ -210,14 +208,11 @@ class Beta(CoordinatewiseEstimator):
 
     def _converted(self, X: Any) -> Any:
         check_nonnegative(segments(X)[0], type(self).__name__, X)
-        X = self._each(X, lambda x: x / np.asarray(self.whole, dtype=x.dtype))
+        X = mapped(X, lambda x: x / np.asarray(self.whole, dtype=x.dtype))
         if self.smallest is None:
             return X
         check_fractions(segments(X)[0], type(self).__name__, X, closed=True)
-        return self._each(X, self._inside)
-
-    def _each(self, X: Any, change: Callable[[Floats], Floats]) -> Any:
-        return X.mapped(change) if isinstance(X, Sequences) else change(X)
+        return mapped(X, self._inside)
 
     def _inside(self, x: Floats) -> Floats:
         assert self.smallest is not None

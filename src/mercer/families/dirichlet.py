@@ -12,8 +12,7 @@ from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
 from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import mapped, point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
@@ -263,7 +262,7 @@ class Dirichlet(FamilyEstimator):
         check_summable(x, type(self).__name__, X)
         if self.normalize or self.smallest is not None:
             self._check_sums(X, x)
-            X = X.mapped(self._closed) if isinstance(X, Sequences) else self._closed(X)
+            X = mapped(X, self._closed)
         check_proportions(segments(X)[0], type(self).__name__, X)
         return X
 

@@ -30,22 +30,6 @@ from mercer.data.segments import (
     validated,
 )
 
-__all__ = [
-    "Context",
-    "Estimator",
-    "FamilyEstimator",
-    "Floats",
-    "data_digests",
-    "datum_name",
-    "fits",
-    "looks_like_matrix",
-    "moments",
-    "point_name",
-    "segment_sum",
-    "segments",
-    "validated",
-]
-
 fits = ByteCache()
 """Cache of the models fitted to single samples, shared by all estimators of the process."""
 LEAST_STRENGTH = 1e-100

@@ -36,6 +36,7 @@ class Gaussianized(Wrapper):
     _parameters: ClassVar[Rules] = {"gamma": gamma()}
     _smooth = {"gamma": WIDE}  # noqa: RUF012
     _transparent = True
+    domain = "log"
     _preserved_by = "a Gaussian of a Hilbert space distance (LMMK-2)"
 
     def __init__(self, kernel: Any, gamma: float = 1.0) -> None:

@@ -38,11 +38,6 @@ class Normalized(Wrapper):
         self.kernel = kernel
         self.on_zero = on_zero
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the wrapped kernel."""
-        return str(self._inner.domain)
-
     def _tile(self, a: Views, b: Views) -> Array:
         return self._tiles(a, b)[0]
 

@@ -38,6 +38,7 @@ class Tempered(Wrapper):
     _parameters: ClassVar[Rules] = {"beta": between(0, 1, "right")}
     _smooth = {"beta": (1e-5, 1.0)}  # noqa: RUF012
     _transparent = True
+    domain = "log"
 
     def __init__(self, kernel: Any, beta: float = 0.5) -> None:
         self.kernel = kernel

@@ -11,8 +11,6 @@ from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.kernels.base.hooks import NoFeatures
 
-__all__ = ["WindowSets", "require_windows"]
-
 TILE_POINTS = 2048
 """Points of one side of a tile."""
 

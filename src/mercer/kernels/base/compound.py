@@ -71,6 +71,11 @@ class Compound(Kernel):
             KERNEL(name, getattr(self, name))
 
     @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Domain of the values: logarithms if all parts have logarithms."""
+        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
+
+    @property
     def _takes_confounds(self) -> bool:
         return all(part._takes_confounds for part in self._parts())
 
