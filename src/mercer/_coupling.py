@@ -264,6 +264,7 @@ class Leaf:
         return single.pair(single)[..., 0, 0]
 
 
+@dataclass
 class InnerLeaf:
     """Members with explicit features: log <f, f'>^trials, by one matrix product per tile.
 
@@ -280,16 +281,13 @@ class InnerLeaf:
         Logarithm of a constant added to every inner product, given if it is too small to be a feature of its own.
     """
 
-    order: np.ndarray[Any, Any] | None = None
-    tile_hint = 512
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
 
-    def __init__(
-        self, features: Array, trials: float = 1.0, logs: Array | None = None, floor: float | None = None
-    ) -> None:
-        self.features = features
-        self.trials = trials
-        self.logs = logs
-        self.floor = floor
+    features: Array
+    trials: float = 1.0
+    logs: Array | None = None
+    floor: float | None = None
 
     @classmethod
     def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:
