@@ -89,6 +89,13 @@ def point_name(X: Any, i: int) -> str:
     return f"{datum_name(X, datum)} (point {int(i - X.offsets[datum])})"
 
 
+def check_observed(X: Any, cure: str) -> None:
+    """Raise if a point of the data has a missing coordinate."""
+    rows = np.flatnonzero(np.isnan(segments(X)[0]).any(axis=1))
+    if len(rows):
+        raise ValueError(f"{point_name(X, rows[0])} has a missing coordinate (NaN): {cure}")
+
+
 def validated(owner: Any, X: Any, **options: Any) -> Any:
     """Check a matrix as scikit-learn does; where it holds what is no finite number, the message says where."""
     try:

@@ -257,7 +257,7 @@ class Dirichlet(FamilyEstimator):
         x = segments(X)[0]
         if x.ndim == 2 and x.shape[1] < 2:
             raise ValueError(f"Dirichlet data are proportions of 2 or more, and these have {x.shape[1]} feature(s)")
-        self._check_observed(X, x)
+        self._check_observed(X)
         check_nonnegative(x, type(self).__name__, X)
         check_summable(x, type(self).__name__, X)
         if self.normalize or self.smallest is not None:

@@ -21,10 +21,10 @@ from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
+    check_observed,
     data_digests,
     datum_name,
     looks_like_matrix,
-    point_name,
     segment_sum,
     segments,
     validated,
@@ -159,15 +159,12 @@ class Estimator(CheckedParameters, BaseEstimator):
         if sparse.issparse(X):
             return CSRRows.of(X)
         if not self._missing_allowed():
-            self._check_observed(X, X)
+            self._check_observed(X)
         return X
 
-    def _check_observed(self, X: Any, x: Floats) -> None:
-        """Raise where a point ``x`` of the data ``X`` holds NaN."""
-        rows = np.flatnonzero(np.isnan(x).any(axis=1))
-        if len(rows):
-            name = point_name(X, rows[0])
-            raise ValueError(f"{name} has a coordinate that was not observed (NaN): {self._missing_cure()}")
+    def _check_observed(self, X: Any) -> None:
+        """Raise where a point of the data holds NaN."""
+        check_observed(X, self._missing_cure())
 
     def _missing_cure(self) -> str:
         return f"{type(self).__name__} cannot be fitted to such data, so leave it out or fill it in"

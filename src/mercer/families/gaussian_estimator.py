@@ -163,9 +163,8 @@ class Gaussian(Predictive, FamilyEstimator):
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        x, _ = segments(X)
         if self.covariance != "diagonal":
-            self._check_observed(X, x)
+            self._check_observed(X)
 
     def _missing_cure(self) -> str:
         return "only covariance='diagonal' can be fitted to such data"

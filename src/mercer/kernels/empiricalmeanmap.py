@@ -11,10 +11,11 @@ from mercer._parameters import NONE, Rules, gamma, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.data.segments import check_observed
 from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
-from mercer.kernels._windows.points import WindowSets, require_windows
+from mercer.kernels._windows.points import WindowSets
 from mercer.kernels._windows.random import random_means, spread, trace_spread
 from mercer.kernels.base.hooks import WIDE
 from mercer.kernels.base.kernel import Kernel
@@ -101,13 +102,8 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         known = self.alphabet if self.alphabet is not None else learned
         X = Sequences(X, alphabet=known) if known is not None else Sequences(X)
         X.require_nonempty()
-        if not X.is_symbols and np.isnan(X.values).any():
-            point = int(np.flatnonzero(np.isnan(X.values).any(axis=1))[0])
-            owner = int(np.searchsorted(X.offsets, point, side="right")) - 1
-            raise ValueError(
-                f"{X.name(owner)} has a coordinate that was not observed (NaN): a mean map of the data cannot "
-                "marginalise it; use MeanMap(Gaussian('diagonal')), or leave such points out"
-            )
+        if not X.is_symbols:
+            check_observed(X, "use MeanMap(Gaussian('diagonal')), which marginalizes it, or leave the point out")
         return X
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
@@ -127,7 +123,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
 
     def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
         order, gamma = int(self.order), float(self.gamma)
-        require_windows(source, order)
+        source.require_windows(order)
         if source.is_symbols:
             return WindowCounts.of(source, order + 1, gamma)
         if self.n_components is None:

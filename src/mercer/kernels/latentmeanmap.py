@@ -12,7 +12,7 @@ from mercer._parameters import NONE, Rules, boolean, gamma, optional, seed, whol
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import check_observed, segments
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.base.hooks import WIDE
@@ -138,13 +138,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         points, _ = segments(X)
         if hasattr(points, "indptr"):
             raise TypeError(f"{type(self).__name__} does not support sparse rows: pass X.toarray()")
-        if not _is_symbols(X) and np.isnan(points).any():
-            bad = int(np.flatnonzero(np.isnan(points).any(axis=1))[0])
-            raise ValueError(
-                f"{point_name(X, bad)} has a missing coordinate (NaN), which the base kernel of "
-                f"{type(self).__name__} does not support: impute it, leave the point out, or use mc.Fisher, which "
-                "marginalizes it"
-            )
+        if not _is_symbols(X):
+            check_observed(X, "impute it, leave the point out, or use mc.Fisher, which marginalizes it")
         return X
 
     def _learn(self, X: Any, y: Any = None) -> None:

@@ -15,16 +15,6 @@ TILE_POINTS = 2048
 """Points of one side of a tile."""
 
 
-def require_windows(X: Sequences, order: int) -> None:
-    """Raise where a sequence has no window."""
-    short = np.flatnonzero(X.lengths <= order)
-    if len(short):
-        raise ValueError(
-            f"{X.name(short[0])} has length {X.lengths[short[0]]}, but windows of order {order} need {order + 1}; "
-            "leave it out, or lower the order"
-        )
-
-
 class WindowSets:
     """Sequences of vectors: tiles by compiled loops, in which no table of a pair of sequences is made.
 
