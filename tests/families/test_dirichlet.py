@@ -288,9 +288,9 @@ def test_missing_fractions_are_marginalised():
     assert_array_equal(p.log_prob(x)[:, 1], 0)
     assert_array_equal(p.fisher_scores(x)[:, 1], 0)
     assert_allclose(Beta().fit_each([x]).a[0, 1], Beta().fit_each([[0.6]]).a[0, 0])
-    with pytest.raises(ValueError, match=r"row 0 has a coordinate that was not observed \(NaN\)"):
+    with pytest.raises(ValueError, match=r"row 0 has a missing coordinate \(NaN\)"):
         Dirichlet().fit_each([[0.5, np.nan]])
-    with pytest.raises(ValueError, match=r"\(point 0\) has a coordinate that was not observed \(NaN\)"):
+    with pytest.raises(ValueError, match=r"\(point 0\) has a missing coordinate \(NaN\)"):
         Dirichlet().fit_each([np.array([[0.5, np.nan]])])
 
 

@@ -458,7 +458,7 @@ def test_fit_with_missing_coordinates():
         for data in (sets, x):
             with pytest.raises(
                 ValueError,
-                match=r"(row 0|\(point 0\)) has a coordinate that was not observed .NaN.: only covar",
+                match=r"(row 0|\(point 0\)) has a missing coordinate .NaN.: only covar",
             ):
                 mc.Gaussian(structure).fit_each(data)
             with pytest.raises(ValueError, match="only covariance='diagonal' can be fitted to such data"):
@@ -521,7 +521,7 @@ def test_bad_data():
     with pytest.raises(TypeError, match="Gaussian is a model of numbers, and these are symbols: use Categorical"):
         mc.Gaussian().fit_each(["ab"])
     named = mc.Sequences([np.zeros((2, 2)), np.array([[0.0, 1.0], [1.0, 1.0], [2.0, np.nan]])], ids=["a", "b"])
-    with pytest.raises(ValueError, match=r"sequence 'b' \(point 2\) has a coordinate that was not observed"):
+    with pytest.raises(ValueError, match=r"sequence 'b' \(point 2\) has a missing coordinate"):
         mc.Gaussian().fit_each(named)
 
 

@@ -170,7 +170,7 @@ def test_bad_counts_name_the_document(rows):
 
 def test_bad_input():
     p = mc.Multinomials([[0.5, 0.5]], trials=2)
-    with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a coordinate that was not observed .NaN."):
+    with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a missing coordinate .NaN."):
         mc.Multinomial().fit_each([np.array([[1.0, np.nan]]), np.ones((2, 2))])
     for trials in (0, 1.5, "two", None):
         with pytest.raises(ValueError, match=r"trials .*ive the number of draws"):
