@@ -30,19 +30,20 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     order : int, default=0
         Compare windows of ``order + 1`` consecutive points; 0 compares points, in any order.
     gamma : float, default=1.0
-        Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
+        Parameter of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2
+        gamma)``.
     alphabet : Alphabet, str, iterable or None, default=None
-        The symbols of strings; None takes them from `Sequences`, or finds them in the data.
+        The symbols of strings; if None, that of `Sequences`, or the symbols found in the data.
     n_components : int or None, default=None
-        Frequencies of random Fourier features of vectors, in place of their exact base kernel: the cost is linear in
-        the lengths, and there are explicit features, two for every frequency. Symbols have exact features and do not
-        need it.
+        Number of frequencies of random Fourier features of vectors, which replace the exact base kernel: the cost is
+        linear in the lengths, and there are two explicit features per frequency. Not needed for symbols, which have
+        exact features.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        Whether objects of zero norm raise an error or get zeros.
 
     Notes
     -----
@@ -50,7 +51,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
 
     (EMMK-2) with k = ``order``; for k = 0 the points of two sets in any order (EMMK-1). No model is needed. Kernels of
     strings are inner products of counts of windows; for large gamma they are `Spectrum` kernels. Logarithms are exact
-    where the kernel underflows.
+    even where the kernel underflows.
 
     Examples
     --------
@@ -117,7 +118,8 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     def _source(self, X: Sequences) -> Sequences:
         if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
             raise ValueError(
-                f"the data are {X!r}, unlike the training data: alphabet {self.alphabet_}, dimension {self.dimension_}"
+                f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
+                f"{self.dimension_}."
             )
         return X
 
@@ -134,15 +136,15 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         return Rows(rows)
 
     def _value_tile(self, a: Any, b: Any) -> Array | None:
-        # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
+        # Inner products of counts: logarithms would cost more than the products, so take them only on request.
         return a.inner(b) if isinstance(a, WindowCounts) else None
 
     def features(self, X: Any) -> Array:
         """Return explicit features of symbols, or random ones of vectors: their inner products are the kernel.
 
-        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, a column for every window. Where that are
-        many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with a column for every window with gaps. Of vectors with
-        ``n_components``: ``(N, 2 n_components)``. Rows have length 1 where the kernel is normalised.
+        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, one column per window; if these
+        are too many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with one column per window with gaps. Of vectors
+        with ``n_components``: ``(N, 2 n_components)``. Rows have norm 1 if the kernel is normalized.
         """
         kernel, a, _ = self.operands(X)
         values = a.operand.dense() if isinstance(a.operand, Rows) else a.operand.features()
@@ -154,18 +156,18 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     # -- the error of random features ----------------------------------------------------------------------
 
     def errors(self, X: Any) -> Errors:
-        """Return how far the matrix of random features is from the exact one, estimated without that.
+        """Estimate the error of the matrix of random features without computing the exact matrix.
 
         Parameters
         ----------
         X : data
-            What the kernel compares.
+            Objects to compare.
 
         Returns
         -------
         Errors
-            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 where they are normalised),
-            and ``frobenius``, of all entries. 0 where the kernel is exact.
+            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 if the kernel is
+            normalized), and ``frobenius``, of all entries. 0 if the kernel is exact.
         """
         kernel, a, _ = self.operands(X)
         if not isinstance(a.operand, Rows):
@@ -184,11 +186,11 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
 
 
 def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:
-    """Raise where a random feature has no value: the frequencies times the points are infinite."""
+    """Raise if random features overflow: the products of frequencies and points are infinite."""
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         largest = float(np.abs(X[int(bad[0])]).max())
         raise ValueError(
-            f"{X.name(bad[0])} holds {largest:.6g}, and with gamma = {gamma:g} its random features overflow: divide "
-            "the data by a constant, or lower gamma"
+            f"{X.name(bad[0])} contains {largest:.6g}; with gamma = {gamma:g} its random features overflow. Rescale "
+            "the data, or lower gamma."
         )

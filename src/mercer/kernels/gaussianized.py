@@ -59,5 +59,5 @@ class Gaussianized(Wrapper):
 
     @property
     def infinitely_divisible(self) -> bool:  # type: ignore[override]
-        """A power only changes gamma, which is safe where the distance is one of a Hilbert space."""
+        """A power only changes gamma, which is valid if the distance is that of a Hilbert space."""
         return self._inner.psd == "always"
