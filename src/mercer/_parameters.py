@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._checks import check_gamma, check_rho, is_number, is_whole
-from mercer._random import check_seed
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises where the parameter ``name`` cannot have this value."""
@@ -135,9 +134,10 @@ def instance_of(*classes: type, what: str = "", cure: str = "") -> Rule:
     return Rule(what or f"an instance of {names}", lambda value: isinstance(value, classes), cure, TypeError)
 
 
-def seed() -> Check:
+def seed() -> Rule:
     """Accept what ``random_state`` may be: a whole number, None or a NumPy generator."""
-    return lambda name, value: check_seed(value, name)
+    kinds = (np.random.RandomState, np.random.Generator)
+    return whole(0) | NONE | Rule("a NumPy Generator or RandomState", lambda value: isinstance(value, kinds))
 
 
 def rho() -> Check:
