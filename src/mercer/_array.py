@@ -42,7 +42,7 @@ def as_float(x: Any) -> Array:
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
-        raise TypeError(f"expected numbers, got an array of dtype {x.dtype}.")
+        raise TypeError(f"Expected numbers; got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
 
 

@@ -82,7 +82,7 @@ class Batch:
         return self._make(**fields, **{name: getattr(self, name) for name in self._shared})
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}.")
+        raise AttributeError(f"{type(self).__name__} is immutable. Make a new batch instead of setting {name!r}.")
 
     # -- shape and indexing ---------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Batch:
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix with a "
+            f"{type(self).__name__} is a batch of distributions, not an array. Turn it into a Gram matrix with a "
             "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )
 

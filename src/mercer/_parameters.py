@@ -29,21 +29,21 @@ import numpy as np
 from mercer._checks import check_gamma, check_rho, is_number, is_whole
 
 Check = Callable[[str, Any], None]
-"""A rule: ``rule(name, value)`` raises where the parameter ``name`` cannot have this value."""
+"""A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
 Rules = Mapping[str, Check | None]
 """Parameter -> rule; None drops the rule of a base class."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter must be.
+    """Rule for the values of a parameter.
 
     Parameters
     ----------
     what : str
         Completes "NAME must be ...": "a whole number, 1 or more".
     good : callable
-        Whether a value is allowed; it must not raise, whatever the value.
+        Whether a value is allowed; it must not raise for any value.
     cure : str, default=""
         A sentence that tells the user what to pass.
     error : type, default=ValueError
@@ -167,7 +167,7 @@ class CheckedParameters:
     _parameters: ClassVar[Rules] = {}
 
     def _check_parameters(self) -> None:
-        """Raise where a parameter breaks its rule."""
+        """Raise if a parameter breaks its rule."""
         for name, check in declared(type(self)).items():
             check(name, getattr(self, name))
 

@@ -94,7 +94,7 @@ def test_missing_waits_are_marginalised():
     assert_array_equal(p.log_prob(x)[:, 1], 0)
     assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
     assert_allclose(Exponential().fit_each([x]).scale, [[1.5, 3.0]])
-    with pytest.raises(ValueError, match="a coordinate was observed in no point of a sample"):
+    with pytest.raises(ValueError, match=r"missing \(NaN\) in all points of a sample"):
         Exponential().fit_each(x)
 
 
@@ -126,15 +126,11 @@ def test_bad_data():
     p = Exponentials([[1.0, 2.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Exponentials([[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.zeros((1, 3)))
-    with pytest.raises(
-        ValueError, match=r"Negative values in data passed to Exponentials: row 1 holds -1.5 in column 1"
-    ):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Exponentials: row 1 has -1.5 in column 1"):
         p.log_prob([[0, 0], [1, -1.5]])
-    with pytest.raises(
-        ValueError, match=r"Negative values in data passed to Exponential: .*1.* \(point 0\) holds -3.0"
-    ):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Exponential: .*1.* \(point 0\) has -3.0"):
         Exponential().fit_each([np.ones((2, 1)), -3 * np.ones((1, 1))])
     with pytest.raises(ValueError, match="Infinite values in data passed to Exponentials"):
         p.log_prob([[0, np.inf]])

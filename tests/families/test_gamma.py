@@ -124,7 +124,7 @@ def test_large_shapes_keep_their_digits(rho):
 
 def test_products_that_diverge_are_refused():
     p = Gammas([[2.0], [0.3]], [[1.0], [1.0]])
-    with pytest.raises(ValueError, match=r"index 1 has a concentration of 0.3, and at rho = 1 .* up to 0.5: use rho"):
+    with pytest.raises(ValueError, match=r"at rho = 1 .* up to 0.5; got 0.3 for the distribution at index 1. Use rho"):
         p.log_product(p, rho=1.0)
     assert np.all(np.isfinite(p.log_product(p, rho=0.5)))
     assert np.all(np.isfinite(p.log_product(p, rho=0.7)))
@@ -217,9 +217,9 @@ def test_bad_data():
     p = Gammas([[1.0, 2.0]], [[1.0, 1.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Gammas([[1.0]], [[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.ones((1, 3)))
-    with pytest.raises(ValueError, match=r"Negative values in data passed to Gammas: row 1 holds -1.5 in column 1"):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Gammas: row 1 has -1.5 in column 1"):
         p.log_prob([[1, 1], [1, -1.5]])
     with pytest.raises(ValueError, match="Gammas must be positive; got 0 at row 1, column 0"):
         p.log_prob([[1, 1], [0, 1]])
@@ -263,12 +263,12 @@ def test_parameters_at_the_ends_of_the_range(rho):
 
 def test_a_kernel_names_the_datum_that_has_no_power():
     data = [np.array([[1.0], [1.1], [0.9]]), np.array([[1e-9], [1.0], [7.0]])]
-    with pytest.raises(ValueError, match=r"at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
+    with pytest.raises(ValueError, match=r"at rho = 2 .* got 0.* for the distribution at index 1"):
         mc.ProbabilityProduct(Gamma(), rho=2.0)(data)
 
 
 def test_a_parameter_that_is_no_number_is_named():
-    with pytest.raises(TypeError, match="concentration: expected numbers, got an array of dtype"):
+    with pytest.raises(TypeError, match=r"concentration .*got an array of dtype"):
         mc.Gammas([["a"]], [[1.0]])
     with pytest.raises(TypeError, match=r"MeanMap needs `log_mean_map`.* such as Gaussians"):
         mc.MeanMap()(mc.Gammas([[1.0]], [[1.0]]))

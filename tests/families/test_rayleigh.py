@@ -117,7 +117,7 @@ def test_bad_data():
     p = Rayleighs([[1.0, 2.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Rayleighs([[1.0]]))
-    with pytest.raises(ValueError, match=r"Negative values in data passed to Rayleighs: row 1 holds -1\.5 in column 1"):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Rayleighs: row 1 has -1\.5 in column 1"):
         p.log_prob([[1, 1], [1, -1.5]])
     with pytest.raises(ValueError, match="Rayleigh must be positive; got 0 at row 0, column 1"):
         Rayleigh().fit([[1.0, 0.0]])

@@ -407,7 +407,7 @@ def test_in_a_search():
     ("parameters", "error", "match"),
     [
         ({"model": None}, TypeError, r"LatentMeanMap needs one model for all data, such as mc.HMM\(\)"),
-        ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*use mc.HMM"),
+        ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*Use mc.HMM"),
         ({"gamma": -1.0}, ValueError, r"gamma must be .*; got -1.0"),
         ({"gamma": "scale"}, ValueError, r"gamma must be .*; got 'scale'"),
         ({"gamma_states": -1.0}, ValueError, r"gamma_states must be .*; got -1.0"),

@@ -410,7 +410,7 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=message):
             TOP(chain).fit(X, strange)
-    with pytest.raises(ValueError, match="class 'quick': there is nothing to fit"):
+    with pytest.raises(ValueError, match="class 'quick': There is nothing to fit"):
         TOP(mc.MarkovChain(order=1, end=False, prior=None)).fit(["abab", "", "ab"], ["fair", "quick", "slow"])
     with pytest.raises(NotFittedError, match="because it learns one model per class"):
         TOP(chain)(X)

@@ -27,7 +27,7 @@ from mercer.data.ragged import offsets_of
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 Key: TypeAlias = Any
-"""What selects rows: a slice, an array of integers, or an array of booleans."""
+"""Selection of rows: a slice, an array of integers, or an array of booleans."""
 
 TILE_ROWS = 512
 """The recommended edge of a tile: its line and its index stay in the cache (`benchmarks/bench_csr.py`)."""
@@ -69,9 +69,9 @@ class CSRRows:
             return X
         given: Any = X if sparse.issparse(X) else np.asarray(X)
         if given.ndim != 2:
-            raise ValueError(f"counts need the shape (documents, words), got the shape {given.shape}")
+            raise ValueError(f"Counts must have shape (documents, words); got shape {given.shape}.")
         if given.dtype.kind not in "biuf":
-            raise TypeError(f"expected numbers, got a matrix of dtype {given.dtype}")
+            raise TypeError(f"Expected numbers; got a matrix of dtype {given.dtype}.")
         # Floats before anything is summed: duplicates of a small integer type could overflow.
         matrix: Any = sparse.csr_array(given.astype(np.float32 if given.dtype == np.float32 else np.float64))
         # Made anew from its parts, since SciPy's flags of canonical form may be stale; copied, since what
@@ -110,7 +110,7 @@ class CSRRows:
             return CSRRows(self.data[first:last], self.indices[first:last], ptr, self.n_columns)
         rows = np.arange(len(self))[key]
         if rows.ndim != 1:
-            raise TypeError("rows are selected by a slice or a 1-D array; for one row write X[3:4]")
+            raise TypeError("Index rows by a slice or a 1-D array; use X[3:4] for one row.")
         ptr = offsets_of(np.diff(self.indptr)[rows])
         shift = np.repeat(self.indptr[rows] - ptr[:-1], np.diff(ptr))
         entries = np.arange(ptr[-1]) + shift
@@ -123,11 +123,11 @@ class CSRRows:
     def power(self, exponent: float) -> CSRRows:
         """Raise every entry to a positive power (PPK-3.3)."""
         if not exponent > 0:
-            raise ValueError(f"sparse rows need a positive power, got {exponent}: absent words would become 1")
+            raise ValueError(f"The power of sparse rows must be positive, or absent words become 1; got {exponent}.")
         return self._with(self.data**exponent)
 
     def scaled(self, factors: Vector) -> CSRRows:
-        """Multiply row ``i`` by ``factors[i]``; an empty row stays empty whatever its factor."""
+        """Multiply row ``i`` by ``factors[i]``; an empty row stays empty for any factor."""
         per_entry = np.repeat(factors, np.diff(self.indptr))
         return self._with((self.data * per_entry).astype(self.dtype, copy=False))
 
@@ -180,8 +180,8 @@ class CSRRows:
             at = wrong[0]
             document = int(np.searchsorted(self.indptr, at, side="right")) - 1
             raise ValueError(
-                f"document {document} has the count {self.data[at]} for word {self.indices[at]}: "
-                "counts must be nonnegative and finite"
+                f"document {document} has the count {self.data[at]} for word {self.indices[at]}. "
+                "Counts must be nonnegative and finite."
             )
 
     def _with(self, data: Vector) -> CSRRows:
@@ -240,7 +240,7 @@ class Prepared:
         return Prepared(self.rows[key])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Prepared, (self.rows,)  # what can be made again does not travel
+        return Prepared, (self.rows,)  # derived arrays are not pickled
 
     @cached_property
     def values(self) -> Vector:
@@ -337,9 +337,7 @@ def _as_operands(out: Vector, left: Prepared, right: Prepared) -> Vector:
 
 def _same_columns(A: CSRRows, B: CSRRows) -> None:
     if A.n_columns != B.n_columns:
-        raise ValueError(
-            f"rows over {A.n_columns} words cannot meet rows over {B.n_columns}: use one vocabulary for both"
-        )
+        raise ValueError(f"Both sides must have the same vocabulary; got {A.n_columns} and {B.n_columns} words.")
 
 
 def _bounds(key: slice, n: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What categorical and multinomial distributions share: points of the probability simplex."""
+"""Common parts of categorical and multinomial distributions: points of the probability simplex."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Simplex(ExponentialFamily):
         self._check_alike(other)
         if self.n_draws > 1:
             raise ValueError(
-                f"products of multinomials of {self.n_draws} trials are not multinomials: give trials=1, or the "
-                "kernel rho=1 or marginal=False"
+                f"Products of multinomials of {self.n_draws} trials are not multinomials. Use trials=1, or a kernel "
+                "with rho=1 or marginal=False."
             )
         logs = safe_log(self.probability) + safe_log(other.probability)
         xp, total = namespace(logs), logsumexp(logs, axis=-1)

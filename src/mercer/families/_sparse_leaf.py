@@ -1,4 +1,4 @@
-"""Sparse rows of probabilities under a coupling: they answer tiles of a Gram matrix."""
+"""Sparse rows of probabilities under a coupling, which compute tiles of a Gram matrix."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class SparseLeaf(FieldOperand):
         return taken if self.base is None else replace(taken, base=(self.base[0][key], self.base[1]))
 
     def pair(self, other: Self) -> Floats:
-        """Answer every pair, as a logarithm."""
+        """Compute the kernel of every pair, as a logarithm."""
         if (self.lost or other.lost) and self.base is not None and other.base is not None:
             (p, rho), (q, _) = self.base, other.base
             return self._finished(_log_inner(p, q, rho).astype(np.result_type(p.dtype, q.dtype), copy=False))
         return self._log(_csr.outer(self.rows, other.rows))
 
     def alone(self) -> Floats:
-        """Answer every member with itself."""
+        """Compute the kernel of every member with itself."""
         if self.lost and self.base is not None:
             p, rho = self.base
             logs = 2 * rho * np.log(p.data.astype(np.float64))
@@ -101,7 +101,7 @@ class SparseDivergence(SparseLeaf):
     """Sparse rows under the Jensen-Shannon divergence: only shared words add to it."""
 
     def pair(self, other: Self) -> Floats:
-        """Answer every pair: trials (log 2 - shared entropy / 2), as it is."""
+        """Compute the kernel of every pair: trials (log 2 - shared entropy / 2), not as a logarithm."""
         shared = _csr.shared_entropy(self.rows, other.rows)
         shared *= -0.5 * self.trials
         shared += self.trials * np.log(2.0)

@@ -47,7 +47,7 @@ class Bernoullis(Coordinatewise):
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "lie between 0 and 1")
+        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "be between 0 and 1")
         self._freeze(probability=p)
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Bernoulli(CoordinatewiseEstimator):
     """
 
     family = Bernoullis
-    _parameters: ClassVar[Rules] = {"threshold": number("Give None for data that are 0 or 1.") | NONE}
+    _parameters: ClassVar[Rules] = {"threshold": number("Use None for data that are 0 or 1.") | NONE}
 
     def __init__(self, threshold: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.threshold = threshold

@@ -183,7 +183,7 @@ class Beta(CoordinatewiseEstimator):
 
     family = Betas
     _parameters: ClassVar[Rules] = {
-        "whole": positive("Give the number that the data are fractions of: 100 for percentages."),
+        "whole": positive("It is the number that the data are fractions of, such as 100 for percentages."),
         "smallest": between(0, 0.5, "neither", "It is also the least distance from 1.") | NONE,
         "floor": nonnegative(),
     }

@@ -22,7 +22,7 @@ Term = Callable[..., Array]
 
 
 class IndependentCoordinates(Family):
-    """A batch of products of d independent distributions on the line, of whatever family.
+    """A batch of products of d independent distributions on the line, of any family.
 
     A subclass declares its parameter arrays in ``_arrays``, each of shape ``(*B, d)``, and its ``domain``, and writes
     ``term_log_prob(x, *parameters)``.
@@ -35,7 +35,7 @@ class IndependentCoordinates(Family):
     term_log_prob: Term | None = None
 
     def _freeze_alike(self, **parameters: Array) -> None:
-        """Store checked parameters, or raise where their shapes differ."""
+        """Store checked parameters, or raise if their shapes differ."""
         (first, a), *others = parameters.items()
         for name, b in others:
             if tuple(a.shape) != tuple(b.shape):
@@ -76,7 +76,7 @@ class IndependentCoordinates(Family):
 
     def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
         if self.term_log_prob is None:
-            raise NotImplementedError(f"{type(self).__name__} must write term_log_prob(x, ...)")
+            raise NotImplementedError(f"{type(self).__name__} must implement term_log_prob(x, ...)")
         return self.term_log_prob(x, *parameters)
 
     def _check_values(self, x: Array) -> None:
@@ -156,7 +156,7 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
         return namespace(x).zeros_like(x)
 
     def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
-        """Log density of one coordinate, by the formula of exponential families where there is no better one."""
+        """Log density of one coordinate, by the formula of exponential families unless overridden."""
         if self.term_log_prob is not None:
             return self.term_log_prob(x, *parameters)
         theta = _tuple(self.term_natural(*parameters))
@@ -280,7 +280,7 @@ class CoordinatewiseEstimator(FamilyEstimator):
         return X
 
     def _converted(self, X: Any) -> Any:
-        """Bring data into the domain, where a parameter asks for it."""
+        """Move data into the domain, if a parameter requests it."""
         return X
 
     def _missing_allowed(self) -> bool:
@@ -297,5 +297,5 @@ def _tuple(terms: Any) -> tuple[Array, ...]:
 
 
 def _joined(terms: Any) -> Array:
-    """Put the statistics of all coordinates one after the other, ``(..., d)`` each."""
+    """Concatenate the statistics of all coordinates, ``(..., d)`` each."""
     return namespace(terms[0]).concat(list(terms), axis=-1) if isinstance(terms, tuple) else terms

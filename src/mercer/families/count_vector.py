@@ -123,8 +123,8 @@ class CountVectors(SparseRows, Family):
             if self.law == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                f"rho = {coupling.rho}: the probability product of counts of {self.law} length has a closed form at "
-                "rho = 0.5 alone; give rho=0.5, or law='poisson', which has one for every rho"
+                f"rho must be 0.5 for counts of {self.law} length; got {coupling.rho}. Only law='poisson' has a closed "
+                "form of the probability product for every rho."
             )
         if isinstance(coupling, CountSmoothed):
             check_gamma(coupling.gamma)
@@ -133,13 +133,13 @@ class CountVectors(SparseRows, Family):
             if self.law == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                "the mean map of counts of geometric length has no closed form: give n_components=1000 for random "
-                "features, or law='poisson'"
+                "The mean map of counts of geometric length has no closed form. Use n_components=1000 for random "
+                "features, or law='poisson'."
             )
         if isinstance(coupling, Smoothed):
             raise TypeError(
-                "CountVectors have counts and no single tokens, which MeanMap(base='rbf') would align: give "
-                "base='counts', or use Multinomials"
+                "MeanMap(base='rbf') aligns single tokens, which CountVectors do not have. Use base='counts', or "
+                "Multinomials."
             )
         return Leaf(self, coupling)
 
@@ -201,8 +201,8 @@ class CountVectors(SparseRows, Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
-                f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
+                f"The member{f' at index {where}' if where else ''} has {length[where]:.3g} words, more than NumPy "
+                f"draws as 64-bit integers. Sample from lengths up to {LONGEST:.0e}."
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))
         if self.law == "poisson":
@@ -228,22 +228,24 @@ def _checked_length(length: Any, words: Multinomials, law: str) -> Array:
         given = as_float(length)
     except TypeError as error:
         raise TypeError(
-            f"length = {length!r}: give the expected number of words, a number or one for each row"
+            f"length must be the expected number of words, one number or one per row; got {length!r}."
         ) from error
     if words.sparse:
         given = to_numpy(given)
     elif not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
         given = beside(words.probability, to_numpy(given), words.probability.dtype)
     if tuple(given.shape) not in ((), words.shape):
-        raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")
+        raise ValueError(
+            f"length must have one number of words per row, shape {words.shape}; got {tuple(given.shape)}."
+        )
     values = np.broadcast_to(to_numpy(given), words.shape)
     good = (values >= 0) & np.isfinite(values)
     for right, must in (
         (good, "0 or more, and finite"),
-        (np.where(good, values, 0.5) % 1 == 0 if law == "fixed" else good, "a whole number where law='fixed'"),
+        (np.where(good, values, 0.5) % 1 == 0 if law == "fixed" else good, "a whole number with law='fixed'"),
     ):
         bad = np.argwhere(~right)
         if len(bad):
             where = tuple(map(int, bad[0]))
-            raise ValueError(f"length{f' at index {where}' if where else ''} is {values[where]}: it must be {must}")
+            raise ValueError(f"length{f' at index {where}' if where else ''} must be {must}; got {values[where]}.")
     return namespace(given).broadcast_to(given, words.shape)

@@ -29,8 +29,8 @@ from mercer.families.gamma import check_finite_product
 ROUNDING = 1e-5
 """How far from one the sum of proportions may be: they may come from float32, or from a table."""
 OPEN = (
-    "nobody has proved it: with 2 proportions no counterexample is known, with 3 or more there are some for centering, "
-    "for exp at small t and for the inverse form at large t"
+    "it has not been proved: with 2 proportions no counterexample is known, with 3 or more there are some for "
+    "centering, for exp at small t and for the inverse form at large t"
 )
 
 
@@ -65,7 +65,9 @@ class Dirichlets(ExponentialFamily):
     def __init__(self, concentration: Any) -> None:
         a = checked_positive(concentration, "concentration")
         if a.shape[-1] < 2:
-            raise ValueError(f"concentration has shape {tuple(a.shape)}: its last axis must hold k >= 2 proportions")
+            raise ValueError(
+                f"concentration must have k >= 2 proportions in its last axis; got shape {tuple(a.shape)}."
+            )
         self._freeze(concentration=a)
 
     @property
@@ -219,7 +221,7 @@ class Dirichlet(FamilyEstimator):
 
     _parameters: ClassVar[Rules] = {
         "normalize": boolean(),
-        "smallest": positive("Give None for positive data.") | NONE,
+        "smallest": positive("Use None for positive data.") | NONE,
         "floor": nonnegative(),
     }
 
@@ -256,7 +258,7 @@ class Dirichlet(FamilyEstimator):
         X = super().accept(X, **options)
         x = segments(X)[0]
         if x.ndim == 2 and x.shape[1] < 2:
-            raise ValueError(f"Dirichlet data are proportions of 2 or more, and these have {x.shape[1]} feature(s)")
+            raise ValueError(f"Dirichlet data must have 2 or more proportions; got {x.shape[1]} feature(s).")
         self._check_observed(X)
         check_nonnegative(x, type(self).__name__, X)
         check_summable(x, type(self).__name__, X)
@@ -273,8 +275,8 @@ class Dirichlet(FamilyEstimator):
         rows = np.flatnonzero(x.sum(axis=1) == 0)
         if len(rows) and self.smallest is None:
             raise ValueError(
-                f"{point_name(X, rows[0])} holds zeros only, which have no proportions: leave it out, or give "
-                "smallest=1e-3, say"
+                f"{point_name(X, rows[0])} contains only zeros, so its proportions are undefined. Leave it out, or use "
+                "smallest=1e-3, for example."
             )
 
     def _closed(self, x: Floats) -> Floats:
@@ -288,28 +290,28 @@ class Dirichlet(FamilyEstimator):
 
 
 def check_sums(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a row does not sum to one; ``X`` are the data of the points ``x``."""
+    """Raise if a row does not sum to one; ``X`` are the data of the points ``x``."""
     xp = namespace(x)
     far = xp.abs(xp.sum(x, axis=-1) - 1) > ROUNDING
     if not bool(xp.any(far)):
         return
     where = tuple(int(i) for i in np.argwhere(to_numpy(far))[0])
     raise ValueError(
-        f"{point_name(X, where[-1])} sums to {to_numpy(x)[where].sum():.6g}, and the data of {who} sum to 1: give the "
-        "estimator normalize=True, or divide every row by its sum"
+        f"The data of {who} must sum to 1; got {to_numpy(x)[where].sum():.6g} for {point_name(X, where[-1])}. Use "
+        "normalize=True, or divide every row by its sum."
     )
 
 
 def check_proportions(x: Array, who: str, X: Any = None) -> None:
-    """Raise where proportions are not positive, do not sum to one, or are observed (not NaN) in part."""
+    """Raise if proportions are not positive, do not sum to one, or are observed (not NaN) in part."""
     xp = namespace(x)
     missing = xp.isnan(x)
     part = xp.any(missing, axis=-1) & ~xp.all(missing, axis=-1)
     if bool(xp.any(part)):
         row = int(np.argwhere(to_numpy(part))[0][-1])
         raise ValueError(
-            f"{point_name(X, row)} has a proportion that was not observed (NaN) beside others that were: {who} take "
-            "all or none of a point, so fill it in, or leave the point out"
+            f"{point_name(X, row)} has missing (NaN) and observed proportions. {who} take all or none of a point; fill "
+            "it in, or leave the point out."
         )
     check_sums(x, who, X)
     check_positive(x, who, X)

@@ -68,8 +68,8 @@ class DirichletMultinomials(Family):
         check_trials(trials)
         if sparse.issparse(concentration) or isinstance(concentration, CSRRows):
             raise TypeError(
-                "concentration is a sparse matrix, and outcomes of concentration 0 never occur: give a dense one, "
-                "concentration.toarray()"
+                "concentration must be dense, because outcomes with concentration 0 never occur; got a sparse matrix. "
+                "Use concentration.toarray()."
             )
         a = checked_parameter(
             concentration, "concentration", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite"
@@ -79,8 +79,7 @@ class DirichletMultinomials(Family):
         if len(bad):
             where = tuple(map(int, bad[0]))
             raise ValueError(
-                f"the concentrations at index {where} sum to {total[where]}: at least one must be positive, and their "
-                "sum finite"
+                f"The concentrations at index {where} must have a positive, finite sum; got {total[where]}."
             )
         words = checked_words(alphabet, a.shape[-1], "concentrations")
         self._freeze(concentration=a, trials=int(trials), alphabet=words)
@@ -154,8 +153,8 @@ class DirichletMultinomials(Family):
         self._check_pair(other)
         if self.trials > 1:
             raise ValueError(
-                f"the mean map of DirichletMultinomials has a closed form for one draw only, and trials = "
-                f"{self.trials}: give trials=1 or estimate='point', or use ProbabilityProduct"
+                "The mean map of DirichletMultinomials has a closed form for one draw only; got trials = "
+                f"{self.trials}. Use trials=1, estimate='point' or ProbabilityProduct."
             )
         return self.couple(Smoothed(gamma)).pair(other.couple(Smoothed(gamma)))
 

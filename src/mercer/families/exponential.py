@@ -158,7 +158,7 @@ class Exponential(CoordinatewiseEstimator):
     """
 
     family = Exponentials
-    _parameters: ClassVar[Rules] = {"floor": positive("Give a fraction of the pooled mean.")}
+    _parameters: ClassVar[Rules] = {"floor": positive("It is a fraction of the pooled mean.")}
 
     def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.floor = floor

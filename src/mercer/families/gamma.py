@@ -61,7 +61,7 @@ class Gammas(Coordinatewise):
     score_labels = ("concentration", "negative_rate")
     dual_verdict = Verdict(
         "conditional",
-        "nobody has proved it, and no counterexample is known: the shape as a function of log E x - E log x is "
+        "it has not been proved, and no counterexample is known: the shape as a function of log E x - E log x is "
         "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
         "every t (DJS-5)",
     )
@@ -205,7 +205,7 @@ class Gamma(CoordinatewiseEstimator):
 
     family = Gammas
     _parameters: ClassVar[Rules] = {
-        "smallest": positive("Give None for positive data.") | NONE,
+        "smallest": positive("Use None for positive data.") | NONE,
         "floor": nonnegative(),
     }
 
@@ -231,22 +231,22 @@ class Gamma(CoordinatewiseEstimator):
         if len(tiny):
             row, column = (int(i) for i in tiny[0])
             raise ValueError(
-                f"the data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
+                f"The data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
                 f"{x[row, column]:.6g} at {point_name(X, row)}, column {column}. Multiply the data by a constant, or "
-                f"give smallest={SMALLEST:g}."
+                f"use smallest={SMALLEST:g}."
             )
         return X
 
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:
-    """Raise where the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
+    """Raise if the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
     infinite = 2 * rho * concentration + (1 - 2 * rho) <= 0
     if not bool(namespace(concentration).any(infinite)):
         return
     where = tuple(int(i) for i in np.argwhere(to_numpy(infinite))[0])
     law = where[0] if len(where) == 2 else where[:-1]
     raise ValueError(
-        f"the distribution at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
-        f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
-        "which takes all (with marginal=False, where variables are hidden)"
+        f"The probability product of {who} at rho = {rho:g} is infinite for concentrations up to "
+        f"{1 - 1 / (2 * rho):.6g}; got {float(to_numpy(concentration)[where]):.6g} for the distribution at index "
+        f"{law}. Use rho = 0.5, which takes all (with marginal=False for models with hidden variables)."
     )

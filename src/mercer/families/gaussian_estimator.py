@@ -19,7 +19,7 @@ from mercer.families.gaussian import Gaussians
 class WithinContext(Context):
     """What data share whose covariance counts as known: besides the rest, that about the mean of each sample."""
 
-    within: Any = None  # of the shape that the structure asks for
+    within: Any = None  # in the shape of the covariance structure
 
 
 class Gaussian(Predictive, FamilyEstimator):
@@ -63,7 +63,7 @@ class Gaussian(Predictive, FamilyEstimator):
 
     _parameters: ClassVar[Rules] = {
         "covariance": one_of("full", "diagonal", "isotropic"),
-        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
     }
 
     def __init__(
@@ -91,11 +91,11 @@ class Gaussian(Predictive, FamilyEstimator):
         """
         x, offsets = segments(X)
         if len(x) == 0:
-            raise ValueError("there is nothing to learn from: every sample is empty")
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
+            raise ValueError("There is nothing to learn from: every sample is empty.")
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():
-            raise ValueError("the squares of the data are more than the largest number: divide the data by a constant")
+            raise ValueError("The squares of the data overflow. Divide the data by a constant.")
         floor = self.floor * _power_of_two(_varying(float(np.mean(scale)), center, scale.dtype))
         grid = 8 * np.sqrt(
             [_power_of_two(_varying(float(v), c, scale.dtype)) for v, c in zip(scale, center, strict=True)]
@@ -118,8 +118,8 @@ class Gaussian(Predictive, FamilyEstimator):
         if not np.all(freedom > 0):
             which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
             raise ValueError(
-                f"no sample has several points {which}that could vary about their mean: estimate='predictive' needs "
-                "sets of points; for single points give estimate='point'"
+                f"estimate='predictive' needs sets of points, and no sample has several points {which}that could vary "
+                "about their mean. Use estimate='point' for single points."
             )
         if self.covariance == "full":
             value = np.stack([_ordered_sum(rest[:, i : i + 1] * rest, offsets) for i in range(rest.shape[1])])
@@ -131,8 +131,8 @@ class Gaussian(Predictive, FamilyEstimator):
             regular = bool(np.all(value > 0))
         if not regular:
             raise ValueError(
-                "the data do not vary enough about the means of their own: estimate='predictive' needs sets of points "
-                "that do, or floor > 0"
+                "The points do not vary enough about the means of their samples for estimate='predictive'. Use sets "
+                "of points that do, or floor > 0."
             )
         return np.asarray(value)
 
@@ -142,9 +142,7 @@ class Gaussian(Predictive, FamilyEstimator):
             return
         within: Any = getattr(context, "within", None)
         if within is None or np.shape(within) != self.template(context).covariance.shape:
-            raise ValueError(
-                "the context was learned with another covariance or estimate than those of now: call fit again"
-            )
+            raise ValueError("The context was learned with another covariance or estimate. Call fit again.")
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Gaussians:
         if not self._is_predictive:
@@ -167,7 +165,7 @@ class Gaussian(Predictive, FamilyEstimator):
             self._check_observed(X)
 
     def _missing_cure(self) -> str:
-        return "only covariance='diagonal' can be fitted to such data"
+        return "Only covariance='diagonal' can be fitted to such data."
 
     def template(self, context: Context) -> Gaussians:
         """Return a Gaussian with the estimator's structure."""
@@ -234,7 +232,7 @@ def _center_and_scale(x: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(x)
     if seen.all():
         return x.mean(axis=0), x.var(axis=0)
-    count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)  # a coordinate that nobody saw has both 0
+    count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)  # for an unobserved coordinate both are 0
     center = np.where(seen, x, 0.0).sum(axis=0) / count
     return center, (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
 

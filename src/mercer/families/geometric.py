@@ -56,7 +56,7 @@ class Geometrics(Coordinatewise):
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", _has_mean, "lie above 0, and at most at 1" + OVERFLOW)
+        p = checked_parameter(probability, "probability", _has_mean, "be above 0 and at most 1" + OVERFLOW)
         self._freeze(probability=p)
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
@@ -214,9 +214,9 @@ def _one_side(p: Array, gamma: float) -> Array:
     size = int(min(np.sqrt(44 / gamma), 44 / decay)) + 1
     if size > MOST_TERMS:
         raise ValueError(
-            f"the mean map of Geometrics sums over differences of counts, and gamma = {gamma:.6g} with a probability "
-            f"of {smallest:.6g} asks for {size} of them, more than {MOST_TERMS}: divide the counts by a constant, or "
-            "use ProbabilityProduct"
+            f"The mean map of Geometrics with gamma = {gamma:.6g} and a probability of {smallest:.6g} sums over {size} "
+            f"differences of counts, more than {MOST_TERMS}. Divide the counts by a constant, or use "
+            "ProbabilityProduct."
         )
     value = xp.zeros_like(p)
     failure = 1 - p

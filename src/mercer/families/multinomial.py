@@ -236,7 +236,7 @@ class Multinomial(Predictive, DocumentEstimator):
            [1. , 2.5, 4.5]])
     """
 
-    _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Give the number of draws as an int.")}
+    _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
@@ -267,8 +267,8 @@ class Multinomial(Predictive, DocumentEstimator):
         if len(empty) and self.prior is None:
             name = datum_name(X, empty[0]) if isinstance(X, Sequences) else f"document {int(empty[0])}"
             raise ValueError(
-                f"{name} is empty (no word is counted), so it has no frequencies: leave it out, or "
-                "give prior='pooled' so that it gets the frequencies of all documents"
+                f"{name} is empty (no words), so its frequencies are undefined. Leave it out, or use prior='pooled' to "
+                "give it the frequencies of all documents."
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
@@ -306,8 +306,8 @@ class Multinomial(Predictive, DocumentEstimator):
         if not np.isfinite(total).all():
             where = int(np.flatnonzero(~np.isfinite(total))[0])
             raise ValueError(
-                f"the counts of document {where} and prior_strength = {self.prior_strength!r} add up to more than a "
-                "number can hold: divide the counts by a constant"
+                f"The counts of document {where} plus prior_strength = {self.prior_strength!r} overflow. Divide the "
+                "counts by a constant."
             )
         return DirichletMultinomials._make(concentration=concentration, trials=self.trials, alphabet=alphabet)
 

@@ -252,8 +252,8 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     size = int(widest) + steps_around(widest, 0.5).stop
     if size > MOST_COUNTS:
         raise ValueError(
-            f"the mean map of Poissons sums over all counts, and a rate of {widest:.6g} asks for {size} of them, more "
-            f"than {MOST_COUNTS}: divide the counts by a constant, or use ProbabilityProduct"
+            f"The mean map of Poissons with a rate of {widest:.6g} sums over {size} counts, more than {MOST_COUNTS}. "
+            "Divide the counts by a constant, or use ProbabilityProduct."
         )
     counts = xp.arange(size, dtype=a.dtype, device=a.device)
     p, q = (log_term(counts, side[..., None]) for side in (a, b))

@@ -164,7 +164,7 @@ class Rayleigh(CoordinatewiseEstimator):
     """
 
     family = Rayleighs
-    _parameters: ClassVar[Rules] = {"smallest": positive("Give None for positive data.") | NONE}
+    _parameters: ClassVar[Rules] = {"smallest": positive("Use None for positive data.") | NONE}
 
     def __init__(self, smallest: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
         super().__init__(prior, prior_strength)
@@ -178,7 +178,7 @@ class Rayleigh(CoordinatewiseEstimator):
         if len(bad):
             row, column = (int(i) for i in bad[0])
             raise ValueError(
-                f"the data of Rayleigh must have squares in the range of {x.dtype}; got {x[row, column]:.6g} at "
+                f"The data of Rayleigh must have squares in the range of {x.dtype}; got {x[row, column]:.6g} at "
                 f"{point_name(X, row)}, column {column}. Multiply the data by a constant."
             )
         return X

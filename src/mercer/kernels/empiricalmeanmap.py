@@ -104,7 +104,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         X = Sequences(X, alphabet=known) if known is not None else Sequences(X)
         X.require_nonempty()
         if not X.is_symbols:
-            check_observed(X, "use MeanMap(Gaussian('diagonal')), which marginalizes it, or leave the point out")
+            check_observed(X, "Use MeanMap(Gaussian('diagonal')), which marginalizes it, or leave the point out.")
         return X
 
     def _learn(self, X: Sequences, y: Any = None) -> None:

@@ -139,7 +139,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         if hasattr(points, "indptr"):
             raise TypeError(f"{type(self).__name__} does not support sparse rows: pass X.toarray()")
         if not _is_symbols(X):
-            check_observed(X, "impute it, leave the point out, or use mc.Fisher, which marginalizes it")
+            check_observed(X, "Impute it, leave the point out, or use mc.Fisher, which marginalizes it.")
         return X
 
     def _learn(self, X: Any, y: Any = None) -> None:

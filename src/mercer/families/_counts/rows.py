@@ -18,14 +18,14 @@ from mercer.families.domains import check_counts
 def check_trials(trials: Any) -> None:
     """Raise unless ``trials`` is a number of draws."""
     if not is_whole(trials):
-        raise ValueError(f"trials = {trials!r}: give the number of draws, 1 or more, as an int")
+        raise ValueError(f"trials must be an int of 1 or more, the number of draws; got {trials!r}.")
 
 
 def checked_words(alphabet: Any, columns: int, what: str) -> Alphabet | None:
-    """Return the vocabulary, None where there is none, or raise where it has not one word for every column."""
+    """Return the vocabulary, or None; raise if it does not have one word per column."""
     words = None if alphabet is None else Alphabet.of(alphabet)
     if words is not None and len(words) != columns:
-        raise ValueError(f"{columns} {what} for a vocabulary of {len(words)} words: give one word per column")
+        raise ValueError(f"The vocabulary must have one word per column; got {len(words)} words for {columns} {what}.")
     return words
 
 
@@ -37,10 +37,10 @@ def dense_counts(x: Any) -> Array:
 
 
 def check_rows(x: Array, who: str) -> None:
-    """Raise where a count is negative or was not observed."""
+    """Raise if a count is negative or missing."""
     check_counts(x, who)
     if bool(namespace(x).any(namespace(x).isnan(x))):
-        raise ValueError("a row of counts holds NaN: give all of its counts, or leave it out")
+        raise ValueError("A row of counts contains NaN. Fill it in, or leave the row out.")
 
 
 class SparseRows(Batch):

@@ -1,4 +1,4 @@
-"""Pairs whose scaled sums may have lost something: again, in the log domain."""
+"""Repetition of unsound pairs in the log domain."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mercer.models._history.planes import Evidence, History
 __all__ = ["below", "log_sums", "redone"]
 
 _ENTRIES = 2**21
-"""Numbers of the largest array: 16 MB."""
+"""Number of entries of the largest array: 16 MB."""
 
 
 def redone(values: Array, sound: Array, history: History, left: Evidence, right: Evidence, rows: Any) -> Array:
-    """Replace what is not sound, some pairs at a time.
+    """Replace unsound values, some pairs at a time.
 
     Parameters
     ----------
     values, sound : arrays of shape (K,)
-        Logarithms of K pairs, and whether they can be trusted.
+        Logarithms of K pairs, and whether they are accurate.
     history : History
         The hidden tree.
     left, right : Evidence
-        Of both sides.
+        Evidence of both sides.
     rows : callable
-        Turns positions of pairs into positions of their data in ``left`` and ``right``.
+        Maps indices of pairs to indices of their samples in ``left`` and ``right``.
     """
     xp = namespace(values)
     if bool(xp.all(sound)):
@@ -50,7 +50,7 @@ def redone(values: Array, sound: Array, history: History, left: Evidence, right:
 
 
 def log_sums(history: History, left: Evidence, right: Evidence) -> Array:
-    """Sum over all histories of aligned pairs, ``(K,)``, in the log domain and float64."""
+    """Sum over all hidden states of aligned pairs, ``(K,)``, in the log domain and float64."""
     xp, forest = namespace(left.logs, history.root), history.forest
     total: Any = 0.0
     waiting: list[Array] = []
@@ -70,9 +70,9 @@ def log_sums(history: History, left: Evidence, right: Evidence) -> Array:
 
 
 def below(forest: Any, edge: Any, logs: Array) -> tuple[Array, Array]:
-    """Likelihoods of all that a datum shows in the tree below every node, ``(V, S, N)``, relative, and ``(V, N)`` tops.
+    """Relative likelihoods of all observations below each node, ``(V, S, N)``, and their log scales, ``(V, N)``.
 
-    The tops are logarithms and constants to a gradient, as all scales are.
+    The scales are constants with respect to gradients.
     """
     xp = namespace(logs)
     found: list[Array] = [None] * len(forest)

@@ -1,4 +1,4 @@
-"""Sums of base kernels over the points of kernel density estimates. Numba is imported when a loop runs."""
+"""Sums of base kernels over the points of kernel density estimates. Numba is imported on the first call."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["log_sums", "log_sums_at", "two_sums"]
 
 
 def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Floats) -> Floats:
-    """Compute log sum_ij exp(-factor |x_i - y_j|^2) for pairs of sets, exact where every term underflows.
+    """Compute log sum_ij exp(-factor |x_i - y_j|^2) for pairs of sets, accurate even if every term underflows.
 
     Parameters
     ----------
     a, b : PointSets
         Sets of points.
     left, right : int arrays of shape (P,)
-        Which sets of ``a`` and of ``b`` are paired.
+        Indices of the paired sets in ``a`` and ``b``.
     factor : array of shape (P,)
         Positive.
     """

@@ -1,4 +1,4 @@
-"""The numbers of an affine pair HMM as odds against a model of single letters (MK-5b)."""
+"""Parameters of an affine pair HMM as odds relative to independent letters (MK-5b)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ __all__ = ["Odds", "odds"]
 
 
 class Odds(NamedTuple):
-    """What the recursion runs on.
+    """Parameters of the recursion.
 
-    With the letters' reference probabilities r divided out, and x = (1-e) X / (1-o), y = (1-e) Y / (1-o)^2 in place of
-    the X and Y of MK-5b, the recursion has one gap weight g = o (1-e) / (1-o) and the same form for both strings::
+    With the reference probabilities r of the letters divided out, and x = (1-e) X / (1-o), y = (1-e) Y / (1-o)^2
+    instead of the X and Y of MK-5b, the recursion has one gap weight g = o (1-e) / (1-o) and the same form for both
+    strings::
 
         M(i,j) = match[s_i,t_j] z(i-1,j-1)
         x(i,j) = inserted[s_i] (g M(i-1,j) + e x(i-1,j)),    u = M + x
@@ -24,7 +25,7 @@ class Odds(NamedTuple):
         log kappa = base + log z(n,m) + sum log r[s_i] + sum log r[t_j]
 
     with match[a,b] = c (1-o)^2 J[a,b] / (r_a r_b) and inserted = insertion / r. Here r is the distribution of
-    insertions, so that inserted is 1; and numbers are tilted, divided by e per letter, which makes e 1 too.
+    insertions, so inserted is 1; and numbers are tilted, that is, divided by e per letter, so e is 1, too.
     """
 
     match: Floats
