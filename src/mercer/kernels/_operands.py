@@ -260,7 +260,7 @@ class Beside(FieldOperand):
     operand: Any
 
     @property
-    def order(self) -> Any:  # type: ignore[override]
+    def order(self) -> Any:
         """The operand's hint: neighbors cost alike."""
         return self.operand.order
 
