@@ -65,6 +65,11 @@ class Batch:
         self.__dict__["shape"] = self._batch_shape()
         return self
 
+    def _replaced(self, **fields: Any) -> Self:
+        """Return the same batch with other values of some fields, known to be valid."""
+        names = (*self._arrays, *self._parts, *self._shared)
+        return self._make(**{name: getattr(self, name) for name in names} | fields)
+
     def _event_axes(self, name: str) -> int:
         return self._arrays[name]
 

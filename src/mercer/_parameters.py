@@ -27,7 +27,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._checks import check_gamma, check_rho, is_number, is_whole
-from mercer._random import check_seed
 from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
@@ -136,9 +135,10 @@ def instance_of(*classes: type, what: str = "", cure: str = "") -> Rule:
     return Rule(what or f"an instance of {names}", lambda value: isinstance(value, classes), cure, TypeError)
 
 
-def seed() -> Check:
+def seed() -> Rule:
     """Accept what ``random_state`` may be: a whole number, None or a NumPy generator."""
-    return lambda name, value: check_seed(value, name)
+    kinds = (np.random.RandomState, np.random.Generator)
+    return whole(0) | NONE | Rule("a NumPy Generator or RandomState", lambda value: isinstance(value, kinds))
 
 
 def rho() -> Check:
@@ -154,6 +154,12 @@ def gamma() -> Check:
 def optional(check: Check) -> Check:
     """Accept None and what ``check`` accepts; for a `Rule`, ``rule | NONE`` is better, since its message says so."""
     return lambda name, value: None if value is None else check(name, value)
+
+
+def check(rule: Check, **values: Any) -> None:
+    """Check arguments of a function that have the same rule, given by their names."""
+    for name, value in values.items():
+        rule(name, value)
 
 
 class CheckedParameters(RenamedParameters):

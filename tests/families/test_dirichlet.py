@@ -301,27 +301,6 @@ def test_small_concentrations_draw_points_inside():
     assert abs(y.mean() - 0.5) < 0.1
 
 
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.dirichlet(a, size=30) for a in ([2.0, 3.0, 4.0], [2.0, 3.0, 3.5], [4.0, 1.0, 1.0])]
-    fractions = [rows[:, :2] for rows in sets]
-    for model, data in ((Dirichlet(), sets), (Beta(), fractions)):
-        for kernel in (
-            mc.ProbabilityProduct(model),
-            mc.JensenShannon(model),
-            mc.Fisher(model),
-            mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-            mc.ProbabilityProduct(mc.HMM(2, model), length=3),
-        ):
-            K = kernel.fit(data)(data)
-            assert np.all(np.isfinite(K))
-            assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-            if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-                assert K[0, 1] > K[0, 2]
-        with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`"):
-            mc.MeanMap(model, gamma=1.0).fit(data)(data)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

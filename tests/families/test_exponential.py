@@ -107,25 +107,6 @@ def test_zeros_have_the_least_scale():
     assert np.all(np.isfinite(K))
 
 
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.exponential(s, size=(30, 1)) for s in (1.0, 1.2, 8.0)]
-    model = Exponential()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.MeanMap(model, gamma=0.1),
-        mc.JensenShannon(model),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
-
-
 @pytest.mark.parametrize(
     ("scale", "message"),
     [

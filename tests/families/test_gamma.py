@@ -198,27 +198,6 @@ def test_gradients_where_a_coordinate_is_missing():
     assert torch.all(a.grad[:, 1] == 0)
 
 
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.gamma(3.0, s, size=(30, 1)) for s in (1.0, 1.2, 8.0)]
-    model = Gamma()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.JensenShannon(model),
-        mc.JensenShannon(model, form="centering"),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
-    with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`, which Gammas does not have"):
-        mc.MeanMap(model, gamma=1.0).fit(sets)(sets)
-
-
 @pytest.mark.parametrize(
     ("concentration", "scale", "message"),
     [

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-import mercer as mc
 from mercer._array import namespace
 from mercer.families.geometric import Geometric, Geometrics
 from mercer.testing.families import EstimatorContract, FamilyContract
@@ -110,25 +109,6 @@ def test_missing_counts_are_marginalised():
     assert_array_equal(p.log_prob(x)[1, 2], -np.inf)
     assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
     assert_allclose(Geometric().fit_each([x]).probability, [[1 / 2.5, 1 / 4]])
-
-
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.geometric(s, size=(30, 1)) - 1.0 for s in (0.6, 0.55, 0.1)]
-    model = Geometric()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.MeanMap(model, gamma=0.1),
-        mc.JensenShannon(model),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
 
 
 @pytest.mark.parametrize(

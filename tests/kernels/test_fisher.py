@@ -284,7 +284,7 @@ def test_bad_input():
     for model in (None, mc.Gaussian, "gaussian", 3):
         with pytest.raises(TypeError, match=r"Fisher needs one model for all data, such as"):
             mc.Fisher(model).fit(X)
-    with pytest.raises(ValueError, match=r"must have shape \(1,\); got shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"got shape \(2, 3\)\. Use p\[3:4\]"):
         mc.Fisher(mc.Poissons(np.ones((2, 3, 2)))).fit(X)
     with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`, which Scoreless does not have. Use a family"):
         mc.Fisher(Scoreless([[1.0, 1.0]])).fit(X)

@@ -431,7 +431,7 @@ def test_bad_input():
     class Scoreless(mc.Poissons):
         fisher_scores = property()  # hasattr says no
 
-    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless do not have"):
+    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless does not have"):
         TOP(Scoreless([[1.0], [2.0]])).fit([[1.0]])
     with pytest.raises(TypeError, match=r"not models. Pass the data themselves"):
         TOP(p)(p)

@@ -1,7 +1,7 @@
 """Rows of word counts, compressed: the only file of mercer that computes on SciPy's CSR.
 
 A document holds a few dozen of many thousand words. `CSRRows` stores such rows, immutable and in one
-canonical form; `prepare` adds what a Gram matrix needs again and again; `outer` and `shared_entropy`
+canonical form; `Prepared` adds what a Gram matrix needs again and again; `outer` and `shared_entropy`
 turn two sets of rows into a dense tile. After the tile everything is dense.
 
 >>> import numpy as np
@@ -22,6 +22,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
+
+from mercer.data.ragged import offsets_of
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 Key: TypeAlias = Any
@@ -109,10 +111,14 @@ class CSRRows:
         rows = np.arange(len(self))[key]
         if rows.ndim != 1:
             raise TypeError("Index rows by a slice or a 1-D array; use X[3:4] for one row.")
-        ptr = _offsets(np.diff(self.indptr)[rows])
+        ptr = offsets_of(np.diff(self.indptr)[rows])
         shift = np.repeat(self.indptr[rows] - ptr[:-1], np.diff(ptr))
         entries = np.arange(ptr[-1]) + shift
         return CSRRows(self.data[entries], self.indices[entries], ptr, self.n_columns)
+
+    def widened(self) -> CSRRows:
+        """Return the rows in float64."""
+        return CSRRows(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.n_columns)
 
     def power(self, exponent: float) -> CSRRows:
         """Raise every entry to a positive power (PPK-3.3)."""
@@ -144,7 +150,16 @@ class CSRRows:
     @staticmethod
     def joined(parts: Sequence[CSRRows]) -> CSRRows:
         """Put rows over the same columns below each other."""
-        return concat(parts)
+        if not parts:
+            raise ValueError("nothing to concatenate")
+        for part in parts:
+            _same_columns(parts[0], part)
+        return CSRRows(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.indices for part in parts]),
+            offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
+            parts[0].n_columns,
+        )
 
     def row_digests(self) -> list[bytes]:
         """Digest every row to 16 bytes that depend on its words, entries and dtype, and on nothing else."""
@@ -174,22 +189,8 @@ class CSRRows:
         kept = data != 0
         if kept.all():
             return CSRRows(data, self.indices, self.indptr, self.n_columns)
-        ptr = _offsets(kept)[self.indptr]
+        ptr = offsets_of(kept)[self.indptr]
         return CSRRows(data[kept], self.indices[kept], ptr, self.n_columns)
-
-
-def concat(parts: Sequence[CSRRows]) -> CSRRows:
-    """Put rows over the same columns below each other."""
-    if not parts:
-        raise ValueError("nothing to concatenate")
-    for part in parts:
-        _same_columns(parts[0], part)
-    return CSRRows(
-        np.concatenate([part.data for part in parts]),
-        np.concatenate([part.indices for part in parts]),
-        _offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
-        parts[0].n_columns,
-    )
 
 
 class _Index(NamedTuple):
@@ -202,7 +203,14 @@ class _Index(NamedTuple):
 
 
 class Prepared:
-    """Rows with what their pairings need: logarithms and an inverted index, each made on first use.
+    """The operand of a Gram matrix: rows, their logarithms and an inverted index, each made on first use.
+
+    Slice it by tile and pass the slices to `outer` or `shared_entropy`.
+
+    >>> P = Prepared(CSRRows.of(np.eye(4)))
+    >>> outer(P[:2], P[1:4])
+    array([[0., 0., 0.],
+           [1., 0., 0.]])
 
     A slice without a step is kept, so that all tiles of one column block share one index; the kept
     parts together are about twice as large as the rows themselves. Other selections are made afresh.
@@ -258,17 +266,6 @@ class Prepared:
         """The logarithms of the postings, zero where a word is absent."""
         postings = self.index.postings
         return _read_only(np.log(postings, out=np.zeros_like(postings), where=postings != 0))
-
-
-def prepare(rows: CSRRows) -> Prepared:
-    """Make the operand of a Gram matrix: slice it by tile and pass the slices to `outer` or `shared_entropy`.
-
-    >>> P = prepare(CSRRows.of(np.eye(4)))
-    >>> outer(P[:2], P[1:4])
-    array([[0., 0., 0.],
-           [1., 0., 0.]])
-    """
-    return Prepared(rows)
 
 
 def outer(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
@@ -347,11 +344,6 @@ def _bounds(key: slice, n: int) -> tuple[int, int]:
     """Return the start and stop of a slice without a step, with stop >= start."""
     start, stop, _ = key.indices(n)
     return start, max(start, stop)
-
-
-def _offsets(lengths: Vector) -> Vector:
-    """Return the running total of ``lengths``, from 0."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def _read_only(x: Vector) -> Vector:

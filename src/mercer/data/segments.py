@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ def segments(X: Any) -> tuple[Any, Floats]:
     return X, np.arange(X.shape[0] + 1)
 
 
+def mapped(X: Any, change: Callable[[Floats], Floats]) -> Any:
+    """Change the points of all data."""
+    return X.mapped(change) if isinstance(X, Sequences) else change(X)
+
+
 def segment_sum(values: Floats, offsets: Floats) -> Floats:
     """Sum ``values (T, ...)`` over every sample; an empty one gives 0.
 
@@ -81,6 +87,13 @@ def point_name(X: Any, i: int) -> str:
         return datum_name(X, i)
     datum = int(np.searchsorted(X.offsets, i, side="right")) - 1
     return f"{datum_name(X, datum)} (point {int(i - X.offsets[datum])})"
+
+
+def check_observed(X: Any, cure: str) -> None:
+    """Raise if a point of the data has a missing coordinate."""
+    rows = np.flatnonzero(np.isnan(segments(X)[0]).any(axis=1))
+    if len(rows):
+        raise ValueError(f"{point_name(X, rows[0])} has a missing coordinate (NaN). {cure}")
 
 
 def validated(owner: Any, X: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, cross_shape, namespace
 from mercer._batch import Batch
 from mercer._checks import check_rho
-from mercer._coupling import Coupling, Leaf, Operand
+from mercer._coupling import Coupling, Leaf, Operand, PowerProduct
 from mercer._verdict import Verdict
 
 
@@ -33,7 +33,12 @@ class Family(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
+        if isinstance(coupling, PowerProduct):
+            self._check_product(coupling.rho)  # here, where indices are those of the whole batch
         return Leaf(self, coupling)
+
+    def _check_product(self, rho: float) -> None:
+        """Raise where the probability product of a member with itself is infinite."""
 
     def estimator(self) -> Any:
         """Return the singular of this plural: the estimator that knows what its data look like."""
@@ -48,6 +53,12 @@ class Family(Batch):
         """Log of the integral of p q, member by member, ``(*B,) x (*B,) -> (*B,)``."""
         self._check_alike(other)
         return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
+
+    def _check_products(self, other: Self, rho: float) -> None:
+        check_rho(rho)
+        self._check_pair(other)
+        for side in (self, other):
+            side._check_product(rho)
 
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
@@ -121,9 +132,12 @@ class ExponentialFamily(Family):
         """Return members of this family with other mean parameters, ``(..., D)`` -> batch of shape ``(...)``."""
         raise NotImplementedError(f"{type(self).__name__} must implement with_mean_parameters(mu)")
 
+    dual_verdict: ClassVar[Verdict | None] = None
+    """What `dual_psd` says, where it is the same for every form and t."""
+
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Whether JensenShannon of this family is positive semi-definite (DJS-5)."""
-        return Verdict(
+        return self.dual_verdict or Verdict(
             "conditional",
             f"it is not known when the dual divergence of {type(self).__name__} is conditionally negative "
             "definite (DJS-5)",
@@ -153,8 +167,7 @@ class ExponentialFamily(Family):
 
         K((theta + theta')/2) - K(theta)/2 - K(theta')/2, for any exponential family.
         """
-        check_rho(rho)
-        self._check_pair(other)
+        self._check_products(other, rho)
         if rho != 0.5:
             raise ValueError(
                 f"{type(self).__name__} has a probability product at rho = 0.5 only (the generic formula of "

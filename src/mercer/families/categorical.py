@@ -12,13 +12,12 @@ from scipy.special import xlogy
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
-from mercer._parameters import Rules
 from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum
-from mercer.families._predictive import ESTIMATE, check_predictive
+from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
 
@@ -65,11 +64,6 @@ class Categoricals(Simplex):
                 f"{len(symbols)} symbols."
             )
         self._freeze(probability=p, alphabet=symbols)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""
@@ -159,7 +153,7 @@ class Categoricals(Simplex):
         return drawn(upper[..., None, :], rng.random((*self.shape, size)))
 
 
-class Categorical(Estimator):
+class Categorical(Predictive, Estimator):
     """Fit categorical distributions to sequences of symbols, one to each or one to all.
 
     Parameters
@@ -192,7 +186,6 @@ class Categorical(Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
-    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
 
     def __init__(
         self,
@@ -207,10 +200,6 @@ class Categorical(Estimator):
         self.prior = prior
         self.prior_strength = prior_strength
         self.estimate = estimate
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""

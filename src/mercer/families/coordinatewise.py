@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, as_float, frozen, identity, namespace
-from mercer._checks import check_rho
 from mercer.data.segments import segments
 from mercer.families.base import ExponentialFamily, Family, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
@@ -136,6 +135,8 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
     score_labels: ClassVar[tuple[str, ...]] = ()
     """Names of the natural parameters of a coordinate, for `score_names`."""
 
+    _estimator: ClassVar[type[CoordinatewiseEstimator] | None] = None
+
     term_natural: Term
     term_partition: Term
     term_mean: Term
@@ -161,6 +162,10 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
         theta = _tuple(self.term_natural(*parameters))
         inner: Any = sum(t * s for t, s in zip(theta, _tuple(self.term_statistics(x)), strict=True))
         return self.term_log_base(x) + inner - self.term_partition(*theta)
+
+    def estimator(self) -> Any:
+        """Return the estimator whose ``family`` this is."""
+        return super().estimator() if self._estimator is None else self._estimator()
 
     # -- the exponential family ------------------------------------------------------------------------
 
@@ -205,7 +210,7 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho of every pair, ``(*B, n, m)`` (PPK-1)."""
-        check_rho(rho)
+        self._check_products(other, rho)
         term = self.term_product
         if term is None:
             return super().log_product(other, rho)
@@ -255,6 +260,11 @@ class CoordinatewiseEstimator(FamilyEstimator):
     family: ClassVar[type[Coordinatewise]]
     largest: ClassVar[float] = LARGEST
     """Data beyond this are refused."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "family" in vars(cls) and "_estimator" not in vars(cls.family):
+            cls.family._estimator = cls
 
     def template(self, context: Context) -> Any:
         """Return a member of the family of shape ``()``."""

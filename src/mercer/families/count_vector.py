@@ -8,7 +8,6 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
@@ -16,10 +15,9 @@ from mercer._random import random_generator
 from mercer._renamed import Removed, RenamedParameters
 from mercer._special import gammaln
 from mercer.data import Alphabet
-from mercer.data.csr import CSRRows
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import dense_counts
+from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families.base import Family
 from mercer.families.characteristic import averages, log_power
 from mercer.families.geometric import Geometrics
@@ -35,7 +33,7 @@ LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
-class CountVectors(RenamedParameters, Family):
+class CountVectors(RenamedParameters, SparseRows, Family):
     r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
@@ -73,7 +71,6 @@ class CountVectors(RenamedParameters, Family):
     _shared: ClassVar[tuple[str, ...]] = ("length_distribution", "alphabet")
     tile_hint = 512
 
-    probability: Any
     length: Array
     length_distribution: str
     alphabet: Alphabet | None
@@ -109,44 +106,12 @@ class CountVectors(RenamedParameters, Family):
         """Expected counts, ``(*B, k)``, dense."""
         return self.length[..., None] * self.dense().probability
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the frequencies are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
-
-    def _with(self, probability: Any) -> Self:
-        return self._make(
-            probability=probability,
-            length=self.length,
-            length_distribution=self.length_distribution,
-            alphabet=self.alphabet,
-        )
-
-    def dense(self) -> Self:
-        """Return the same distributions with dense frequencies."""
-        return self._with(self.probability.dense()) if self.sparse else self
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return matched if matched.sparse else matched._with(CSRRows.of(self.probability))
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    _pack_array = staticmethod(Multinomials._pack_array)
-
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = Multinomials._unpack_fields(arrays, {"alphabet": shared["alphabet"]}, prefix)
-        name = "law" if "law" in shared else "length_distribution"  # its name in older files
-        return {**words, "length": arrays[f"{prefix}length"], "length_distribution": shared[name]}
+        if "law" in shared:  # its name in older files
+            shared = {**shared, "length_distribution": shared["law"]}
+            del shared["law"]
+        return super()._unpack_fields(arrays, shared, prefix)
 
     def estimator(self) -> CountVector:
         """Return the estimator of this family."""

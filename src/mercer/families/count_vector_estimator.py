@@ -149,7 +149,7 @@ class CountVector(DocumentEstimator):
                 "length_distribution='fixed' cannot be fitted to weighted documents of several lengths, as in a "
                 "mixture. Use length_distribution='poisson'."
             )
-        return self._make(batch.probability, own, batch.alphabet)
+        return batch._replaced(length=own)
 
 
 def _totals(x: Any) -> Floats:

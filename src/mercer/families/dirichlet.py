@@ -7,23 +7,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
-from mercer._special import gammaln
+from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import mapped, point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
-    digamma,
     excess,
     gamma_dual,
     shape_divergence,
     solve_concentration,
-    trigamma,
 )
 from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.domains import check_nonnegative, check_positive, check_summable
@@ -149,18 +145,12 @@ class Dirichlets(ExponentialFamily):
             value = xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
         return xp.where(seen[..., None, :] if self.shape else seen, value, xp.zeros_like(value))
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
+        self._check_products(other, rho)
         return pair_log_product(self.concentration, other.concentration, float(rho))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
@@ -269,12 +259,12 @@ class Dirichlet(FamilyEstimator):
         x = segments(X)[0]
         if x.ndim == 2 and x.shape[1] < 2:
             raise ValueError(f"Dirichlet data must have 2 or more proportions; got {x.shape[1]} feature(s).")
-        self._check_observed(X, x)
+        self._check_observed(X)
         check_nonnegative(x, type(self).__name__, X)
         check_summable(x, type(self).__name__, X)
         if self.divide_by_sum or self.smallest is not None:
             self._check_sums(X, x)
-            X = X.mapped(self._closed) if isinstance(X, Sequences) else self._closed(X)
+            X = mapped(X, self._closed)
         check_proportions(segments(X)[0], type(self).__name__, X)
         return X
 

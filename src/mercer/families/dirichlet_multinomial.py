@@ -16,7 +16,7 @@ from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.rising import log_rising
-from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
+from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts
 from mercer.families.base import Family
 
 
@@ -83,10 +83,6 @@ class DirichletMultinomials(Family):
             )
         words = checked_words(alphabet, a.shape[-1], "concentrations")
         self._freeze(concentration=a, trials=int(trials), alphabet=words)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        return super()._unpack_fields(arrays, unpacked_words(shared), prefix)
 
     @property
     def dimension(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer.data import Sequences
-from mercer.data.segments import point_name
+from mercer.data.segments import mapped, point_name
 
 LARGEST = 1e300
 """Estimators refuse data beyond this: sums of a hundred million numbers below it stay finite."""
@@ -88,13 +88,7 @@ def check_positive(x: Array, who: str, X: Any = None) -> None:
 
 def raised(X: Any, smallest: float | None) -> Any:
     """Raise smaller numbers of a matrix or of `Sequences` to ``smallest``; None changes nothing."""
-    if smallest is None:
-        return X
-
-    def change(x: Floats) -> Floats:
-        return np.maximum(x, np.asarray(smallest, dtype=x.dtype))
-
-    return X.mapped(change) if isinstance(X, Sequences) else change(X)
+    return X if smallest is None else mapped(X, lambda x: np.maximum(x, np.asarray(smallest, dtype=x.dtype)))
 
 
 def check_fractions(x: Array, who: str, X: Any = None, closed: bool = False) -> None:

@@ -21,30 +21,14 @@ from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
+    check_observed,
     data_digests,
     datum_name,
     looks_like_matrix,
-    point_name,
     segment_sum,
     segments,
     validated,
 )
-
-__all__ = [
-    "Context",
-    "Estimator",
-    "FamilyEstimator",
-    "Floats",
-    "data_digests",
-    "datum_name",
-    "fits",
-    "looks_like_matrix",
-    "moments",
-    "point_name",
-    "segment_sum",
-    "segments",
-    "validated",
-]
 
 fits = ByteCache()
 """Cache of the models fitted to single samples, shared by all estimators of the process."""
@@ -175,15 +159,12 @@ class Estimator(CheckedParameters, BaseEstimator):
         if sparse.issparse(X):
             return CSRRows.of(X)
         if not self._missing_allowed():
-            self._check_observed(X, X)
+            self._check_observed(X)
         return X
 
-    def _check_observed(self, X: Any, x: Floats) -> None:
-        """Raise if a point ``x`` of the data ``X`` holds NaN."""
-        rows = np.flatnonzero(np.isnan(x).any(axis=1))
-        if len(rows):
-            name = point_name(X, rows[0])
-            raise ValueError(f"{name} has a missing coordinate (NaN). {self._missing_cure()}")
+    def _check_observed(self, X: Any) -> None:
+        """Raise if a point of the data holds NaN."""
+        check_observed(X, self._missing_cure())
 
     def _missing_cure(self) -> str:
         return f"{type(self).__name__} cannot be fitted to such data; leave it out or fill it in."
@@ -448,7 +429,8 @@ class FamilyEstimator(Estimator):
                 f"Column {int(unseen[0])} is missing (NaN) in every sample, so prior='pooled' cannot be estimated for "
                 "it. Leave the column out, or pass a batch of shape (1,) as the prior."
             )
-        alone = clone(self).set_params(prior=None)
+        point = {"estimate": "point"} if hasattr(self, "estimate") else {}
+        alone = clone(self).set_params(prior=None, **point)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:

@@ -8,23 +8,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
-from mercer._special import gammaln
+from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
-    digamma,
     excess,
     gamma_dual,
     gap,
     shape_divergence,
     solve_shape,
-    trigamma,
 )
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
@@ -62,6 +59,12 @@ class Gammas(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1, "scale": 1}
     domain = "positive"
     score_labels = ("concentration", "negative_rate")
+    dual_verdict = Verdict(
+        "conditional",
+        "it has not been proved, and no counterexample is known: the shape as a function of log E x - E log x is "
+        "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
+        "every t (DJS-5)",
+    )
     tile_hint = 128
 
     concentration: Array
@@ -70,10 +73,6 @@ class Gammas(Coordinatewise):
     def __init__(self, concentration: Any, scale: Any) -> None:
         a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
         self._freeze_alike(concentration=a, scale=b)
-
-    def estimator(self) -> Gamma:
-        """Return the estimator of this family."""
-        return Gamma()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -138,30 +137,10 @@ class Gammas(Coordinatewise):
         log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
         return shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
 
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Gammas was found conditionally negative definite, without a proof."""
-        return Verdict(
-            "conditional",
-            "it has not been proved, and no counterexample is known: the shape as a function of log E x - E log x is "
-            "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
-            "every t (DJS-5)",
-        )
-
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho, where it is finite (PPK-3.4)."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
-        return super().log_product(other, rho)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the distribution g of p q = c g, member by member: shapes less 1 and rates add up."""

@@ -205,7 +205,7 @@ class Gaussians(ExponentialFamily):
             value = xp.sum(xp.where(xp.isnan(terms), xp.zeros_like(terms), terms), axis=-1)
         else:
             planes = [x[..., None, :, i] - single.mean[..., :, None, i] for i in range(self.dimension)]
-            log_det, quadratic = single._solve_planes(single._covariance_planes(), planes)
+            log_det, quadratic = single._solve_planes(single._planes(), planes)
             value = -(self.dimension * _LOG_2PI + log_det + quadratic) / 2
         return value if self.shape else value[..., 0, :]
 
@@ -458,25 +458,19 @@ class Gaussians(ExponentialFamily):
                 "covariances sum to a singular matrix. Add a floor to the covariances."
             )
 
-    def _covariance_planes(self) -> list[list[Array]]:
-        c = self.covariance
+    def _planes(self, at: tuple[Any, ...] = (..., slice(None), None)) -> list[list[Array]]:
+        """Entries of the covariances (by structure), each ``(*B, n, 1)``, or as ``at`` indexes the batch."""
+        c, d = self.covariance, self.dimension
         if self.structure == "isotropic":
-            return [[c[..., :, None]]]
+            return [[c[at]]]
         if self.structure == "diagonal":
-            return [[c[..., :, None, i]] for i in range(self.dimension)]
-        return [[c[..., :, None, i, j] for j in range(i + 1)] for i in range(self.dimension)]
+            return [[c[(*at, i)]] for i in range(d)]
+        return [[c[(*at, i, j)] for j in range(i + 1)] for i in range(d)]
 
     def _pair_planes(self, other: Self) -> tuple[list[list[Array]], list[Array]]:
         """Planes of S + S' (by structure) and of m - m'."""
-        a, b = self.covariance, other.covariance
-        if self.structure == "isotropic":
-            planes = [[a[..., :, None] + b[..., None, :]]]
-        elif self.structure == "diagonal":
-            planes = [[a[..., :, None, i] + b[..., None, :, i]] for i in range(self.dimension)]
-        else:
-            planes = [
-                [a[..., :, None, i, j] + b[..., None, :, i, j] for j in range(i + 1)] for i in range(self.dimension)
-            ]
+        rows = zip(self._planes(), other._planes((..., None, slice(None))), strict=True)
+        planes = [[a + b for a, b in zip(own, theirs, strict=True)] for own, theirs in rows]
         difference = [self.mean[..., :, None, i] - other.mean[..., None, :, i] for i in range(self.dimension)]
         return planes, difference
 

@@ -50,15 +50,12 @@ class Rayleighs(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "positive"
     score_labels = ("negative_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
 
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_parameter(scale, "scale", _has_square, "be positive, with a square in range"))
-
-    def estimator(self) -> Rayleigh:
-        """Return the estimator of this family."""
-        return Rayleigh()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -117,10 +114,6 @@ class Rayleighs(Coordinatewise):
     def term_kl(self, a: Array, b: Array) -> Array:
         """Return r - 1 - log r of the ratio of squared scales r."""
         return excess(a * a, b * b, 2 * namespace(a).log(a)) / (b * b)
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Rayleighs is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 

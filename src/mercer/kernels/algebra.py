@@ -25,11 +25,6 @@ class _Pair(Compound):
     def _names(self) -> tuple[str, ...]:
         return ("k1", "k2")
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The log domain if both parts are in it."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
-
 
 class Sum(_Pair):
     """The sum of two kernels, written ``k1 + k2``.
@@ -126,7 +121,7 @@ class Scaled(Wrapper):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """The log domain if the kernel is in it and the weight is positive."""
-        return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
+        return super().domain if self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight

@@ -39,6 +39,7 @@ class Tempered(Wrapper):
     _parameters: ClassVar[Rules] = {"exponent": between(0, 1, "right")}
     _smooth: ClassVar[Bounds] = {"exponent": (1e-5, 1.0)}
     _transparent = True
+    domain = "log"
 
     def __init__(self, kernel: Any, exponent: float = 0.5) -> None:
         self.kernel = kernel

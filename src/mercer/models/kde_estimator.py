@@ -96,7 +96,7 @@ class KDE(Estimator):
         """Convert ``X`` to a matrix (each row is a sample of one point) or `Sequences`, without missing values."""
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if isinstance(X, Sequences):
-            self._check_observed(X, X.values)
+            self._check_observed(X)
         return X
 
     def _check_data(self, X: Any, offsets: Floats) -> None:

@@ -32,7 +32,7 @@ class DocumentEstimator(Estimator):
         else:
             x, _ = segments(X)
             check_counts(x, type(self).__name__, X)
-            self._check_observed(X, x)
+            self._check_observed(X)
         return X
 
 

@@ -51,10 +51,7 @@ class LengthLeaf:
         if single:  # lengths multiply the rounding of r
             length = length.astype(np.float64)
         if sparse:
-            wide = CSRRows(
-                probability.data.astype(np.float64), probability.indices, probability.indptr, probability.n_columns
-            )
-            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, distribution, dtype)
+            return cls(SparseLeaf.of_power(probability.widened().shares(), 0.5, 1), length, distribution, dtype)
         if single:
             probability = probability.astype(np.float64)
         total = namespace(probability).sum(probability, axis=-1, keepdims=True)

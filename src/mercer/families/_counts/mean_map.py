@@ -53,8 +53,7 @@ class CountLeaf:
         sparse = isinstance(probability, CSRRows)
         rows = probability if sparse else CSRRows.of(to_numpy(probability).reshape(-1, probability.shape[-1]))
         whole = np.broadcast_to(np.rint(to_numpy(totals)), shape).astype(np.float64).reshape(-1)
-        rows = CSRRows(rows.data.astype(np.float64), rows.indices, rows.indptr, rows.n_columns)
-        rows = rows.shares()
+        rows = rows.widened().shares()
         index = np.arange(len(rows)).reshape(shape)
         return cls(rows, whole, index, float(gamma), probability.data[:0] if sparse else probability)
 
