@@ -46,6 +46,12 @@ class Batch:
 
     # -- construction --------------------------------------------------------------------------------
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{type(self).__name__} is a base class without parameters. Use a subclass whose __init__ takes them, "
+            "such as mc.Poissons."
+        )
+
     def _freeze(self, **fields: Any) -> None:
         """Store checked fields; arrays are copied and the copies made read-only."""
         owned = {
@@ -62,6 +68,11 @@ class Batch:
         self.__dict__.update({name: _read_only(value) for name, value in fields.items()})
         self.__dict__["shape"] = self._batch_shape()
         return self
+
+    def _replaced(self, **fields: Any) -> Self:
+        """Return the same batch with other values of some fields, known to be valid."""
+        names = (*self._arrays, *self._parts, *self._shared)
+        return self._make(**{name: getattr(self, name) for name in names} | fields)
 
     def _event_axes(self, name: str) -> int:
         return self._arrays[name]
@@ -81,7 +92,7 @@ class Batch:
         return self._make(**fields, **{name: getattr(self, name) for name in self._shared})
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}.")
+        raise AttributeError(f"{type(self).__name__} is immutable. Make a new batch instead of setting {name!r}.")
 
     # -- shape and indexing ---------------------------------------------------------------------------
 
@@ -197,7 +208,7 @@ class Batch:
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix with a "
+            f"{type(self).__name__} is a batch of distributions, not an array. Turn it into a Gram matrix with a "
             "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )
 

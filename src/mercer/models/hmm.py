@@ -199,7 +199,7 @@ class HMMs(Batch):
     # -- probabilities -----------------------------------------------------------------------------------
 
     def read(self, X: Any) -> Any:
-        """Return ``X`` as `Sequences` of what the models emit."""
+        """Return ``X`` as `Sequences` of the kind that the models emit."""
         return read(self.emission, X)
 
     def log_prob(self, X: Any) -> Floats:

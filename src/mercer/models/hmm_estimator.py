@@ -147,7 +147,7 @@ class HMM(IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "n_states": whole(1) | function() | one_of("jebara"),
         "emission": instance_of(
-            Estimator, what="an estimator", cure="Give a family or a mixture, such as mc.Gaussian('full')."
+            Estimator, what="an estimator", cure="Use a family or a mixture, such as mc.Gaussian('full')."
         )
         | NONE,
     }
@@ -206,14 +206,14 @@ class HMM(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty.")
+            raise ValueError("X must have at least one sequence; got an empty list.")
         if sparse.issparse(X):
             raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
         if context is None:
             warn_of_one_series(X)
         X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
         if len(X) == 0:
-            raise ValueError("there are no data: X has no sequences.")
+            raise ValueError("X must have at least one sequence; got none.")
         emission = self._emission(X.is_symbols)
         check_kind(X, emission, context)
         check_range(X)
@@ -239,7 +239,7 @@ class HMM(IterativeEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.emission is not None and self.emission.of_sequences:
-            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Give mc.Gaussian('full').")
+            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Use mc.Gaussian('full').")
         check_topology(self.topology)
         for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
             if given is not None:
@@ -317,7 +317,7 @@ class HMM(IterativeEstimator):
 
     def _bare_context(self, X: Sequences) -> Context:
         if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: all sequences are empty.")
+            raise ValueError("There is nothing to fit: all sequences are empty.")
         check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(X.values))

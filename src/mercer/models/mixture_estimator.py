@@ -84,7 +84,7 @@ class Mixture(IterativeEstimator):
 
     has_hidden = True
     _parameters: ClassVar[Rules] = {
-        "component": instance_of(Estimator, what="an estimator", cure="Give a family, such as mc.Gaussian('full').")
+        "component": instance_of(Estimator, what="an estimator", cure="Use a family, such as mc.Gaussian('full').")
         | NONE,
         "n_components": whole(1),
     }
@@ -125,11 +125,11 @@ class Mixture(IterativeEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self._component().of_sequences:
-            raise TypeError(f"component must be a family; got {self.component!r}. Give mc.Gaussian('full'), say.")
+            raise TypeError(f"component must be a family; got {self.component!r}. Use mc.Gaussian('full'), say.")
         if isinstance(self._component(), Mixture):
             raise TypeError(
-                "component is a Mixture, and a mixture of mixtures is a mixture: give the family of the inner one and "
-                "more components"
+                "component must not be a Mixture, because a mixture of mixtures is a mixture. Use the family of its "
+                "components, and a larger n_components."
             )
         self._check_given("init", self.init, "None for k-means++ starts")
         if not isinstance(self.prior, str):
@@ -197,7 +197,7 @@ class Mixture(IterativeEstimator):
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
         x, _ = segments(X)
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: all samples are empty.")
+            raise ValueError("There is nothing to fit: all samples are empty.")
         estimator, offsets = self, np.array([0, x.shape[0]])
         if self.prior is None or isinstance(self.prior, str):
             check_something(X, self._component())

@@ -6,8 +6,8 @@ Phi_t = pre_t o psi. The adjoint G of Phi_L is all ones, and G_{t-1} = P (G_t o 
     d k / d psi = sum_t pre_t o G_t,              d k / d pi = (G_1 o psi) pi',
     d k / d P = sum_{t>1} Phi_{t-1} P' (G_t o psi)^T,   d k / d P' = sum_{t>1} Phi_{t-1}^T P (G_t o psi).
 
-Phi is scaled every few steps and G inversely, so that sum(Phi_t o G_t) stays what it is. Of Phi only every r-th
-table is kept, r about the square root of the length; those between are computed again on the way back.
+Phi is scaled every few steps and G inversely, which leaves sum(Phi_t o G_t) unchanged. Only every r-th table of Phi is
+stored, with r about the square root of the length; the others are recomputed in the backward sweep.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Gradients(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One step, computed again: Phi_t = factor (pre o psi)."""
+    """A recomputed step: Phi_t = factor (pre o psi)."""
 
     before: Array
     half: Array
@@ -45,7 +45,7 @@ class _Step(NamedTuple):
 def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, weights: Array) -> Gradients:
     """Run the recursion backward; ``weights`` (H, ...) are those of the log kernels."""
     xp = namespace(psi)
-    # What is not sound may be infinite: without leaves it is zero everywhere, and so are its gradients.
+    # Unsound values may be infinite; setting their leaves to zero makes their gradients zero.
     sound = layout.wide(tape.sound)
     psi = xp.where(sound, psi, xp.zeros_like(psi))
     transition_a, transition_b = left[1], right[1]
@@ -55,7 +55,7 @@ def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, w
     heights = {length: weights[h, ...] for h, length in enumerate(tape.lengths)}
 
     def joined(adjoint: Array, time: int, total: Array | None, factor: Array | None) -> Array:
-        """Undo the scaling of a step, and add what the kernel of its own length asks for."""
+        """Undo the scaling of a step, and add the contribution of the kernel of its length."""
         if factor is not None:
             adjoint = adjoint * layout.wide(factor)
         if time in heights:
@@ -92,7 +92,7 @@ def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, w
 
 
 def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, times: range, tape: Tape) -> list[_Step]:
-    """Compute the steps between two kept tables once more, as `sweep` did."""
+    """Recompute the steps between two stored tables, as `sweep` did."""
     xp = namespace(psi)
     transposed = xp.matrix_transpose(left[1])
     wanted, steps = set(tape.lengths), []
@@ -114,7 +114,7 @@ def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, time
 
 
 def needs_gradient(*arrays: Array) -> bool:
-    """Whether torch is asked to differentiate through any of the arrays."""
+    """Whether torch tracks gradients of any of the arrays."""
     if not any(is_torch_array(x) and x.requires_grad for x in arrays):
         return False
     import torch
@@ -125,7 +125,7 @@ def needs_gradient(*arrays: Array) -> bool:
 def differentiable_chains(
     layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...], block: int
 ) -> Array:
-    """Compute log kernels of torch tensors whose gradient is one backward sweep; NaN where unsound."""
+    """Compute log kernels of torch tensors whose gradient is one backward sweep; NaN if unsound."""
     values: Array = _function().apply(layout, lengths, block, *left, *right, psi)
     return values
 
@@ -150,7 +150,7 @@ def _function() -> Any:
             sides = arrays[:2], arrays[2:4], arrays[4]
             if not torch.is_grad_enabled():
                 return None, None, None, *play_back(layout, *sides, tape, weights)
-            # The gradient itself is to be differentiated: let torch remember every step of the forward sweep.
+            # For second derivatives, let torch record every step of the forward sweep.
             values, _ = sweep(layout, *sides, tape.lengths, tape.block)
             wanted = [x for x in arrays if x.requires_grad]
             found = iter(torch.autograd.grad(values, wanted, weights, create_graph=True, allow_unused=True))

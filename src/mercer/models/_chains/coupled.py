@@ -6,8 +6,8 @@ For two models with initial weights pi, pi', transition weights A, A' and leaf k
 
 where o multiplies entry by entry. Weights are nonnegative and need not sum to one. The recursion is written twice:
 compiled, for float64 in NumPy (`mercer.compiled.chains`), and in array code, for many states and other libraries
-(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the range of floats
-are done again in numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
+(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the floating-point
+range are repeated with numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from mercer.models._chains.rescue import (
 )
 from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
 
-# Compiled lanes win over matrix products for more states too; every number of states is compiled for itself.
+# Compiled lanes are faster than matrix products for more states too, but each number of states is compiled anew.
 _LANE_STATES = 40
 _LANE_SYMBOLS = 64
-# Below this many operations a call takes a millisecond anyway and is not worth loading compiled code.
+# A call with fewer operations takes about a millisecond, so loading compiled code does not pay.
 _LANE_WORK = 1e6
 
 
@@ -52,7 +52,7 @@ def chain_tile(n_states: int) -> int:
     Returns
     -------
     int
-        A multiple of eight: a tile takes one to ten milliseconds and its tables stay in the cache.
+        A multiple of eight, such that a tile takes one to ten milliseconds and its tables fit into the cache.
     """
     for states, tile in ((4, 256), (8, 128), (24, 64), (_LANE_STATES, 32)):
         if n_states <= states:
@@ -70,14 +70,14 @@ def coupled_chains(left: Side, right: Side, psi: Array, log_scale: Array, length
     psi : array of shape (I * n, J * m)
         Leaf kernels, each pair of models scaled to a maximum of about one.
     log_scale : array of shape (I, J)
-        Logarithm of what was taken out of ``psi``; counted once per time step.
+        Logarithm of the factor taken out of ``psi``; it counts once per time step.
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1; one sweep serves all of them.
 
     Returns
     -------
     array of shape (H, I, J)
-        Logarithms of the kernels, one table per length; -inf where a kernel is zero.
+        Logarithms of the kernels, one table per length; -inf if a kernel is zero.
     """
     lengths = _checked_lengths(lengths)
     values = rescue(_all_pairs(left, right, psi, lengths), left, right, psi, lengths)
@@ -132,12 +132,12 @@ def coupled_chains_log(left: Side, right: Side, log_psi: Array, lengths: tuple[i
 def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
     lengths = tuple(int(length) for length in lengths)
     if not lengths or lengths[0] < 1 or any(b <= a for a, b in itertools.pairwise(lengths)):
-        raise ValueError(f"lengths must be strictly increasing and at least 1, got {lengths}")
+        raise ValueError(f"lengths must be strictly increasing and at least 1; got {lengths}.")
     return lengths
 
 
 def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
-    """Shape the lengths so that they multiply a table of every length."""
+    """Reshape the lengths for broadcasting against one table per length."""
     xp = namespace(values)
     column = xp.asarray(lengths, dtype=values.dtype, device=values.device)
     return xp.reshape(column, (-1,) + (1,) * (values.ndim - 1))
@@ -147,7 +147,7 @@ def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
 
 
 def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
-    """Tell whether compiled SIMD lanes serve this call, and serve it faster."""
+    """Whether compiled SIMD lanes support this call and are faster."""
     if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
         return False
     (i, n), (j, m) = initial_a.shape, initial_b.shape
@@ -156,7 +156,7 @@ def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> 
 
 
 def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
-    """Compute the log kernels of a tile without scales; NaN where a pair's sums leave the floating range."""
+    """Compute the log kernels of a tile without scales; NaN if the sums of a pair leave the floating-point range."""
     if fits_lanes(left[0], right[0], lengths):
         from mercer.compiled.chains import small_chains
 
@@ -174,11 +174,11 @@ def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], fi
 def wide_chains(
     left: Side, right: Side, psi: Floats, log_scale: Floats, log_psi: Floats, lengths: tuple[int, ...]
 ) -> Floats:
-    """Compute the log kernels of all pairs in NumPy where leaf kernels of a pair of chains span more than floats do.
+    """Compute the log kernels of all pairs in NumPy if leaf kernels of a pair exceed the floating-point range.
 
-    The leaf of the first observation gets a scale of its own: the first states may be far off while later ones agree.
-    Where later leaves that round to zero next to the largest of their pair may matter, numbers of unlimited range do
-    the pair again.
+    The leaf of the first observation has its own scale, because the first states may differ widely while later ones
+    agree. If later leaves that underflow relative to the largest of their pair may matter, the pair is repeated with
+    numbers of unlimited range.
 
     Parameters are those of `coupled_chains`, and ``log_psi``, the logarithms of the leaf kernels.
     """

@@ -24,13 +24,13 @@ from mercer.models._chains.rescue import pieces, restore_lost, take_from_tile, t
 from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
 from mercer.models.discount import Discounted, Lengths
 
-_FAR = 1e-100  # leaf kernels below this, relative to the largest, may decide alone
+_FAR = 1e-100  # smaller leaf kernels, relative to the largest, may still determine the result
 
 
 def chain_operand(
     initial: Array, transition: Array, leaf: Any, n_states: Floats, exponent: float, lengths: Lengths
 ) -> ChainOperand:
-    """Raise the hidden weights to a power and couple them with their emissions; as logarithms where powers underflow.
+    """Raise the hidden weights to a power and couple them with their emissions; as logarithms if powers underflow.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def chain_operand(
     leaf : operand of shape (N, n)
         The coupled emissions.
     n_states : ndarray of int of shape (N,)
-        Numbers of states before the padding.
+        Numbers of states without padding.
     exponent : float
-        The coupling's power on hidden weights.
+        Exponent of the hidden weights.
     lengths : tuple of int, or Discounted
         Numbers of observations, strictly increasing; or all of them, discounted.
     """
@@ -53,10 +53,10 @@ def chain_operand(
 
 
 class ChainOperand(OneAxis):
-    """Powered chains and their coupled emissions: answers tiles by the contraction PPK-4.2."""
+    """Powered chains and their coupled emissions: computes tiles by the contraction PPK-4.2."""
 
     by_length: ClassVar[bool] = True
-    """Answers have a first axis of lengths."""
+    """Results have a first axis of lengths."""
 
     def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
         self.initial = initial
@@ -67,21 +67,21 @@ class ChainOperand(OneAxis):
 
     @property
     def order(self) -> Floats | None:
-        """Sort by number of states, so that tiles waste no work on padding."""
+        """Sort by number of states, to avoid work on padding within tiles."""
         if len(self.n_states) == 0 or self.n_states.min() == self.n_states.max():
             return None
         return np.argsort(self.n_states, kind="stable")
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches."""
+        """Number of rows of a tile that suits the caches."""
         return chain_tile(int(self.initial.shape[-1]))
 
     def __len__(self) -> int:
         return int(self.initial.shape[0])
 
     def __getitem__(self, key: Any) -> Self:
-        """Take some models, trimmed to the largest among them."""
+        """Select models, trimmed to the largest number of states among them."""
         sizes = self.n_states[key]
         n = int(sizes.max()) if len(sizes) else 1
         return type(self)(
@@ -128,7 +128,7 @@ class ChainOperand(OneAxis):
         return isinstance(self.leaf, InnerLeaf) and self.leaf.trials == 1 and not self.leaf.underflows
 
     def alone(self) -> Array:
-        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         log_psi = self.leaf.pair(self.leaf)
         side, lengths = (self.initial, self.transition), self.lengths
         if isinstance(lengths, Discounted):
@@ -148,7 +148,7 @@ class ChainOperand(OneAxis):
 
 
 class LogChainOperand(ChainOperand):
-    """Chains as logarithms, for powers of probabilities that leave the range of floats: slow, and right."""
+    """Chains in the log domain, for powers of probabilities that underflow: slow, and accurate."""
 
     def _logs(self) -> tuple[Array, Array]:
         return self.initial, self.transition
@@ -166,7 +166,7 @@ class LogChainOperand(ChainOperand):
         return discounted_log(left, (right[0][None, ...], right[1][None, ...]), table, lengths.d)[None, ...]
 
     def alone(self) -> Array:
-        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         xp, lengths = namespace(self.initial), self.lengths
         if not isinstance(lengths, Discounted):
             values = [self[i : i + 1].pair(self[i : i + 1])[:, 0] for i in range(len(self))]
@@ -184,5 +184,5 @@ def _lost(before: Array, after: Array) -> bool:
 
 
 def _far_apart(psi: Array) -> bool:
-    """Whether compiled code is to take care of leaf kernels that are tiny next to others of their pair of chains."""
+    """Whether compiled code handles leaf kernels that are tiny relative to others of their pair of chains."""
     return bool(is_numpy_array(psi) and psi.dtype == np.float64 and psi.size and psi.min() < _FAR)

@@ -1,4 +1,4 @@
-"""What becomes of pairs of chains whose sums leave the floating range: they are done again, with care."""
+"""Repetition of pairs of chains whose sums leave the floating-point range."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LOG_ENTRIES = 2**22
 
 
 def rescue(values: Array, left: Side, right: Side, psi: Array | Callable[[], Array], lengths: tuple[int, ...]) -> Array:
-    """Redo the pairs of a tile that are NaN, and only these."""
+    """Repeat only those pairs of a tile that are NaN."""
     xp, size = namespace(values), pieces(left, right)
     table: Callable[[], Array] = functools.cache(psi) if callable(psi) else lambda: psi
     weights = smallest_weight(left), smallest_weight(right)
-    # The usual case first, in two passes: all is well.
+    # The usual case first, in two passes: nothing to repeat.
     least = 1.0 if 0 in values.shape else float(xp.min(weights[0])) * float(xp.min(weights[1]))
     if least >= _plain(values) and not bool(xp.any(xp.isnan(values))):
         return values
@@ -69,17 +69,17 @@ def upper_bound(left: Side, right: Side, psi: Array, length: int) -> float:
 
 
 def _plain(values: Array) -> float:
-    """Return the product of two weights above which no step loses a path."""
+    """Return the product of two weights above which no step loses a path to underflow."""
     return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
 
 
 def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
-    """Set to NaN what may lack a path that was lost on the way.
+    """Set values to NaN if a path that underflowed may matter.
 
-    A product of two tiny transition weights can round to zero while other paths keep the sum alive; that
-    loss matters if those others fade so much more quickly that the lost path would have overtaken them. It
-    cannot have where the sum stayed near its upper bound: what is lost is below the square root of the
-    smallest number, relative to the sum, and can grow no faster than the bound.
+    A product of two tiny transition weights can underflow while other paths keep the sum positive. The loss matters
+    if the other paths decay so much faster that the lost path would have dominated later. This is impossible if the
+    sum stays near its upper bound: lost paths are below the square root of the smallest number, relative to the sum,
+    and grow no faster than the bound.
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
@@ -91,7 +91,7 @@ def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
 
 
 def robust_weight(side: Side) -> Array:
-    """Find the smallest positive weight of every chain; zero where some transition has no weight."""
+    """Find the smallest positive weight of every chain; zero if a transition has weight zero."""
     xp = namespace(*side)
     positive = xp.all(without_gradient(side[1]) > 0, axis=(-2, -1))
     smallest = smallest_weight(side)
@@ -99,7 +99,7 @@ def robust_weight(side: Side) -> Array:
 
 
 def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: tuple[int, ...]) -> Array:
-    """Tell for which pairs no path matters that underflows while the sum does not; leaf kernels are at most 1.
+    """Return for which pairs no path matters that underflows while the sum does not; leaf kernels are at most 1.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: 
     left, right : pair of arrays
         Initial and transition weights.
     floor : array
-        The products of both sides' `robust_weight`. Where it is positive and not tiny, every path that underflows
-        has a neighbor that goes through the best pair of states instead: it loses the weights of two steps and gains
-        more than what rounds to zero.
+        The products of `robust_weight` of both sides. If it is positive and not tiny, every path that underflows
+        has an alternative through the best pair of states, which loses the weights of two steps and gains more than
+        the underflow.
     lengths : tuple of int
-        Numbers of time steps. What underflows is below the square root of the smallest number, relative to the sum
-        then, and can grow no faster than the largest sums of rows allow: it does not matter to a kernel that
-        stays near that bound.
+        Numbers of time steps. Lost paths are below the square root of the smallest number, relative to the sum at
+        that time, and grow no faster than the largest row sums allow, so they do not matter to a kernel that stays
+        near that bound.
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
@@ -132,7 +132,7 @@ def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: 
 
 
 def _lost_nothing(left: Side, right: Side, log_psi: Array, values: Array, lengths: tuple[int, ...]) -> Array:
-    """Tell the same of aligned pairs whose leaf kernels have one scale, that of the first observation included."""
+    """Return the same for aligned pairs with one scale of leaf kernels, including the first observation."""
     xp = namespace(log_psi)
     leaf = without_gradient(log_psi)
     top = xp.max(leaf, axis=(1, 2))
@@ -160,16 +160,16 @@ def replace_unsound(
 def restore_lost(
     values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...], size: int
 ) -> Array:
-    """Redo the pairs for which leaf kernels that rounded to zero may matter.
+    """Repeat the pairs for which leaf kernels that underflowed may matter.
 
     Parameters
     ----------
     values : array of shape (H, N)
         Log kernels of N pairs.
     lost : array of bool of shape (N,)
-        Where a leaf kernel is zero next to a larger one and its logarithm is finite.
+        Whether a leaf kernel is zero although its logarithm is finite.
     take : callable
-        Gives both sides and the logarithms of the leaf kernels of some pairs.
+        Returns both sides and the logarithms of the leaf kernels of selected pairs.
     lengths : tuple of int
         Numbers of time steps.
     """
@@ -221,14 +221,14 @@ def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> A
 
 
 def _support(x: Array) -> Array:
-    """Mark positive numbers by ones."""
+    """Return 1 for positive numbers, else 0."""
     return namespace(x).astype(x > 0, x.dtype)
 
 
 def _alive(left: Side, right: Side, psi: Array, length: int) -> Array:
-    """Tell which aligned pairs have a path of nonzero weight with ``length`` time steps.
+    """Return which aligned pairs have a path of nonzero weight with ``length`` time steps.
 
-    A path longer than the number of pairs of states visits one twice, and then there are paths of any length.
+    A path longer than the number of pairs of states visits one of them twice, so there are paths of any length.
     """
     transposed, other, leaf = namespace(psi).matrix_transpose(_support(left[1])), _support(right[1]), _support(psi)
     phi = _support(left[0])[:, :, None] * _support(right[0])[:, None, :] * leaf

@@ -173,7 +173,7 @@ class DensityStep(EmissionStep):
         if len(bad):
             raise ValueError(
                 f"the variance of a Gaussian has collapsed to {variance[tuple(bad[0])]:.1g}, around a single "
-                "observation or equal ones. Give it a floor, such as mc.Gaussian(floor=1e-3)."
+                "observation or equal ones. Use a floor, such as mc.Gaussian(floor=1e-3)."
             )
 
     def _floor_cost(self, leaves: Any, data: Data) -> Floats | float:
