@@ -410,7 +410,7 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=message):
             TOP(chain).fit(X, strange)
-    with pytest.raises(ValueError, match="class 'quick': there is nothing to fit"):
+    with pytest.raises(ValueError, match="class 'quick': There is nothing to fit"):
         TOP(mc.MarkovChain(order=1, end=False, prior=None)).fit(["abab", "", "ab"], ["fair", "quick", "slow"])
     with pytest.raises(NotFittedError, match="because it learns one model per class"):
         TOP(chain)(X)
@@ -431,7 +431,7 @@ def test_bad_input():
     class Scoreless(mc.Poissons):
         fisher_scores = property()  # hasattr says no
 
-    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless do not have"):
+    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless does not have"):
         TOP(Scoreless([[1.0], [2.0]])).fit([[1.0]])
     with pytest.raises(TypeError, match=r"not models. Pass the data themselves"):
         TOP(p)(p)

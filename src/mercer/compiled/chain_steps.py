@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, vector_function
+from mercer.compiled.layout import owned, to_lanes
 from mercer.compiled.machine import MACHINE, Machine
-
-__all__ = ["LITERAL", "Operations", "Plan", "gather", "operations", "owned", "plan_of", "to_lanes"]
 
 LITERAL = 5
 """Up to this number of states, that of the right side is a constant too, and loops are unrolled."""
@@ -129,87 +128,57 @@ def operations(n: int, plan: Plan) -> Operations:
     """Make the operations on tables of ``n`` states on the left side."""
     lanes = plan.lanes
 
-    @intrinsic(prefer_literal=True)
-    def leaf(typing: Any, n: Any, psi: Any, right: Any, j: Any, left: Any, i: Any, m: Any, k: Any) -> Any:
+    @vector_function(lanes)
+    def leaf(e: Emitter, psi: Value, right: Value, j: Value, left: Value, i: Value, m: Value, k: Value) -> None:
         """Compute psi[b, a] = sum over s of right[j, b, s] left[i, s, a]."""
+        _emit_product(e, n, plan, True, psi, None, right, j, left, i, m, k)
 
-        def emit(
-            e: Emitter, n: int, psi: Value, right: Value, j: Value, left: Value, i: Value, m: Value, k: Value
-        ) -> None:
-            _emit_product(e, n, plan, True, psi, None, right, j, left, i, m, k)
-
-        return operation(n, (psi, right, j, left, i, m, k), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
+    @vector_function(lanes)
     def step(
-        typing: Any, n: Any, new: Any, half: Any, phi: Any, psi: Any, left: Any, i: Any, right: Any, j: Any, m: Any
-    ) -> Any:
+        e: Emitter, new: Value, half: Value, phi: Value, psi: Value, left: Value, i: Value, right: Value,
+        j: Value, m: Value
+    ) -> None:  # fmt: skip
         """Compute new = psi o (left[i]^T phi^T right[j])^T."""
+        _emit_product(e, n, plan, False, half, None, right, j, phi, e.constant(0), m, m)
+        _emit_product(e, n, plan, True, new, psi, half, e.constant(0), left, i, m, e.constant(n))
 
-        def emit(
-            e: Emitter, n: int, new: Value, half: Value, phi: Value, psi: Value, left: Value, i: Value, right: Value,
-            j: Value, m: Value
-        ) -> None:  # fmt: skip
-            _emit_product(e, n, plan, False, half, None, right, j, phi, e.constant(0), m, m)
-            _emit_product(e, n, plan, True, new, psi, half, e.constant(0), left, i, m, e.constant(n))
-
-        return operation(n, (new, half, phi, psi, left, i, right, j, m), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
-    def start(typing: Any, n: Any, phi: Any, psi: Any, left: Any, i: Any, right: Any, j: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def start(e: Emitter, phi: Value, psi: Value, left: Value, i: Value, right: Value, j: Value, m: Value) -> None:
         """Compute phi[b, a] = psi[b, a] left[i, a] right[j, b]."""
+        with cgutils.for_range(e.builder, m) as loop:
+            weight = e.load(right, e.offset(j, loop.index, lanes))
+            for a in range(n):
+                both = e.multiply(weight, e.spread(left, e.builder.add(i, e.constant(a))))
+                e.store(e.multiply(both, e.load(psi, e.cell(loop.index, n, a))), phi, e.cell(loop.index, n, a))
 
-        def emit(
-            e: Emitter, n: int, phi: Value, psi: Value, left: Value, i: Value, right: Value, j: Value, m: Value
-        ) -> None:
-            with cgutils.for_range(e.builder, m) as loop:
-                weight = e.load(right, e.offset(j, loop.index, lanes))
-                for a in range(n):
-                    both = e.multiply(weight, e.spread(left, e.builder.add(i, e.constant(a))))
-                    e.store(e.multiply(both, e.load(psi, e.cell(loop.index, n, a))), phi, e.cell(loop.index, n, a))
+    def added(e: Emitter, m: Value, value: Callable[[Value], Value]) -> Value:
+        """Sum ``value(cell)`` over the cells of all pairs of states, four sums at once."""
 
-        return operation(n, (phi, psi, left, i, right, j, m), emit, lanes)
+        def row(b: Value) -> list[Value]:
+            values = [value(e.cell(b, n, a)) for a in range(n)]
+            return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
 
-    @intrinsic(prefer_literal=True)
-    def total(typing: Any, n: Any, sums: Any, phi: Any, m: Any) -> Any:
+        return functools.reduce(e.add, e.loop_sums(min(n, 4), m, row))
+
+    @vector_function(lanes)
+    def total(e: Emitter, sums: Value, phi: Value, m: Value) -> None:
         """Compute sums = sum over a and b of phi[b, a]."""
+        e.store(added(e, m, lambda cell: e.load(phi, cell)), sums, e.constant(0))
 
-        def emit(e: Emitter, n: int, sums: Value, phi: Value, m: Value) -> None:
-            def row(b: Value) -> list[Value]:
-                values = [e.load(phi, e.cell(b, n, a)) for a in range(n)]
-                return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
-
-            e.store(functools.reduce(e.add, e.loop_sums(min(n, 4), m, row)), sums, e.constant(0))
-
-        return operation(n, (sums, phi, m), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
-    def scale(typing: Any, n: Any, phi: Any, factors: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def scale(e: Emitter, phi: Value, factors: Value, m: Value) -> None:
         """Multiply phi by the factors."""
+        factor = e.load(factors, e.constant(0))
+        with cgutils.for_range(e.builder, m) as loop:
+            for a in range(n):
+                place = e.cell(loop.index, n, a)
+                e.store(e.multiply(factor, e.load(phi, place)), phi, place)
 
-        def emit(e: Emitter, n: int, phi: Value, factors: Value, m: Value) -> None:
-            factor = e.load(factors, e.constant(0))
-            with cgutils.for_range(e.builder, m) as loop:
-                for a in range(n):
-                    place = e.cell(loop.index, n, a)
-                    e.store(e.multiply(factor, e.load(phi, place)), phi, place)
-
-        return operation(n, (phi, factors, m), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
-    def dot(typing: Any, n: Any, sums: Any, phi: Any, outer: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def dot(e: Emitter, sums: Value, phi: Value, outer: Value, m: Value) -> None:
         """Add to sums the sum over a and b of phi[b, a] outer[b, a]."""
-
-        def emit(e: Emitter, n: int, sums: Value, phi: Value, outer: Value, m: Value) -> None:
-            def row(b: Value) -> list[Value]:
-                cells = [e.cell(b, n, a) for a in range(n)]
-                values = [e.multiply(e.load(phi, cell), e.load(outer, cell)) for cell in cells]
-                return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
-
-            more = functools.reduce(e.add, e.loop_sums(min(n, 4), m, row))
-            e.store(e.add(e.load(sums, e.constant(0)), more), sums, e.constant(0))
-
-        return operation(n, (sums, phi, outer, m), emit, lanes)
+        more = added(e, m, lambda cell: e.multiply(e.load(phi, cell), e.load(outer, cell)))
+        e.store(e.add(e.load(sums, e.constant(0)), more), sums, e.constant(0))
 
     return Operations(leaf, start, step, total, scale, dot)
 
@@ -229,15 +198,6 @@ def gather(psi: Floats, row: int, n: int, first: int, m: int, table: Floats) -> 
                 table[(b * n + a) * lanes + lane] = psi[row + a, at + b]
 
 
-def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
-    """Arrange (J, ...) in groups of models: (groups, *axes, lanes), flat; the last model fills the remaining lanes."""
-    groups = -(-x.shape[0] // lanes)
-    index = np.minimum(np.arange(groups * lanes), x.shape[0] - 1)
-    out = aligned((groups, *(x.shape[axis] for axis in axes), lanes))
-    np.copyto(out, np.moveaxis(x[index].reshape(groups, lanes, *x.shape[1:]), 1, -1).transpose(0, *axes, -1))
-    return out.reshape(-1)
-
-
-def owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile another instance for other arrays."""
-    return np.require(x, np.float64, ["C", "W"])
+def in_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
+    """Bring the models of the right side into lanes, as `to_lanes` does, flat."""
+    return to_lanes(owned(x), axes, lanes).reshape(-1)

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, operations, owned, plan_of, to_lanes
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
-
-__all__ = ["discounted_lanes"]
+from mercer.compiled.layout import owned
 
 _EVERY = 4  # steps between two bounds of the remaining terms
 _HOPELESS = 1e100
@@ -53,7 +52,7 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
             here = min(lanes, columns - first)
             for i in range(models):
                 gather(psi, i * n, n, first, m, table)
-                _start(n, outer, ones, initial_a, i * n, initial_b, group * m * lanes, m)
+                _start(outer, ones, initial_a, i * n, initial_b, group * m * lanes, m)
                 for lane in range(lanes):
                     j = first + min(lane, here - 1)
                     totals[lane], alive[lane] = 0.0, 1.0
@@ -63,12 +62,12 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                         at = c * lanes + lane
                         right[at] = factors[i, j] * transition_b[group * width + at]
                 phi[:] = table
-                _dot(n, totals, phi, outer, m)
+                _dot(totals, phi, outer, m)
                 left, time = here, 0
                 while left > 0 and time < patience:
-                    _step(n, other, half, phi, table, transition_a, i * n * n, right, 0, m)
+                    _step(other, half, phi, table, transition_a, i * n * n, right, 0, m)
                     phi, other = other, phi
-                    _dot(n, totals, phi, outer, m)
+                    _dot(totals, phi, outer, m)
                     time += 1
                     if time % _EVERY == 0:
                         ended = False
@@ -86,7 +85,7 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                                     left -= 1
                                     ended = True
                         if ended:  # further steps for neighboring lanes do not change this pair
-                            _scale(n, phi, alive, m)
+                            _scale(phi, alive, m)
                 for lane in range(here):
                     if alive[lane] > 0.0:
                         value[i, first + lane] = np.nan
@@ -131,7 +130,7 @@ def discounted_lanes(
     growth = [x.sum(axis=2).max(axis=1) for x in (transition_a, transition_b)]
     _kernel(n, n == m and n <= LITERAL, plan)(
         owned(initial_a).reshape(-1), owned(transition_a.swapaxes(1, 2)).reshape(-1), growth[0],
-        to_lanes(initial_b, (1,), lanes), to_lanes(transition_b, (1, 2), lanes), growth[1],
+        in_lanes(initial_b, (1,), lanes), in_lanes(transition_b, (1, 2), lanes), growth[1],
         owned(psi), owned(factors), m, tail, patience, aligned((6 * n * m * lanes + m * m * lanes + 3 * lanes,)), value,
     )  # fmt: skip
     return value

@@ -12,18 +12,8 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
-from mercer.compiled.ranged import LOG_RADIX, NEVER, plus, split, times
-
-__all__ = ["ranged_pairs"]
-
-
-def _split_logs(logs: Floats) -> tuple[Floats, Any]:
-    """Convert exp(logs) to mantissas and exponents."""
-    finite = np.isfinite(logs)
-    exponents = np.rint(np.where(finite, logs, 0.0) / LOG_RADIX).astype(np.int64)
-    values = np.exp(logs - exponents * LOG_RADIX)
-    exponents[~finite] = NEVER
-    return values, exponents
+from mercer.compiled.layout import owned
+from mercer.compiled.ranged import LOG_RADIX, NEVER, from_logs, plus, split, times
 
 
 def ranged_pairs(
@@ -53,8 +43,9 @@ def ranged_pairs(
         Logarithms; -inf where no path has positive weight.
     """
     value, exponent = np.zeros((len(lengths), len(rows))), np.full((len(lengths), len(rows)), NEVER, np.int64)
-    weights = [part for side in (left, right) for x in side for part in split(np.ascontiguousarray(x, np.float64))]
-    _sweep(*weights, rows, columns, *_split_logs(log_psi), np.asarray(lengths), value, exponent)
+    weights = [part for side in (left, right) for x in side for part in split(owned(x))]
+    leaves = from_logs(owned(log_psi))
+    _sweep(*weights, rows, columns, *leaves, np.asarray(lengths), value, exponent)
     with np.errstate(divide="ignore"):
         return np.log(value) + exponent * LOG_RADIX
 

@@ -25,11 +25,8 @@ import numba
 from numba import njit
 from numba.core import caching, config, serialize
 from numba.core.dispatcher import Dispatcher
-from numba.extending import intrinsic
 
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["compiled", "intrinsic"]
 
 _ROOM = Path(__file__).parent
 _IMPORT = re.compile(r"^\s*from mercer\.compiled(?:\.(\w+))? import (.+)$", re.MULTILINE)

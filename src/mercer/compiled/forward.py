@@ -24,10 +24,8 @@ from mercer._array import Floats
 from mercer.compiled import forward_steps as steps
 from mercer.compiled.code import compiled
 from mercer.compiled.forward_form import Form
-from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.forward_sums import choose
-
-__all__ = ["BLOCK", "FLOOR", "FOUND", "TRUSTED", "Form", "Sink", "few_codes", "history_size", "passes", "work_size"]
+from mercer.compiled.lanes import vector_function
 
 TRUSTED = 1e75
 FOUND = 4
@@ -193,9 +191,11 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
 
     A row is compiled for its number of vectors; a sink may need the number of states, too.
     """
-    code, lanes, width, stride, size = form.code, form.lanes, form.runs, form.stride, form.size
+    lanes, width, stride, size = form.lanes, form.runs, form.stride, form.size
     few = few_codes(form)
     whole, known_n = sink is not None, n_states if form.row else form.vectors
+    emitters = choose, steps.weigh, steps.begin, steps.forward, steps.backward, steps.settle
+    look_up, weigh, begin, forward, backward, settle = (vector_function(lanes, form)(emit) for emit in emitters)
     sink_begin, sink_block, sink_end = sink.make(form, known_n) if sink else (_nothing,) * 3
 
     @compiled
@@ -232,37 +232,35 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
                 for time in range(block, until):
                     at = (time - skip) * size
                     if top > 0:
-                        choose(code, likelihood, at, tables, top, seen, time * lanes)
+                        look_up(likelihood, at, tables, top, seen, time * lanes)
                         continue
                     _gather(values, codes, n_codes, runs, time, width, stride, size, n, likelihood, at, nothing)
                 if n_codes == 0:
                     for time in range(block, until):
-                        steps.weigh(code, likelihood, (time - skip) * size, record)
+                        weigh(likelihood, (time - skip) * size, record)
                 for time in range(block, until):
                     at = (time - skip) * size
                     where = (time - skip) * lanes
                     if time == 0:
-                        steps.begin(code, alpha, 0, pi, likelihood, 0, inverse, 0, record, 0.0)
+                        begin(alpha, 0, pi, likelihood, 0, inverse, 0, record, 0.0)
                     else:
                         before = at - size if whole or at > 0 else (BLOCK - 1) * size
-                        steps.forward(
-                            code, alpha, before, at, forth, likelihood, at, inverse, where, record, float(time), n
-                        )
+                        forward(alpha, before, at, forth, likelihood, at, inverse, where, record, float(time), n)
                     if time & 3 == 3:
-                        steps.settle(code, record)
+                        settle(record)
             if whole:
                 likelihood[longest * size :] = 0.0
                 visits[:] = 0.0
                 sink_begin(given, room, runs, n)
                 for time in range(longest - 1, -1, -1):
-                    steps.backward(
-                        code, alpha, time * size, back, likelihood, inverse, time * lanes, visits, gamma,
+                    backward(
+                        alpha, time * size, back, likelihood, inverse, time * lanes, visits, gamma,
                         (time % BLOCK) * size, record, float(time), n,
                     )  # fmt: skip
                     if time % BLOCK == 0:
                         sink_block(given, room, runs, alpha, likelihood, gamma, seen, top, time, longest, n)
                 sink_end(given, room, runs, visits, gamma, top, exact, n)
-            steps.settle(code, record)
+            settle(record)
             _close(record, runs, lanes, width, found)
 
     return loop

@@ -87,7 +87,7 @@ class _Known:
         return out
 
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
-        """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
+        """Keep the new values of a rectangle; known values are kept, as diagonals are exact."""
         self.dtype = np.result_type(self.dtype, values)
         if r is c and len(r) and len(r) == r[-1] - r[0] + 1 and not self.has_rows(r) and bool(np.all(np.diff(r) == 1)):
             for i, place in enumerate(r.tolist()):  # a first fit: slices are faster than indices
@@ -145,7 +145,7 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         The objects; ``columns=None`` for the symmetric matrix of ``rows``.
     compute : callable
         ``compute(row_index, column_index)`` returns a rectangle of the matrix. It is called without a lock: threads
-        that ask for the same pairs at the same time each compute them.
+        that need the same pairs at the same time each compute them.
     """
     budget = settings().memo_bytes
     size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
@@ -164,7 +164,7 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
     matrix, computed = _complete(out, r, c, compute)
     if computed:
         with known.lock:
-            if known.position is position:  # nobody has forgotten these places meanwhile
+            if known.position is position:  # these positions have not been evicted meanwhile
                 for at, columns_at, values in computed:
                     known.store(at, columns_at, values)
             memo.put(setting, known, size=known.nbytes, budget=budget)
@@ -226,14 +226,14 @@ def _complete(out: Floats | None, r: Floats, c: Floats, compute: Rectangle) -> t
 
 
 class _Rectangles:
-    """A matrix that is filled by rectangles; what is there stays."""
+    """A matrix that is filled by rectangles; existing values are kept."""
 
     def __init__(self, values: Floats, missing: Floats) -> None:
         self.values = values
         self.missing = missing
 
     def put(self, rows: Floats, columns: Floats, found: Floats) -> None:
-        """Fill in what is missing of a rectangle."""
+        """Fill in the missing values of a rectangle."""
         at = np.ix_(rows, columns)
         self.values = self.values.astype(np.result_type(self.values, found), copy=False)
         self.values[at] = np.where(self.missing[at], found, self.values[at])

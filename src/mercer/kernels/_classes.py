@@ -10,10 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats
+from mercer._coupling import or_point
 from mercer._parameters import Rule
 from mercer.data.csr import CSRRows
 from mercer.families.estimator import Context
 from mercer.kernels._data import n_objects
+from mercer.models.scores import has_scores
 
 
 def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
@@ -73,6 +75,15 @@ def _fitted(model: Any, X: Any, context: Context | None) -> Any:
 def plain(X: Any) -> Any:
     """Return accepted data in the form that the model's own ``fit`` accepts."""
     return X.to_scipy() if isinstance(X, CSRRows) else X
+
+
+def check_scores(models: Any, who: str) -> None:
+    """Raise where models have no Fisher scores."""
+    if not has_scores(models):
+        raise TypeError(
+            f"{who} needs `fisher_scores`, which {type(models).__name__} does not have. Use a family such as Gaussians "
+            f"or Multinomials{or_point(models)}."
+        )
 
 
 PRIORS = Rule(

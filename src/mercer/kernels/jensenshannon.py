@@ -19,7 +19,7 @@ from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.kernels._data import has_digests
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 FORMS = ("exp", "inverse", "centering")
@@ -64,7 +64,7 @@ class JensenShannon(ModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive()}
-    _smooth = {"t": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"t": WIDE}
 
     def __init__(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Array, beside, namespace
-from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
+from mercer.kernels._operands import Beside
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Views
 from mercer.kernels.confounds import Confounded
@@ -17,21 +18,12 @@ from mercer.kernels.confounds import Confounded
 Floats = np.ndarray[Any, Any]
 
 
-class Explained:
+@dataclass
+class Explained(Beside):
     """Operand with its coordinates q in the confounds and the part u that these explain, both of shape (N, rank)."""
 
-    def __init__(self, operand: Views, q: Array, u: Array) -> None:
-        self.operand = operand
-        self.q = q
-        self.u = u
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> Explained:
-        return Explained(self.operand[key], self.q[key, ...], self.u[key, ...])
+    q: Array
+    u: Array
 
 
 class Residualized(TrainedWrapper):
@@ -88,6 +80,8 @@ class Residualized(TrainedWrapper):
     >>> kernel.transform([[99.0, 2.0]], confounds=[99.0]).round(6) + 0.0
     array([[ 2., -2., -2.,  2.]])
     """
+
+    _preserved_by = "inner products of residual features (KK-3)"
 
     # Requested by default: this kernel cannot be fitted without confounds.
     __metadata_request__fit = {"confounds": True}  # noqa: RUF012
@@ -265,8 +259,3 @@ class Residualized(TrainedWrapper):
 
     def _learned(self) -> Any:
         return super()._learned(), data_digests(self.train_)
-
-    @property
-    def psd(self) -> Verdict:
-        """The verdict of the wrapped kernel."""
-        return Verdict(str(self._inner.psd), f"inner products of residual features (KK-3); {self._inner.psd.reason}")

@@ -21,22 +21,6 @@ from mercer.models._fitting.topology import allowed
 from mercer.models.hmm import HMMs
 from mercer.models.inference import ONE_SERIES
 
-__all__ = [
-    "check_given",
-    "check_kind",
-    "check_observed",
-    "check_pooled_size",
-    "check_range",
-    "check_something",
-    "check_spread",
-    "check_suited",
-    "impossible",
-    "warn_of_one_series",
-    "warn_of_short",
-    "warn_of_unconverged",
-    "warn_of_unvisited",
-]
-
 LARGEST = 1e150
 
 Found = list[tuple[Climbed, Callable[[int], str]]]
@@ -65,7 +49,7 @@ def warn_of_one_series(X: Any) -> None:
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind == "f" and len(shape) == 2 and shape[1] < 10 and shape[0] > 10 * shape[1]:
         warnings.warn(
-            f"X is read as {shape[0]} series of {shape[1]} values: {ONE_SERIES}",
+            f"X is read as {shape[0]} series of {shape[1]} values. {ONE_SERIES}",
             UserWarning,
             stacklevel=2,
         )
@@ -102,16 +86,16 @@ def check_something(X: Any, leaf: Estimator) -> None:
     x, _ = segments(X)
     if leaf.takes == "symbols":
         if np.all(x == X.alphabet.missing):
-            raise ValueError("there is nothing to learn from: all symbols are missing. Pass observed symbols.")
+            raise ValueError("There is nothing to learn from: all symbols are missing. Pass observed symbols.")
         return
     entries = x.data if isinstance(x, CSRRows) else x
     if leaf.takes == "counts" and not np.any(entries):
-        raise ValueError("there is nothing to learn from: all counts are zero. Pass at least one positive count.")
+        raise ValueError("There is nothing to learn from: all counts are zero. Pass at least one positive count.")
     if leaf.takes == "vectors":
         unseen = np.flatnonzero(np.isnan(x).all(axis=0))
         if len(unseen):
             raise ValueError(
-                f"there is nothing to learn about coordinate {unseen[0]}: it is NaN in all samples. Leave it out."
+                f"There is nothing to learn about coordinate {unseen[0]}: it is NaN in all samples. Leave it out."
             )
 
 

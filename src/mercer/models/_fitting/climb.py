@@ -17,19 +17,6 @@ from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Expectations
 
-__all__ = [
-    "UNVISITED",
-    "Climbed",
-    "Collapsed",
-    "FitInfo",
-    "Goal",
-    "Impossible",
-    "ascend",
-    "better_of",
-    "climb",
-    "in_order",
-]
-
 Model = TypeVar("Model")
 
 UNVISITED = 1e-8
@@ -133,9 +120,16 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     return Climbed(joined, objective, steps, converged, visits)
 
 
-def ascend(
-    step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
-) -> tuple[Model, Floats, bool]:
+class Ascent(NamedTuple):
+    """How the iterations of one model ended."""
+
+    model: Any
+    objective: Floats
+    """What is maximized, before each iteration."""
+    converged: bool
+
+
+def ascend(step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str) -> Ascent:
     """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
     Warns if the model has not converged.
@@ -163,14 +157,14 @@ def ascend(
             gained = value - objective[-1] if objective else np.inf
             objective.append(value)
             if tol > 0 and gained <= tol:
-                return model, np.array(objective), True
+                return Ascent(model, np.array(objective), True)
     if tol > 0 and n_iter > 1:
         warnings.warn(
             f"EM stopped after n_iter = {n_iter} iterations, before {what} converged. Increase n_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return model, np.array(objective), False
+    return Ascent(model, np.array(objective), False)
 
 
 def _counted(n_iter: int, label: str) -> Any:

@@ -11,8 +11,6 @@ from mercer._array import Floats, Indices
 from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
 
-__all__ = ["Data"]
-
 
 @dataclass(frozen=True)
 class Data:

@@ -1,7 +1,7 @@
-"""Scaled forward and backward recursions of many runs: the lane and the thread of every run, and whether it is sound.
+"""Scaled forward-backward recursions of many runs: assignment to lanes and threads, and soundness checks.
 
-The compiled loops stand in `mercer.compiled.forward`; `mercer.models._forward.interface` asks this file first and hands
-what is not sound to `mercer.compiled.forward_ranged`.
+The compiled loops are in `mercer.compiled.forward`. `mercer.models._forward.interface` calls this module first and
+repeats unsound runs with `mercer.compiled.forward_ranged`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.forward import FLOOR, FOUND, TRUSTED, Form, Sink, history_size, passes, work_size
+from mercer.compiled.forward import FOUND, TRUSTED, Sink, history_size, passes, work_size
+from mercer.compiled.forward_form import Form
 from mercer.compiled.forward_sinks import EXPECTATIONS, STEPS, expectations_room, steps_room
+from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.lanes import aligned
+from mercer.compiled.layout import owned
 from mercer.models._forward.interface import Runs
 from mercer.models._forward.work import CHUNK_SECONDS, share
 
-__all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods", "scaled_steps"]
-
 LANE_STATES = 20
-"""Models of more states have their own lanes full: their runs go one by one."""
+"""Runs of models with more states are processed one by one, because a single run fills the lanes."""
 GROUP_NUMBERS = 8_000_000
-"""Runs so long that a group of them would keep more weights than this go one by one."""
+"""Runs are processed one by one if a group of them would store more weights than this."""
 
 
 class Problem(NamedTuple):
-    """Models and evidence as the compiled loops want them: flat, contiguous, writable, what is possible raised."""
+    """Models and evidence for the compiled loops: flat, contiguous, writable, positive values raised to the floor."""
 
     loop: tuple[Any, ...]
     """Values and codes of the evidence, number of codes, initial, transition, exact transition, number of states."""
@@ -40,9 +41,9 @@ class Problem(NamedTuple):
     def of(cls, initial: Floats, transition: Floats, log_density: Floats | None, codes: Any, table: Any) -> Problem:
         """Take log densities ``(T, n)``, or codes ``(T,)`` and their table ``(N, n, n_codes)``."""
         if log_density is not None:
-            values, symbols, n_codes = _owned(log_density, np.float64), np.empty(0, np.int64), 0
+            values, symbols, n_codes = owned(log_density, np.float64), np.empty(0, np.int64), 0
         else:
-            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), _owned(codes, np.int64), table.shape[2]
+            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), owned(codes, np.int64), table.shape[2]
         exact = np.array(transition, dtype=np.float64)
         arrays = (x.reshape(-1) for x in (_raised(initial), _raised(transition), exact))
         return cls((values.reshape(-1), symbols, n_codes, *arrays, initial.shape[1]), initial, transition)
@@ -54,19 +55,19 @@ class Problem(NamedTuple):
 
     @property
     def raised(self) -> Floats:
-        """Whether a probability of the model had to be raised, ``(N,)``."""
+        """Whether a probability of the model was raised to the floor, ``(N,)``."""
         first, step = ((x > 0) & (x < FLOOR) for x in (self.initial, self.transition))
         return np.any(first, axis=1) | np.any(step, axis=(1, 2))
 
     @property
     def mixing(self) -> Floats:
-        """Bound on the ratio of two backward weights in every model, ``(N,)``: inf where a transition is impossible."""
+        """Bound on the ratio of two backward weights in every model, ``(N,)``: inf if a transition is impossible."""
         with np.errstate(divide="ignore", over="ignore"):
             return 1.0 / self.transition.min(axis=(1, 2), initial=1.0).astype(np.float64)
 
 
 class Targets(NamedTuple):
-    """Where expectations are written, flat: empty where nobody wants them."""
+    """Flat output arrays of expectations; empty if not requested."""
 
     first: Floats
     transitions: Floats
@@ -86,13 +87,13 @@ class _Group(NamedTuple):
 
 
 def scaled_log_likelihoods(problem: Problem, runs: Runs) -> tuple[Floats, Floats]:
-    """Return the log probability of every run, and whether it is sound."""
+    """Return the log probability of every run, and whether it is accurate."""
     found = _sweep(problem, runs)
     log_prob, least, low = found[:, 0], found[:, 1], found[:, 2]
     model, length = runs.model, runs.length
     sound = least >= 1 / TRUSTED
-    # Nothing was raised; or every state leads to every other, and their backward weights are within a known ratio.
-    # Twice the floor, because sums and quotients were rounded.
+    # Accurate if nothing was raised, or if all transitions are possible and bound the ratio of backward weights.
+    # The bound is twice the floor because sums and quotients were rounded.
     exact = (low >= 2 * FLOOR) & ~problem.raised[model]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         bounded = problem.mixing[model] / least <= TRUSTED
@@ -109,25 +110,25 @@ def scaled_log_likelihoods(problem: Problem, runs: Runs) -> tuple[Floats, Floats
 
 
 def scaled_expectations(problem: Problem, runs: Runs, targets: Targets) -> tuple[Floats, Floats]:
-    """Write expectations; return the log probability of every run, and whether all of it is sound."""
+    """Write expectations; return the log probability of every run, and whether its results are accurate."""
     given = (*targets, *problem.loop[1:3])  # codes and their number
     found = _sweep(problem, runs, EXPECTATIONS, given, lambda group: expectations_room(group.form, problem.n))
     return found[:, 0].copy(), _sound(found)
 
 
 def scaled_steps(problem: Problem, runs: Runs, cell: Floats, ends: Floats, out: Floats) -> tuple[Floats, Floats]:
-    """Write mean posteriors of the steps of every cell; return log probabilities, and whether all of it is sound.
+    """Write mean posteriors of the steps of every cell; return log probabilities and whether they are accurate.
 
     Parameters
     ----------
     cell : ndarray of int of shape (T,)
-        Which cell of its run the step into every observation belongs to.
+        Cell of the step into each observation, counted within its run.
     ends : ndarray of int of shape (S + 1,)
         Run s has the cells ``ends[s]:ends[s + 1]``.
     out : ndarray of shape (number of cells, n, n)
-        Where to write.
+        Output.
     """
-    counts = np.append(np.diff(ends), 0)  # the last one is for lanes without a run
+    counts = np.append(np.diff(ends), 0)  # the last entry is for lanes without a run
 
     def room(group: _Group) -> int:
         width = group.form.runs
@@ -139,7 +140,7 @@ def scaled_steps(problem: Problem, runs: Runs, cell: Floats, ends: Floats, out: 
 
 
 def _sound(found: Floats) -> Floats:
-    """Tell where the sums are in range and the backward weights leave what was raised without effect; not for NaN."""
+    """Whether sums are in range and backward weights bound the effect of raised values; False for NaN."""
     return (found[:, 1] >= 1 / TRUSTED) & (found[:, 3] <= TRUSTED)
 
 
@@ -150,7 +151,7 @@ def _sweep(
     given: tuple[Any, ...] = (),
     room: Callable[[_Group], int] | None = None,
 ) -> Floats:
-    """Run one pass, or both where there is a sink; return what was found, ``(S, FOUND)``."""
+    """Run the forward pass, and the backward pass if there is a sink; return results of shape ``(S, FOUND)``."""
     n, history = problem.n, sink is not None
     found = np.zeros((len(runs.length), FOUND))
     found[:, 1] = 1.0  # an empty run is sound
@@ -173,9 +174,9 @@ def _sweep(
 
 
 def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]:
-    """Cut runs into groups and groups into pieces of work; the forms have the same bits, so any choice is right.
+    """Partition runs into groups and groups into pieces of work; all forms give the same bits, so any choice is right.
 
-    A group takes as long as its longest run, wherefore few or very different runs go one by one.
+    A group takes as long as its longest run, so few runs or runs of very different lengths are processed one by one.
     """
     order = np.argsort(-length, kind="stable")
     order = order[: np.count_nonzero(length)]
@@ -201,7 +202,7 @@ def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]
 
 
 def _cut(items: list[_Group], form: Form, slots: Floats, longest: Floats, step: float) -> float:
-    """Add pieces of about `CHUNK_SECONDS`; return the seconds of all. It depends on the runs alone."""
+    """Add pieces of about `CHUNK_SECONDS`; return the total in seconds. The cut depends on the runs only."""
     if not len(longest):
         return 0.0
     seconds = np.cumsum(longest * step)
@@ -214,12 +215,7 @@ def _cut(items: list[_Group], form: Form, slots: Floats, longest: Floats, step: 
 
 
 def _raised(x: Floats) -> Floats:
-    """Copy probabilities, those between zero and the floor raised to it."""
+    """Copy probabilities; positive ones below the floor are raised to it."""
     x = np.array(x, dtype=np.float64, order="C")
     x[(x > 0) & (x < FLOOR)] = FLOOR
     return x
-
-
-def _owned(x: Any, dtype: Any) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, dtype, ["C", "W"])

@@ -9,17 +9,17 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
-from mercer._coupling import power
+from mercer._coupling import OneAxis, power
 
 PAIR_CELLS = 1 << 22
-"""Numbers of the pairs that the recursion in logarithms holds at once."""
+"""Number of entries of the pairs that the log-domain recursion processes at once."""
 MOST_CELLS = 1 << 20
 """Numbers of the table of one chain beyond which a product is refused: it needs several such tables for each row of a
 tile, and a pass over one for every pair and symbol."""
 LEAST_ROWS = 8
 """Rows of a tile of large tables: fewer would leave SIMD lanes idle."""
 TINY = 1e-150
-"""Products of two powers below this leave the range of floats."""
+"""Products of two powers below this underflow."""
 
 
 def check_cells(chains: Any) -> None:
@@ -35,19 +35,19 @@ def check_cells(chains: Any) -> None:
 
 
 class Tables(NamedTuple):
-    """What the recursion runs on: powers of probabilities, or their logarithms."""
+    """Tables of the recursion: powers of probabilities, or their logarithms."""
 
     first: Array
-    """Law of the contexts after the first ``order`` symbols, ``(N, C)``."""
+    """Distribution of the contexts after the first ``order`` symbols, ``(N, C)``."""
     step: Array
     """``(N, C, k)``."""
     stop: Array
     """Weight of a context at the end, ``(N, C)``."""
     short: tuple[Array, ...]
-    """Laws of the sequences of every length below the order, ``(N, k^L)``."""
+    """Distributions of the sequences of every length below the order, ``(N, k^L)``."""
 
 
-class ProductOperand:
+class ProductOperand(OneAxis):
     """Markov chains under a probability product: one vector of contexts per pair, length by length.
 
     Parameters
@@ -55,14 +55,13 @@ class ProductOperand:
     chains : MarkovChains of shape (N,)
         The chains.
     rho : float
-        The power.
+        The exponent.
     lengths : tuple of int
-        Numbers of symbols.
+        Lengths of the sequences.
     """
 
-    order: Floats | None = None
     by_length: ClassVar[bool] = True
-    """Answers have a first axis of lengths."""
+    """Results have a first axis of lengths."""
 
     def __init__(self, chains: Any, rho: float, lengths: tuple[int, ...]) -> None:
         self.chains = chains
@@ -70,13 +69,8 @@ class ProductOperand:
         self.lengths = lengths
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return tuple(self.chains.shape)
-
-    @property
     def tile_hint(self) -> int:
-        """Rows of a tile: tables of both sides stay in the cache where they can."""
+        """Number of rows of a tile, such that the tables of both sides fit into the cache if possible."""
         cells = self.chains.n_contexts * len(self.chains.alphabet)
         return int(np.clip((1 << 17) // cells, 16 if cells <= 1 << 18 else LEAST_ROWS, 256))
 
@@ -93,7 +87,7 @@ class ProductOperand:
 
     @property
     def _steps(self) -> Floats:
-        """Numbers of steps after the first ``order`` symbols, ascending, of the lengths that have as many."""
+        """Numbers of steps after the first ``order`` symbols, ascending, for lengths of at least ``order``."""
         order = self.chains.order
         return np.array(sorted({n - order for n in self.lengths if n >= order}), dtype=int)
 
@@ -165,7 +159,7 @@ class ProductOperand:
             return self._by_length(long, short, wanted, namespace(self.logs.first).stack)
         p = self.powers
         tables = (p.first, p.step, p.stop)
-        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a chain that leaves the products as they are
+        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a neutral chain, which leaves products unchanged
         long = _products(nobody, tuple(x * x for x in tables), wanted)[:, 0]
         lost = np.flatnonzero(np.isnan(long).any(axis=0))
         if len(lost):
@@ -173,12 +167,12 @@ class ProductOperand:
         return self._by_length(long, [safe_log(np.sum(x * x, axis=-1)) for x in p.short], wanted, np.stack)
 
     def _by_length(self, long: Array, short: list[Array], wanted: Floats, stack: Any) -> Array:
-        """Put what was computed for every number of steps in the order of the lengths."""
+        """Arrange the results of every number of steps in the order of the lengths."""
         order, steps = self.chains.order, wanted.tolist()
         return stack([short[n] if n < order else long[steps.index(n - order), ...] for n in self.lengths])
 
     def _pair_in_logs(self, other: Self) -> Array:
-        """Answer every pair in logarithms: slower, for any array library, and right for any probabilities."""
+        """Compute every pair in logarithms: slower, for any array library, and accurate for any probabilities."""
         i, j, wanted = len(self), len(other), self._steps
         xp = namespace(self.logs.first, other.logs.first)
         rows, columns = np.repeat(np.arange(i), j), np.tile(np.arange(j), i)
@@ -190,7 +184,7 @@ class ProductOperand:
         return self._by_length(long, short, wanted, xp.stack)
 
     def _aligned_logs(self, other: Self, rows: Floats, columns: Floats, wanted: Floats) -> Array:
-        """Answer the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
+        """Compute the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
         a, b = self.logs, other.logs
         xp = namespace(a.first, b.first)
         cells = self.chains.n_contexts * len(self.chains.alphabet)
@@ -206,7 +200,7 @@ class ProductOperand:
 
 
 def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], wanted: Floats) -> Floats:
-    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN where digits were lost."""
+    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN if inaccurate."""
     from mercer.compiled.contexts import LANES, couple_pairs
 
     size = len(right[0])
@@ -224,7 +218,7 @@ def _smallest(step: Floats) -> Floats:
 
 
 def _chains_last(x: Floats, padded: int) -> Floats:
-    """Put the chains last, and zeros after them."""
+    """Move the chains to the last axis, padded by zeros."""
     out = np.zeros((*x.shape[1:], padded))
     out[..., : len(x)] = np.moveaxis(x, 0, -1)
     return out
@@ -238,9 +232,9 @@ def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Arr
     for steps in wanted.tolist():
         for _ in range(done, steps):
             moved = now[..., None] + step
-            if contexts == 1:  # nothing is remembered
+            if contexts == 1:  # order 0 has no context
                 now = logsumexp(moved, axis=-1)
-            else:  # the oldest symbol is forgotten
+            else:  # drop the oldest symbol
                 now = logsumexp(xp.reshape(moved, (pairs, k, contexts // k, k)), axis=1)
                 now = xp.reshape(now, (pairs, contexts))
         done = steps

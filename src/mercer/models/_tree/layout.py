@@ -10,8 +10,6 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer.models._tree.newick import Tree
 
-__all__ = ["Layout", "layout_of", "newick_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Layout:
