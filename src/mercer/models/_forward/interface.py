@@ -11,12 +11,12 @@ such runs are done again with numbers of a wider range (`mercer.compiled.forward
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._cached import cached_property
 from mercer.models._forward.work import share
 
 __all__ = [
