@@ -38,7 +38,8 @@ class Unconverged(NamedTuple):
     n_iter: int
     names: tuple[str, ...]
     """The first `NAMED` models."""
-    count: int
+    total: int
+    """How many there are."""
 
 
 _gathered: ContextVar[list[Notice | Unconverged] | None] = ContextVar("mercer_notices", default=None)
@@ -116,7 +117,7 @@ def _joined(late: list[Unconverged]) -> list[Notice]:
     for who, n_iter in dict.fromkeys((notice.who, notice.n_iter) for notice in late):
         alike = [notice for notice in late if (notice.who, notice.n_iter) == (who, n_iter)]
         names = list(dict.fromkeys(name for notice in alike for name in notice.names))[:NAMED]
-        others = sum(notice.count for notice in alike) - len(names)
+        others = sum(notice.total for notice in alike) - len(names)
         named = ", ".join(names) + (f" and {others} others" if others else "")
         sentences.append(f"{who} stopped after n_iter = {n_iter} iterations, before {named} converged.")
     return [Notice(" ".join([*sentences, "Increase n_iter or tol."]), ConvergenceWarning)]

@@ -139,7 +139,8 @@ def _folder() -> Path | None:
     A warning tells of a temporary folder, which may be gone tomorrow, and of none.
     """
     chosen = Path(config.CACHE_DIR) if config.CACHE_DIR else _ROOM / "__pycache__"
-    for make in (lambda: chosen, lambda: Path.home() / ".cache" / "mercer", _temporary_folder):
+    makers: list[Callable[[], Path]] = [lambda: chosen, lambda: Path.home() / ".cache" / "mercer", _temporary_folder]
+    for make in makers:
         try:
             folder = make()
             folder.mkdir(parents=True, exist_ok=True)
