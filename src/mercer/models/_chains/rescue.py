@@ -192,9 +192,7 @@ def restore_lost(
         return xp.concat(parts, axis=1)
 
     def again(left: Side, right: Side, log_psi: Array, which: Array) -> Array:
-        left, right, log_psi = take_pairs(left, right, log_psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-        return log_sweep(logs[0], logs[1], log_psi, lengths)
+        return _careful_logs(*take_pairs(left, right, log_psi, which), lengths)
 
     return patch(values, lost, compute)
 
@@ -214,18 +212,25 @@ def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> A
     """Compute aligned pairs in numbers of unlimited range: compiled in NumPy, else as logarithms."""
     xp = namespace(psi)
     if is_numpy_array(psi) and psi.dtype == np.float64:
-        from mercer.compiled.chains_ranged import ranged_pairs
-
-        everyone = np.arange(len(psi))
-        return ranged_pairs(left, right, everyone, everyone, safe_log(psi), lengths)
+        return _careful_logs(left, right, safe_log(psi), lengths)
 
     def logarithmic(which: Array) -> Array:
         a, b, leaf = take_pairs(left, right, psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (a, b)]
-        return log_sweep(logs[0], logs[1], safe_log(leaf), lengths)
+        return _careful_logs(a, b, safe_log(leaf), lengths)
 
     dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
     return patch(dead, _alive(left, right, psi, lengths[0]), logarithmic)
+
+
+def _careful_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute aligned pairs from the logarithms of their leaf kernels."""
+    if is_numpy_array(log_psi) and log_psi.dtype == np.float64:
+        from mercer.compiled.chains_ranged import ranged_pairs
+
+        everyone = np.arange(len(log_psi))
+        return ranged_pairs(left, right, everyone, everyone, log_psi, lengths)
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return log_sweep(logs[0], logs[1], log_psi, lengths)
 
 
 def _support(x: Array) -> Array:
