@@ -1,4 +1,4 @@
-"""What the accuracy studies share: tasks, methods with their grids, nested folds, and how a table is printed."""
+"""Shared code of the accuracy studies: tasks, methods with their grids, nested folds, and printing of tables."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class Task:
 
 
 def ten_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cut into ten stratified folds."""
+    """Split into ten stratified folds."""
     return list(StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
 
 
 def length_only(**grid: list[Any]) -> Method:
-    """Baseline: an RBF machine on the length alone."""
+    """Baseline: an RBF support vector machine on the length only."""
     searched = {f"svc__{key}": values for key, values in ({"C": C} | grid).items()}
     return make_pipeline(mc.Lengths(), StandardScaler(), SVC()), searched
 
 
 def on_symbols(kernel: Any, C: list[float] = C, **grid: list[Any]) -> Method:
-    """Put a kernel on strings before a support vector machine."""
+    """Return a pipeline of a kernel on strings and a support vector machine."""
     name = type(kernel).__name__.lower()
     searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
     return make_pipeline(kernel, SVC(kernel="precomputed")), searched
 
 
 def errors(task: Task, method: Method) -> Iterator[float]:
-    """Error of every outer fold, with parameters chosen inside its training part."""
+    """Return the error of every outer fold, with parameters chosen inside its training part."""
     pipeline, grid = method
     for train, test in task.folds:
         y = task.y[train]
@@ -71,11 +71,11 @@ def errors(task: Task, method: Method) -> Iterator[float]:
 
 
 def main(tasks: dict[str, Callable[[], Task]], names: list[str]) -> None:
-    """Print a table for every set that is asked for."""
+    """Print a table for every requested set."""
     warnings.filterwarnings("ignore", category=UserWarning)
     unknown = sorted(set(names) - set(tasks))
     if unknown:
-        raise SystemExit(f"there is no set {unknown[0]!r}: give some of {', '.join(tasks)}")
+        raise SystemExit(f"Unknown set {unknown[0]!r}. Use some of {', '.join(tasks)}.")
     for name in names or list(tasks):
         task = tasks[name]()
         lengths, classes = task.X.lengths, len(set(task.y.tolist()))

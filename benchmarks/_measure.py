@@ -1,4 +1,4 @@
-"""How the benchmarks measure: the best of several runs, ratios within one run, one thread unless said otherwise."""
+"""Measurements of the benchmarks: the best of several runs, ratios within one run, one thread by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 
 def best(work: Callable[[], Any], repeat: int = 5) -> float:
-    """Return the seconds of the fastest of several runs, after one that warms up."""
+    """Return the seconds of the fastest of several runs, after one warm-up run."""
     work()
     seconds = []
     for _ in range(repeat):
@@ -23,7 +23,7 @@ def best(work: Callable[[], Any], repeat: int = 5) -> float:
 
 
 def matmul_rate(threads: int = 1, n: int = 1024) -> float:
-    """Return this machine's flops a second in a product of two n x n float64 matrices."""
+    """Return this machine's flops per second in a product of two n x n float64 matrices."""
     rng = np.random.default_rng(0)
     a, b = rng.random((n, n)), rng.random((n, n))
     with threadpool_limits(threads, user_api="blas"):
@@ -31,7 +31,7 @@ def matmul_rate(threads: int = 1, n: int = 1024) -> float:
 
 
 def peak_bytes(work: Callable[[], Any]) -> int:
-    """Return the largest number of bytes that Python and NumPy held at once while ``work`` ran."""
+    """Return the peak number of bytes allocated by Python and NumPy while ``work`` runs."""
     tracemalloc.start()
     try:
         work()

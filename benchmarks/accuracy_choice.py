@@ -1,10 +1,10 @@
-"""Which kernel for which data: errors and costs of all that apply, the table of docs/which_kernel.md.
+"""Which kernel for which data: errors and costs of all applicable kernels, the table of docs/which_kernel.md.
 
     MERCER_DATA=... python benchmarks/accuracy_choice.py            # all kinds, about a quarter of an hour on two cores
     MERCER_DATA=... python benchmarks/accuracy_choice.py words sets
 
-Every parameter is chosen inside the training part of every outer fold. Seconds are those of the Gram matrix of all data
-from nothing, models included, with the parameters as they stand here.
+Every parameter is chosen inside the training part of every outer fold. Seconds are for the Gram matrix of all data,
+including the fits of models, with the parameters given here.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from mercer import datasets
 
 
 def five_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cut into five stratified folds."""
+    """Split into five stratified folds."""
     return list(StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
 
 
 def some(y: np.ndarray, each: int) -> np.ndarray:
-    """Choose so many of every class."""
+    """Choose a number of samples of every class."""
     rng = np.random.default_rng(0)
     return np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:each] for label in np.unique(y)]))
 
@@ -144,7 +144,7 @@ def series() -> Task:
     hmm = mc.HMM(n_states=4, random_state=0)
     strengths = {"model__prior_strength": [2.0, 50.0]}
     methods: dict[str, Method] = {
-        "nearest neighbour": nearest(),
+        "nearest neighbor": nearest(),
         "ProbabilityProduct(HMM)": on_vectors(mc.ProbabilityProduct(hmm), True, length=[2, 10, 30], **strengths),
         "MeanMap(HMM)": on_vectors(mc.MeanMap(hmm), True, length=[2, 10], gamma=[0.1, 1.0], **strengths),
         "EmpiricalMeanMap": on_vectors(
@@ -161,7 +161,7 @@ def series() -> Task:
 
 
 def sets() -> Task:
-    """Frames of spoken digits as sets of points, 40 of each digit: the order of the frames does not count."""
+    """Frames of spoken digits as sets of points, 40 of each digit: the order of the frames is ignored."""
     found = datasets.fetch_fsdd()
     keep = some(np.asarray(found.target), 40)
     X, y = found.data[keep], np.asarray(found.target)[keep]
@@ -192,14 +192,14 @@ TASKS: dict[str, Callable[[], Task]] = {
 
 
 def gram_seconds(pipeline: Any, task: Task) -> float | None:
-    """Time the Gram matrix of all data, from nothing; None for what is no kernel."""
+    """Time the Gram matrix of all data, including fits; None for methods without a kernel."""
     steps = [step for _, step in getattr(pipeline, "steps", [])]
     if len(steps) < 2 or not isinstance(steps[-2], mc.kernels.Kernel):
         return None
     X, kernel = task.X, steps[-2]
     for step in steps[:-2]:
         X = step.fit_transform(X)
-    kernel.fit_transform(X, task.y)  # compiles
+    kernel.fit_transform(X, task.y)  # compile
     with mc.config(memo_bytes=0, cache_bytes=0):
         begin = time.perf_counter()
         kernel.fit_transform(X, task.y)
@@ -207,7 +207,7 @@ def gram_seconds(pipeline: Any, task: Task) -> float | None:
 
 
 def main(names: list[str], costs_only: bool) -> None:
-    """Print a table for every kind of data that is asked for."""
+    """Print a table for every requested kind of data."""
     warnings.filterwarnings("ignore")
     for name in names or list(TASKS):
         task = TASKS[name]()

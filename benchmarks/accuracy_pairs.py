@@ -1,4 +1,4 @@
-"""How marginalization kernels do on real proteins and DNA: the second table of docs/real_data.md.
+"""Accuracy of marginalization kernels on real proteins and DNA: the second table of docs/real_data.md.
 
     MERCER_DATA=... python benchmarks/accuracy_pairs.py            # all sets, a quarter of an hour on two cores
     MERCER_DATA=... python benchmarks/accuracy_pairs.py promoters  # one of them
@@ -20,22 +20,22 @@ import mercer as mc
 from mercer import datasets
 
 FAMILIES = ("LuxC", "Patched", "Pkinase", "RRM_1", "SMC_N", "fn3")
-"""Those with 10 members or more; the globins are of another source."""
+"""Families with 10 members or more; the globins are from another source."""
 GAPS = {"gap_open": [8, 11, 14], "gap_extend": [1, 2]}
 
 
 def pairs_of_proteins(**parameters: Any) -> mc.Marginalization:
-    """Compare by alignments under BLOSUM62."""
+    """Return the kernel of alignments under BLOSUM62."""
     return mc.Marginalization(mc.AffinePairHMM("BLOSUM62", 11, 1, **parameters))
 
 
 def inside(wrapper: str, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Name parameters of the model in a kernel, or in a kernel in a wrapper."""
+    """Prefix parameters of the model in a kernel, or in a kernel in a wrapper."""
     return {f"{wrapper}model__{name}": values for name, values in grid.items()}
 
 
 def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
-    """Baselines, the kernel as it is, its two cures, and scores of single proteins under the same model."""
+    """Baselines, the plain kernel, its two remedies, and scores of single proteins under the same model."""
     searched = inside("kernel__", GAPS)
     learning = mc.Marginalization(mc.AffinePairHMM("BLOSUM62", 11, 1, n_iter=5, tol=0.0, learn="gaps", n_pairs=200))
     return {
@@ -52,7 +52,7 @@ def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
 
 
 def six_families() -> tuple[mc.Sequences, np.ndarray]:
-    """Proteins of six families, and the names of these."""
+    """Proteins of six families, and the names of the families."""
     found = datasets.fetch_pfam_seeds()
     y = np.asarray(found.target_names)[found.target]
     keep = np.isin(y, FAMILIES)
@@ -60,13 +60,13 @@ def six_families() -> tuple[mc.Sequences, np.ndarray]:
 
 
 def families() -> Task:
-    """Six families of Pfam, 267 proteins: whole domains, whose lengths tell much."""
+    """Six families of Pfam, 267 proteins: whole domains, whose lengths are informative."""
     X, y = six_families()
     return Task(X, y, ten_folds(y), protein_methods(pairs_of_proteins()), inner=3)
 
 
 def starts() -> Task:
-    """Take the first 60 residues of the same proteins, so that lengths tell nothing."""
+    """Take the first 60 residues of the same proteins, so that lengths are not informative."""
     X, y = six_families()
     X = mc.Sequences([x[:60] for x in X], alphabet="protein", ids=X.ids)
     methods = protein_methods(pairs_of_proteins())

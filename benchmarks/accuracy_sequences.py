@@ -1,10 +1,10 @@
-"""How kernels on sequences do on real sets: the table of docs/real_data.md.
+"""Accuracy of kernels on real sequences: the table of docs/real_data.md.
 
     MERCER_DATA=... python benchmarks/accuracy_sequences.py            # all sets, about an hour on two cores
     MERCER_DATA=... python benchmarks/accuracy_sequences.py gunpoint   # one of them
 
-Every parameter is chosen inside the training part of every outer fold, by a grid search there. Beside every kernel
-stand plain baselines, and for sequences of different lengths one that sees nothing but the length.
+Every parameter is chosen inside the training part of every outer fold, by a grid search there. The table
+also has plain baselines, and for sequences of different lengths a baseline that uses only the length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def stacked(X: Any) -> np.ndarray:
 
 
 def moments_svm() -> Method:
-    """Baseline: an RBF machine on means and standard deviations."""
+    """Baseline: an RBF support vector machine on means and standard deviations."""
     return make_pipeline(FunctionTransformer(summaries), StandardScaler(), SVC()), {"svc__C": C}
 
 
@@ -46,7 +46,7 @@ def nearest() -> Method:
 
 
 def on_vectors(kernel: Any, derivatives: bool, **grid: list[Any]) -> Method:
-    """Standardise every channel, perhaps with derivatives, then a kernel and a support vector machine."""
+    """Standardize every channel, optionally with derivatives, then a kernel and a support vector machine."""
     steps = [mc.Derivatives(1)] if derivatives else []
     name = type(kernel).__name__.lower()
     searched = {f"{name}__{key}": values for key, values in grid.items()} | {"svc__C": C}
@@ -54,7 +54,7 @@ def on_vectors(kernel: Any, derivatives: bool, **grid: list[Any]) -> Method:
 
 
 def series(name: str, *, balanced: int | None = None) -> Task:
-    """Join training and test part of a set of the UCR archive, in ten folds, as mehta2010 has them."""
+    """Join training and test part of a set of the UCR archive, in ten folds, as in mehta2010."""
     found = datasets.fetch_ucr(name)
     X, y = found.data, np.asarray(found.target)
     if balanced:
@@ -64,7 +64,7 @@ def series(name: str, *, balanced: int | None = None) -> Task:
         X, y = X[keep], y[keep]
     folds = ten_folds(y)
     hmm = mc.HMM(n_states=4, random_state=0)
-    methods = {"nearest neighbour": nearest(), "mean + sd, SVM": moments_svm()}
+    methods = {"nearest neighbor": nearest(), "mean + sd, SVM": moments_svm()}
     for derivatives in (False, True):
         with_ = " with derivatives" if derivatives else ""
         methods[f"ProbabilityProduct(HMM){with_}"] = on_vectors(
@@ -88,22 +88,22 @@ def series(name: str, *, balanced: int | None = None) -> Task:
 
 
 def gunpoint() -> Task:
-    """Gun-Point: mehta2010 has errors of .165 (mean map) and .230 (probability product)."""
+    """Gun-Point: mehta2010 reports errors of .165 (mean map) and .230 (probability product)."""
     return series("GunPoint")
 
 
 def ecg() -> Task:
-    """ECG200: mehta2010 has .240."""
+    """ECG200: mehta2010 reports .240."""
     return series("ECG200")
 
 
 def coffee() -> Task:
-    """Coffee: mehta2010 has .214."""
+    """Coffee: mehta2010 reports .214."""
     return series("Coffee")
 
 
 def wafer() -> Task:
-    """Wafer, 1,524 balanced series: mehta2010 has .077."""
+    """Wafer, 1,524 balanced series: mehta2010 reports .077."""
     task = series("Wafer", balanced=1524)
     task.methods = {name: m for name, m in task.methods.items() if "HMM" not in name or "derivatives" in name}
     task.inner = 3
@@ -161,13 +161,13 @@ def digits() -> Task:
 
 
 def splice(cut: int = 0) -> Task:
-    """Exon or intron: 500 halves of splice windows each, grouped by gene; perhaps without the symbols at the site."""
+    """Exon or intron: 500 halves of splice windows each, by gene; optionally without the symbols at the site."""
     found = datasets.fetch_hs3d()
     y, groups = np.asarray(found.target), np.asarray(found.groups)
     rng = np.random.default_rng(0)
     keep = np.sort(np.concatenate([rng.permutation(np.flatnonzero(y == label))[:500] for label in np.unique(y)]))
     X, y, groups = found.data[keep], y[keep], groups[keep]
-    if cut:  # on both ends, for the site is at the one or at the other
+    if cut:  # at both ends, since the site is at one of them
         X = mc.Sequences([x[cut:-cut] for x in X], alphabet="dna")
     folds = list(GroupKFold(10).split(np.zeros(len(y)), y, groups))
     wide = [1, 10, 100, 1000]
@@ -197,7 +197,7 @@ def splice(cut: int = 0) -> Task:
 
 
 def splice_cut() -> Task:
-    """Leave out six symbols at both ends: without them no half tells its class by the splice site."""
+    """Remove six symbols at both ends, so that the splice site does not reveal the class."""
     return splice(cut=6)
 
 

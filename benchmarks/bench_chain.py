@@ -1,8 +1,8 @@
-"""Time the coupled chain on one thread: share of this machine's matrix-product rate, pairs a second.
+"""Time the coupled chain on one thread: fraction of this machine's matrix-product rate, pairs per second.
 
 Run as ``python benchmarks/bench_chain.py``. The kernel is the probability product kernel of hidden Markov
 models with four symbols (leaf kernels included), rho = 1/2, ten time steps, one tile of the recommended size.
-Operations are counted as 4 n^3 a pair and step.
+Operations are counted as 4 n^3 per pair and step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SYMBOLS = 4
 
 
 def best(function: Callable[[], object], seconds: float = 0.5) -> float:
-    """Return the shortest of repeated runs; the first one, which may compile, does not count."""
+    """Return the shortest of repeated runs; the first one, which may compile, is ignored."""
     function()
     shortest, end = np.inf, time.perf_counter() + seconds
     while time.perf_counter() < end or not np.isfinite(shortest):
@@ -34,7 +34,7 @@ def best(function: Callable[[], object], seconds: float = 0.5) -> float:
 
 
 def matmul_rate(seconds: float) -> float:
-    """Measure operations a second of a product of two 1024 x 1024 float64 matrices."""
+    """Measure operations per second of a product of two 1024 x 1024 float64 matrices."""
     a, b = np.random.default_rng(0).random((2, 1024, 1024))
     return 2 * 1024**3 / best(lambda: a @ b, seconds)
 
@@ -46,19 +46,19 @@ def models(count: int, n: int, seed: int) -> list[np.ndarray]:
 
 
 def pair_rate(n: int, tile: int, seconds: float, threads: int = 1) -> float:
-    """Measure pairs a second, every thread working on its own tile."""
+    """Measure pairs per second; every thread has its own tile."""
     tiles = [(*models(tile, n, 2 * i), *models(tile, n, 2 * i + 1)) for i in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
 
         def work() -> None:
-            # Four tiles a thread, so that the pool's own time does not count.
+            # Four tiles per thread, so that the overhead of the pool is negligible.
             list(pool.map(lambda args: [coupled_chains_inner(*args, (STEPS,)) for _ in range(4)], tiles))
 
         return 4 * threads * tile**2 / best(work, seconds)
 
 
 def products_tile(n: int) -> int:
-    """Choose the tile that suits matrix products where the dispatch would not use them."""
+    """Choose a tile size for matrix products if the dispatch would not use them."""
     return 64 if n <= 8 else min(32, chain_tile(n))
 
 

@@ -3,10 +3,10 @@
     MERCER_DATA=... python benchmarks/bench_csr.py [--tiles 256 512 1024 2048] [--repeats 5] [--threads 2]
 
 Documents are those of Reuters R8 (the folder ``reuters_r8`` of MERCER_DATA), else synthetic ones with
-Zipf's law. SciPy makes the sparse ``P @ P.T`` and stops there; ours makes the dense symmetric matrix: the
+Zipf's law. SciPy computes only the sparse ``P @ P.T``; ours computes the dense symmetric matrix: the
 tiles on and above the diagonal, prepared, computed, copied into place and mirrored. Numbers are the
-best of all repeats, with the ratio to SciPy's best; "first" is the first call, which also pays for
-memory that the process has not touched yet.
+best of all repeats, with the ratio to SciPy's best; "first" is the first call, which also allocates
+new memory.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def gram(pairing: Pairing, rows: CSRRows, edge: int, threads: int = 1) -> np.nda
 
 
 def in_turn(jobs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Time every job ``repeats`` times back to back, and all that twice.
+    """Time every job ``repeats`` times back to back, in two rounds.
 
-    Back to back, since a job whose memory others have used in between is slower: SciPy's product takes
-    1.5 to 3 times as long. Twice, since a shared machine has bad minutes.
+    Back to back, since a job is slower if others have used its memory in between: SciPy's product takes
+    1.5 to 3 times as long. Two rounds, since a shared machine is sometimes busy.
     """
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for name, job in 2 * list(jobs.items()):

@@ -20,7 +20,7 @@ import mercer as mc
 
 
 def seconds(work: Callable[[], Any], device: str, repeat: int = 3) -> float:
-    """Return the fastest of several runs, waiting for the device to finish."""
+    """Return the time of the fastest of several runs, waiting for the device to finish."""
     runs = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
@@ -32,7 +32,7 @@ def seconds(work: Callable[[], Any], device: str, repeat: int = 3) -> float:
 
 
 def compare(name: str, kernel: Any, host: Any, guest: Any, device: str, other: Any = None) -> None:
-    """Time a kernel on both sides; where the data are the same and the model moves, ``other`` is the kernel there."""
+    """Time a kernel on CPU and device; if only the model is moved, ``other`` is the kernel on the device."""
     other = kernel if other is None else other
     with mc.config(n_jobs=1):
         ours = seconds(lambda: kernel(host), "cpu")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) -> None:
-    """Compare data under one hidden chain or tree: the model lies on the device, the evidence is made there."""
+    """Compare data under one hidden chain or tree: the model is on the device, and the evidence is computed there."""
     p = tree()
     q = mc.HiddenTrees(p.parent, move(p.root), move(p.transition), p.leaf_parent, move(p.leaf))
     X = p.sample(int(5000 * scale), random_state=3)[0]
@@ -89,7 +89,7 @@ def histories(scale: float, device: str, move: Callable[[Any], torch.Tensor]) ->
 
 
 def gradients(count: int, device: str, move: Callable[[Any], torch.Tensor]) -> None:
-    """Compare gradients of a Gram matrix by the adjoint sweep, on the device and on this machine's processor."""
+    """Compare gradients of a Gram matrix by the adjoint pass, on the device and on the CPU."""
     h = gaussian(count, 8, "diagonal")
     kernel, found, spent = mc.ProbabilityProduct(rho=0.5, length=50), [], []
     for place in ("cpu", device):

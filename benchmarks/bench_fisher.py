@@ -1,9 +1,9 @@
 """Exact Fisher scores of hidden Markov models: ours, `jax.grad` through dynamax's filter, and glhmm's features.
 
-500 sequences of 200 vectors in 4 dimensions, 10 states, diagonal Gaussians, float64, one core; all sequences have one
-length, since dynamax knows no other, and its compilation is not counted. The gradients are compared first. glhmm's
-features are of another kind (full covariances; transitions are not counted but normalised), so that only time is
-compared, on a few sequences. Peers that are not installed are left out.
+500 sequences of 200 vectors in 4 dimensions, 10 states, diagonal Gaussians, float64, one core; all sequences have the
+same length, as dynamax requires, and its compilation is not counted. The gradients are compared first. glhmm's features
+are different (full covariances; transitions are normalized instead of counted), so that only time is compared, on a few
+sequences. Libraries that are not installed are skipped.
 
 Run: python benchmarks/bench_fisher.py
 """
@@ -105,11 +105,11 @@ def glhmm(X: mc.Sequences, mine: float, some: int = 20) -> None:
     options = {"cyc": 2, "initrep": 1, "initcyc": 1, "verbose": False}
     hmm.train(X=None, Y=y, indices=ends, options=options)
     seconds = best(lambda: hmm_kernel(hmm, y, ends, incl_Mu=True, incl_Sigma=True, return_feat=True), repeat=2)
-    print(f"glhmm's features: {1e3 * seconds / some:.1f} ms a sequence, {seconds / some / (mine / N):.0f} times ours")
+    print(f"glhmm's features: {1e3 * seconds / some:.1f} ms per sequence, {seconds / some / (mine / N):.0f} times ours")
 
 
 def main() -> None:
-    os.sched_setaffinity(0, {next(iter(os.sched_getaffinity(0)))})  # one core for everybody
+    os.sched_setaffinity(0, {next(iter(os.sched_getaffinity(0)))})  # one core for all libraries
     with mc.config(n_jobs=1):
         models, X, times = ours()
         dynamax(models, X, times["diagonal"])

@@ -21,7 +21,7 @@ def make(n: int, d: int) -> mc.Gaussians:
 
 
 def scipy_pair(m1: np.ndarray, s1: np.ndarray, m2: np.ndarray, s2: np.ndarray, product: bool) -> float:
-    """One log kernel as one writes it by hand: PPK at rho = 1/2 (log determinants given), or mean map, gamma = 1/2."""
+    """One straightforward log kernel: PPK at rho = 1/2 (log determinants given), or mean map, gamma = 1/2."""
     total = s1 + s2 if product else s1 + s2 + np.eye(len(m1))
     factor = cho_factor(total, lower=True, check_finite=False)
     difference = m1 - m2
@@ -54,8 +54,8 @@ def main(n: int = 2000, d: int = 8) -> None:
             with mc.config(n_jobs=threads):
                 seconds = best(lambda k=kernel: k(p), repeat=3)
             print(
-                f"  {name:20s} {threads} thread(s): {seconds:6.3f} s, {seconds / pairs * 1e9:6.1f} ns a pair, "
-                f"{loop * pairs / seconds:6.0f}x a SciPy loop ({loop * 1e6:.1f} us a pair)"
+                f"  {name:20s} {threads} thread(s): {seconds:6.3f} s, {seconds / pairs * 1e9:6.1f} ns per pair, "
+                f"{loop * pairs / seconds:6.0f}x a SciPy loop ({loop * 1e6:.1f} us per pair)"
             )
         with mc.config(n_jobs=1):
             peak = peak_bytes(lambda k=kernel: k(p))

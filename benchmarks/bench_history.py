@@ -1,10 +1,10 @@
-"""Shared hidden histories: whole Gram matrices of `Marginalization` over trees and chains, beside loops over pairs.
+"""Shared hidden histories: whole Gram matrices of `Marginalization` over trees and chains, and loops over pairs.
 
 Float64, the whole call with the symmetric half counted once. A tree of 100 leaves and 99 hidden nodes of 2 states with
-5,000 profiles, beside a recursive Python function; a hidden Markov model of 4 states and 4 symbols with 2,000 sequences
-of length 140, beside a loop over pairs in NumPy (MK-4 as it is written). The loops are timed on some pairs. Flops are
-those of the recursion without its scaling: 2 S^2 + 2 S a node. Then other numbers of states, transitions with zeros
-(every entry is watched), and the same by array operations on planes of pairs.
+5,000 profiles, compared with a recursive Python function; a hidden Markov model of 4 states and 4 symbols with 2,000
+sequences of length 140, compared with a loop over pairs in NumPy (MK-4 directly). The loops are timed on some pairs.
+Flops are those of the recursion without its scaling: 2 S^2 + 2 S per node. Then other numbers of states, transitions
+with zeros (every entry is checked for underflow), and the same by array operations on planes of pairs.
 
 Run: python benchmarks/bench_history.py
 """
@@ -26,7 +26,7 @@ LEAVES, LENGTH = 100, 140
 
 
 def tree(leaves: int = LEAVES, states: int = 2) -> mc.HiddenTrees:
-    """Return a random binary tree: leaves are joined two by two, the last to be joined is the root."""
+    """Return a random binary tree: nodes are joined in pairs, and the last one is the root."""
     rng = np.random.default_rng(0)
     nodes = leaves - 1
     above: dict[str, int] = {}
@@ -55,7 +55,7 @@ def chain(states: int, zeros: bool = False, symbols: int = 4) -> mc.HMMs:
 
 
 def recursive(p: mc.HiddenTrees) -> Callable[[np.ndarray, np.ndarray], float]:
-    """Return log kappa of two profiles by MK-6, as one would write it down; it does not underflow at this size."""
+    """Return log kappa of two profiles by MK-6, directly; it does not underflow at this size."""
     nodes, states = range(p.parent.shape[-1]), range(p.root.shape[-1])
     children = [[c for c in nodes if p.parent[0][c] == v] for v in nodes]
     leaves = [[k for k, above in enumerate(p.leaf_parent[0]) if above == v] for v in nodes]
@@ -92,7 +92,7 @@ def by_loop(p: mc.HMMs, s: np.ndarray, t: np.ndarray) -> float:
 
 
 def compare(name: str, model: mc.HiddenTrees | mc.HMMs, X: object, pair: Callable[[int, int], float]) -> None:
-    """Time the whole matrix on one and two threads beside a loop over some pairs."""
+    """Time the whole matrix on one and two threads, and a loop over some pairs."""
     kernel = mc.Marginalization(model, normalize=False)
     count, nodes, states = len(X), *shape_of(model)  # type: ignore[arg-type]
     pairs, some = count * (count + 1) // 2, [(i, i + 7) for i in range(20)]

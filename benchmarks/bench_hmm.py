@@ -1,8 +1,8 @@
-"""Given HMMs: whole Gram matrices, as a share of this machine's matrix product and in pairs a second.
+"""Given HMMs: whole Gram matrices, as a fraction of this machine's matrix product and in pairs per second.
 
 Float64, length 10, rho = 1, the whole call with the symmetric half counted once. First categorical emissions of 4
-symbols (flops are 4 n^3 (length - 1) a pair), then Gaussian ones in 3 dimensions, the coupling of the emissions
-included in the time but not in the flops (4 n^3 length a pair), then what other lengths cost.
+symbols (flops are 4 n^3 (length - 1) per pair), then Gaussian ones in 3 dimensions, with the coupling of the
+emissions included in the time but not in the flops (4 n^3 length per pair), then the cost of other lengths.
 
 Run: python benchmarks/bench_hmm.py
 """
@@ -55,7 +55,7 @@ def main() -> None:
             pairs = len(models) * (len(models) + 1) // 2
             with mc.config(n_jobs=threads):
                 seconds = best(lambda k=kernel, m=models: k(m), repeat=3)
-            flops = 4 * n**3 * (LENGTH - 1) * pairs / seconds  # the first observation takes no product
+            flops = 4 * n**3 * (LENGTH - 1) * pairs / seconds  # the first observation needs no product
             print(
                 f"  {name:17s} n = {n:2d}: {len(models)} models in {seconds:6.3f} s, "
                 f"{pairs / seconds / 1e6:6.2f} million pairs/s, "

@@ -1,6 +1,6 @@
 """Baum-Welch, one model per sequence, against hmmlearn: seconds on one thread, and the ratio.
 
-Plain maximum likelihood, the same start for everybody, the same number of iterations on both sides; the log
+Plain maximum likelihood, the same start and number of iterations in both libraries; the log
 probabilities of the fitted models must agree to 1e-8. hmmlearn runs ``implementation="scaling"`` on some of the
 sequences, and its time is scaled up. Needs hmmlearn.
 
@@ -84,7 +84,7 @@ def compare(label: str, X: Any, init: mc.HMMs, sample: int) -> None:
 
 def main() -> None:
     if hmm is None:
-        print("hmmlearn is not installed: times alone")
+        print("hmmlearn is not installed: only our times")
     compare("2 symbols, T = 100, 3 states", *symbols(1000, 100, 3), sample=50)
     compare("2 symbols, T = 5000, 8 states", *symbols(16, 5000, 8), sample=4)
     compare("Gaussian, d = 3, T = 100, 3 states", *vectors(1000, 100, 3, 3), sample=50)

@@ -1,9 +1,9 @@
-"""Log-likelihoods and posteriors of hidden Markov models: ours beside dynamax and glhmm, on one core.
+"""Log-likelihoods and posteriors of hidden Markov models: ours compared with dynamax and glhmm, on one core.
 
 500 sequences of 200 vectors in 4 dimensions, 10 states, diagonal Gaussians, one shared model, float64. All times are of
-whole calls, densities included; all sequences have one length, because dynamax knows no other, and its compilation is
-not counted. The answers are compared first. glhmm has full covariances only, where ours are asked the same. Peers that
-are not installed are left out.
+whole calls, densities included; all sequences have the same length, as dynamax requires, and its compilation is not
+counted. The results are compared first. glhmm has full covariances only, so ours use these in that comparison.
+Libraries that are not installed are skipped.
 
 Run: taskset -c 0 python benchmarks/bench_hmm_inference.py
 """
@@ -85,7 +85,7 @@ def glhmm(posteriors: float) -> None:
         print("glhmm is not installed: nothing to compare with")
         return
     X = make("full")[1]
-    few = 20  # it goes through sequences one by one, slowly
+    few = 20  # it processes sequences one by one, slowly
     model = peer(K=STATES, covtype="full", model_mean="state", model_beta="no")
     flat, ends = np.asarray(X.values[: few * LENGTH]), np.arange(0, few * LENGTH, LENGTH)
     indices = np.stack([ends, ends + LENGTH], axis=1)
@@ -100,7 +100,7 @@ def glhmm(posteriors: float) -> None:
 
 
 def expectation_steps() -> None:
-    """Time expectation steps of own models: what an iteration of EM costs beside its estimates."""
+    """Time the expectation steps of EM with one model per sequence."""
     rng = np.random.default_rng(0)
     for count, length, n, symbols in ((1000, 100, 3, 2), (1, 5000, 8, 4), (16, 5000, 8, 4)):
         initial, transition = rng.dirichlet(np.ones(n), count), rng.dirichlet(np.ones(n), (count, n))
@@ -109,7 +109,7 @@ def expectation_steps() -> None:
         seconds = best(lambda a=initial, b=transition, e=evidence, r=runs: expectations(a, b, e, r), repeat=20)
         print(
             f"expectations  : {count:4d} sequences of {length:4d} symbols, own models of {n} states: "
-            f"{1e3 * seconds:5.2f} ms, {1e9 * seconds / (count * length):4.1f} ns a symbol"
+            f"{1e3 * seconds:5.2f} ms, {1e9 * seconds / (count * length):4.1f} ns per symbol"
         )
 
 

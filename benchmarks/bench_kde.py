@@ -27,7 +27,7 @@ GAMMA, BANDWIDTH = 0.5, 0.1
 
 
 def keops(sets: list[np.ndarray], factor: float) -> np.ndarray:
-    """Sum base kernels of every pair: one reduction a set, over the points of all sets from it on."""
+    """Sum base kernels of every pair: one reduction per set, over the points of this and all later sets."""
     n, m = len(sets), len(sets[0])
     points, total = np.concatenate(sets), np.zeros((n, n))
     for i, y in enumerate(sets):
@@ -38,7 +38,7 @@ def keops(sets: list[np.ndarray], factor: float) -> np.ndarray:
 
 
 def scikit_learn(sets: list[np.ndarray], factor: float) -> np.ndarray:
-    """Sum the same by a table of base kernels for every pair."""
+    """Compute the same sums from a table of base kernels for every pair."""
     n, total = len(sets), np.zeros((len(sets), len(sets)))
     for i in range(n):
         for j in range(i, n):
@@ -63,24 +63,24 @@ def main(n: int = 200, m: int = 1000, d: int = 5) -> None:
     for threads in (1, 2):
         with mc.config(n_jobs=threads, memo_bytes=0):
             seconds, K = once(lambda: kernel(p))
-        print(f"  mercer, {threads} thread(s): {seconds:7.2f} s, {seconds / pairs * 1e9:5.2f} ns a pair")
+        print(f"  mercer, {threads} thread(s): {seconds:7.2f} s, {seconds / pairs * 1e9:5.2f} ns per pair")
     with mc.config(n_jobs=1, memo_bytes=0):
         peak = peak_bytes(lambda: kernel(mc.KDEs(sets[:20], BANDWIDTH)))
-    print(f"  mercer, memory beside 20 sets: {peak / p[:20].nbytes:.1f}x their points")
+    print(f"  mercer, extra memory for 20 sets: {peak / p[:20].nbytes:.1f}x their points")
     ours = K * width ** (d / 2) * m * m
     if pykeops is not None:
-        keops(sets[:2], GAMMA / width)  # compiles
+        keops(sets[:2], GAMMA / width)  # compile
         theirs, total = once(lambda: keops(sets, GAMMA / width))
         worst = np.abs(ours / total - 1).max()
         print(
-            f"  KeOps {pykeops.__version__}, all cores: {theirs:7.2f} s, {theirs / pairs * 1e9:5.2f} ns a pair: "
+            f"  KeOps {pykeops.__version__}, all cores: {theirs:7.2f} s, {theirs / pairs * 1e9:5.2f} ns per pair: "
             f"{theirs / seconds:.1f}x slower than mercer on two; largest relative difference {worst:.1e}"
         )
     few = min(n, 20)
     theirs, total = once(lambda: scikit_learn(sets[:few], GAMMA / width))
     rate, worst = theirs / (few * (few + 1) // 2 * m * m), np.abs(ours[:few, :few] / total - 1).max()
     print(
-        f"  scikit-learn's rbf_kernel ({few} sets), all cores: {rate * 1e9:5.2f} ns a pair: "
+        f"  scikit-learn's rbf_kernel ({few} sets), all cores: {rate * 1e9:5.2f} ns per pair: "
         f"{rate * pairs / seconds:.1f}x slower than mercer on two; largest relative difference {worst:.1e}"
     )
 

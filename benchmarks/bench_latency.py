@@ -2,7 +2,7 @@
 
     python benchmarks/bench_latency.py [--size 2000] [--length 200] [--calls 20]
 
-Every call gets a new string, so that nothing about it is remembered. The median is printed, and the slowest call after
+Every call gets a new string, so that nothing about it is cached. The median is printed, and the slowest call after
 the first one, which prepares the training strings.
 """
 
@@ -18,14 +18,14 @@ import mercer as mc
 
 
 def strings(n: int, length: int, seed: int) -> list[str]:
-    """Draw random DNA, every string with letter frequencies of its own."""
+    """Draw random DNA, every string with its own letter frequencies."""
     rng = np.random.default_rng(seed)
     letters = np.array(list("ACGT"))
     return ["".join(rng.choice(letters, size=length, p=rng.dirichlet(np.full(4, 5.0)))) for _ in range(n)]
 
 
 def kernels(train: list[str]) -> dict[str, mc.kernels.Kernel]:
-    """Return the kernels, with a few iterations of EM: fitting is not what is measured."""
+    """Return the kernels, with a few iterations of EM, since fitting is not measured."""
     hmm = mc.HMM(n_states=3, emission=mc.Categorical(alphabet="dna"), n_iter=5, n_init=1)
     shared = hmm.fit(train[:50]).model_
     affine = mc.AffinePairHMM(substitution=(2, -3), gap_open=5, gap_extend=2, alphabet="dna")
@@ -67,5 +67,5 @@ def main() -> None:
 if __name__ == "__main__":
     import warnings
 
-    warnings.simplefilter("ignore")  # EM is cut short on purpose
+    warnings.simplefilter("ignore")  # EM is stopped early on purpose
     main()

@@ -1,6 +1,6 @@
-"""Latent mean maps, posterior counts and TOP: features linear in the number of sequences, beside Fisher scores.
+"""Latent mean maps, posterior counts and TOP: features linear in the number of sequences, compared with Fisher scores.
 
-Times of features are those of the processor, so that a busy machine changes them little.
+Times of features are CPU times, which depend little on the load of the machine.
 
 Run: python benchmarks/bench_latent.py            (`--quick` takes a tenth of the sequences)
 """
@@ -25,7 +25,7 @@ def strings_and_model(count: int, length: int = 200, n: int = 5, models: int = 1
 
 
 def least_cpu(work: Callable[[], object], repeat: int = 5) -> float:
-    """Seconds of the processor, the least of a few."""
+    """Return CPU seconds, the minimum of a few runs."""
     found = []
     for _ in range(repeat):
         start = time.process_time()
@@ -43,7 +43,7 @@ def main(scale: int = 10) -> None:
         "PosteriorCounts, order 2": mc.PosteriorCounts(model, order=2),
         "TOP of two classes, two models": mc.TOP(strings_and_model(1, models=2)[1]),
     }
-    print("features of DNA strings of length 200, 5 states, one thread: seconds, and microseconds a string")
+    print("features of DNA strings of length 200, 5 states, one thread: seconds, and microseconds per string")
     with mc.config(n_jobs=1, memo_bytes=0):
         for name, kernel in kernels.items():
             print(f"  {name}, {kernel.features(X[:1]).shape[1]} columns")
@@ -63,8 +63,8 @@ def main(scale: int = 10) -> None:
         start = time.perf_counter()
         K = exact(series)
         seconds = time.perf_counter() - start
-        print(f"  exact: {seconds:.2f} s, {seconds / pairs * 1e9:.2f} ns a pair of points")
-        print(f"  exact, memory: {peak_bytes(lambda: exact(series)) / 2**20:.1f} MiB; a table of a pair is 1.9 MiB")
+        print(f"  exact: {seconds:.2f} s, {seconds / pairs * 1e9:.2f} ns per pair of points")
+        print(f"  exact, memory: {peak_bytes(lambda: exact(series)) / 2**20:.1f} MiB; a table per pair is 1.9 MiB")
         seconds = best(lambda: random(series), repeat=2)
         error = np.abs(random(series) - K).max()
         print(f"  200 random frequencies: {seconds:.2f} s, largest error {error:.1e}")

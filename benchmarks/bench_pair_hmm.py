@@ -1,9 +1,9 @@
-"""Pair HMMs with affine gaps: all pairs of 500 random protein sequences of length 200, in cells a second.
+"""Pair HMMs with affine gaps: all pairs of 500 random protein sequences of length 200, in cells per second.
 
-A cell is one (i, j) of one pair; the symmetric half is counted once, and all of the time. Beside the whole matrix of
-`Marginalization`: a NumPy version that takes one pair at a time, row by row, one that takes all pairs of a sequence at
-once (both with one scale per row, which is not safe for very different lengths), this machine's matrix product, and, if
-it is installed, the best alignment (not the sum over all) by Biopython's PairwiseAligner, in C.
+A cell is one (i, j) of one pair; the symmetric half is counted once, with the whole time. Compared with the matrix of
+`Marginalization`: a NumPy version for one pair at a time, row by row, one for all pairs of a sequence at once (both
+with one scale per row, which is not safe for very different lengths), this machine's matrix product, and, if it is
+installed, the best alignment (not the sum over all) by Biopython's PairwiseAligner, in C.
 
 Run: python benchmarks/bench_pair_hmm.py
 """
@@ -19,7 +19,7 @@ import mercer as mc
 
 COUNT, LENGTH = 500, 200
 FLOPS = 7
-"""Of a cell: a product, two fused multiply-adds, two sums."""
+"""Operations of a cell: a product, two fused multiply-adds, two sums."""
 
 
 def proteins(count: int, length: int, seed: int = 0) -> mc.Sequences:
@@ -28,7 +28,7 @@ def proteins(count: int, length: int, seed: int = 0) -> mc.Sequences:
 
 
 def model() -> mc.AffinePairHMMs:
-    """Return a joint of 20 letters with the odds of a substitution matrix: 2 to 30 on the diagonal."""
+    """Return a joint distribution of 20 letters with the odds of a substitution matrix: 2 to 30 on the diagonal."""
     rng = np.random.default_rng(1)
     hidden = rng.random((20, 20)) ** 4 + 5 * np.eye(20)
     hidden /= hidden.sum(axis=0)
@@ -39,7 +39,7 @@ def model() -> mc.AffinePairHMMs:
 
 
 def numpy_kernels(p: mc.AffinePairHMMs, s: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """Return log kernels of one sequence with J others of one length: a row at a time, runs of t by cumulated sums."""
+    """Return log kernels of one sequence with J others of one length: row by row, runs of t by cumulative sums."""
     o, e, c = (float(x[0]) for x in (p.open, p.extend, p.continuation))
     r = p.insertion[0]
     match = c * (1 - o) ** 2 * p.joint[0] / np.outer(r, r) / e**2
@@ -78,22 +78,24 @@ def main() -> None:
                 seconds = best(lambda k=kernel: k.log(X), repeat=3)
             rate = rates[precision, threads] = cells / seconds
             print(
-                f"{precision}, {threads} thread(s): {seconds:.3f} s, {rate / 1e9:.2f} giga cells a second, "
+                f"{precision}, {threads} thread(s): {seconds:.3f} s, {rate / 1e9:.2f} giga cells per second, "
                 f"{100 * FLOPS * rate / flops:.0f} % of one thread's matrix product"
             )
     ours = rates["float64", 1]
     one = LENGTH**2 / best(lambda: numpy_kernels(p, codes[0], codes[1:2]), repeat=20)
     all_of_one = COUNT * LENGTH**2 / best(lambda: numpy_kernels(p, codes[0], codes), repeat=3)
     for name, rate in (("one pair at a time", one), ("500 pairs at a time", all_of_one)):
-        print(f"NumPy, row by row, {name}: {rate / 1e9:.4f} giga cells a second; ours is {ours / rate:.0f}x")
+        print(f"NumPy, row by row, {name}: {rate / 1e9:.4f} giga cells per second; ours is {ours / rate:.0f}x")
     operand = p.shared_history(X)
     apart = np.abs(operand[:1].pair(operand)[0] - numpy_kernels(p, codes[0], codes)).max()
-    print(f"largest difference of the logarithms from NumPy's: {apart:.1e}")
+    print(f"largest difference of logarithms from NumPy's: {apart:.1e}")
     for n, m in ((5000, 5000), (10, 5000)):
         left, right = (p.shared_history(proteins(8, size)) for size in (n, m))
         rate = 64 * n * m / best(lambda a=left, b=right: a.pair(b), repeat=3)
         held = peak_bytes(lambda a=left, b=right: a[:1].pair(b)) / 1e6
-        print(f"8 x 8 pairs of {n} x {m}: {rate / 1e9:.2f} giga cells a second, {held:.1f} MB for eight pairs at once")
+        print(
+            f"8 x 8 pairs of {n} x {m}: {rate / 1e9:.2f} giga cells per second, {held:.1f} MB for eight pairs at once"
+        )
     if importlib.util.find_spec("Bio") is None:
         print("Biopython is not installed")
         return
@@ -103,7 +105,7 @@ def main() -> None:
     aligner.substitution_matrix = substitution_matrices.load("BLOSUM62")
     texts = [X[i] for i in range(41)]
     rate = 40 * LENGTH**2 / best(lambda: [aligner.score(texts[0], t) for t in texts[1:]], repeat=3)
-    print(f"Biopython, score of the best alignment: {rate / 1e9:.3f} giga cells a second; ours is {ours / rate:.0f}x")
+    print(f"Biopython, score of the best alignment: {rate / 1e9:.3f} giga cells per second; ours is {ours / rate:.0f}x")
 
 
 if __name__ == "__main__":

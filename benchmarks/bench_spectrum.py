@@ -1,7 +1,7 @@
-"""Spectrum kernels of 1,000 DNA strings of length 200, from strings to Gram matrix, against strkernels if it is there.
+"""Spectrum kernels of 1,000 DNA strings of length 200, from strings to Gram matrix, against strkernels if installed.
 
-One thread, Gram matrices without normalisation. The spectrum kernel of strkernels (in C) is the sum over k up to its
-order, and so is ours that stands beside it; the two matrices are compared.
+One thread, Gram matrices without normalization. The spectrum kernel of strkernels (in C) is the sum over k up to its
+order, and so is ours in the comparison; the two matrices are compared.
 
 Run: python benchmarks/bench_spectrum.py
 """
@@ -33,7 +33,7 @@ def main() -> None:
             kernel = mc.Spectrum(k, mismatches, alphabet="dna", normalize=False)
             print(f"k = {k:2d}, {mismatches} mismatches: {best(lambda s=kernel: s(X), repeat=3):.4f} s")
         if importlib.util.find_spec("strkernels") is None:
-            print("strkernels is not installed: mercer alone")
+            print("strkernels is not installed: only mercer")
             return
         from strkernels import SpectrumStringKernel
 

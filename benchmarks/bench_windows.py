@@ -1,9 +1,9 @@
 """Empirical mean maps of windows (EMMK-2): strings against dense histograms, series against tables of distances.
 
 One thread. A dense histogram version counts windows string by string with np.bincount into a tensor of A^(order + 1)
-cells. From there (i) a loop over pairs contracts two tensors with the base kernel along every axis by einsum, timed on
-some pairs and scaled; (ii) the best that NumPy can do, smoothed tensors of all strings times all tensors in one matrix
-product. Both are normalised, and compared with ours. The product alone, at this machine's peak, is the floor of (ii).
+cells. Then (i) a loop over pairs contracts two tensors with the base kernel along every axis by einsum, timed on some
+pairs and scaled; (ii) the fastest method with NumPy, smoothed tensors of all strings times all tensors in one matrix
+product. Both are normalized, and compared with ours. The matrix product at peak speed is a lower bound of (ii).
 
 Run: python benchmarks/bench_windows.py            (`--quick` takes a tenth of the data)
 """
@@ -26,7 +26,7 @@ def base_kernel(k: int, gamma: float = 1.0) -> np.ndarray:
 
 
 def histograms(X: mc.Sequences, k: int, width: int) -> np.ndarray:
-    """Return the share of every window in every string, (N, k, ..., k), as one would write it."""
+    """Return the relative frequency of every window in every string, (N, k, ..., k), directly."""
     tensors = []
     for codes in np.split(X.values.astype(np.int64), X.offsets[1:-1]):
         windows = sum(codes[r : len(codes) - width + 1 + r] * k ** (width - 1 - r) for r in range(width))
@@ -80,7 +80,7 @@ def strings(alphabet: str, k: int, orders: tuple[int, ...], count: int, dense_up
             apart = np.abs(dense_product(few, k, width) - kernel(few)).max()
             line += f"; one dense product {product:7.3f} s = {product / ours:5.1f}x"
             line += f", a loop over pairs about {pairs:5.0f} s = {pairs / ours:5.0f}x"
-            line += f"; the product alone at peak {2 * count**2 * cells / rate:7.4f} s; largest difference {apart:.0e}"
+            line += f"; the product at peak {2 * count**2 * cells / rate:7.4f} s; largest difference {apart:.0e}"
         print(line)
 
 

@@ -100,10 +100,10 @@ class TestConfoundedThroughTransformers:
     def test_plain_kernels_name_the_cure(self):
         plain = mc.EmpiricalMeanMap(gamma=0.1)
         for kernel in (plain, mc.Centered(plain), plain + mc.Residualized(plain)):
-            with pytest.raises(TypeError, match=r"confounds.*wrap the kernel in mc.Residualized"):
+            with pytest.raises(TypeError, match=r"confounds.*Wrap the kernel in mc.Residualized"):
                 kernel.fit(self.X)
         for other in (None, self.X[:2]):
-            with pytest.raises(TypeError, match=r"wrap the kernel in mc.Residualized"):
+            with pytest.raises(TypeError, match=r"Wrap the kernel in mc.Residualized"):
                 plain(self.X, other)
         assert mc.Normalized(mc.Residualized(plain)).fit_transform(self.X).shape == (4, 4)
 

@@ -239,7 +239,7 @@ def test_large_alphabets(order, monkeypatch):
         assert features.shape == (5, 60_001)
         np.testing.assert_allclose((features[:2] @ features[2:].T).toarray(), np.exp(truth)[:2, 2:], rtol=1e-12)
     else:
-        with pytest.raises(TypeError, match="too many: lower order"):
+        with pytest.raises(TypeError, match=r"too many .*Lower order"):
             k.features(X)
 
 
@@ -361,9 +361,7 @@ def test_far_from_zero_loses_no_digits():
 
 def test_bad_input():
     k = mc.EmpiricalMeanMap
-    with pytest.raises(
-        ValueError, match="sequence 1 has length 2, but windows of order 2 need 3; leave it out, or lower"
-    ):
+    with pytest.raises(ValueError, match=r"sequence 1 has length 2, .* need 3.*lower the order"):
         k(order=2)(["abc", "ab"])
     named = mc.Sequences([np.zeros((3, 1)), np.zeros((2, 1))], ids=["long", "short"])
     for n_components in (None, 5):
@@ -377,24 +375,20 @@ def test_bad_input():
             k(n_components=n_components)(named)
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
-    with pytest.raises(ValueError, match="one random frequency has no spread; give 2 or more"):
+    with pytest.raises(ValueError, match="n_components must be 2 or more"):
         k(n_components=1).errors(named)
-    with pytest.raises(
-        TypeError, match="no finite explicit features of use here, because windows of 9 symbols out of 4 are too many"
-    ):
+    with pytest.raises(TypeError, match=r"too many explicit features .* 9 symbols out of 4"):
         k(order=8, alphabet="dna").features(["ACGTACGTA"])
-    with pytest.raises(TypeError, match="vectors has no finite explicit features: give n_components=1000"):
+    with pytest.raises(TypeError, match=r"vectors .*explicit features.* n_components=1000"):
         k().features(named)
     for order in (-1, 0.5, "one", None, True, np.nan):
         with pytest.raises(ValueError, match=r"order must be .*; got .* Give 0 for single points"):
             k(order=order)(["ab"])
-    with pytest.raises(
-        ValueError, match=r"sequence 1 has a coordinate that was not observed \(NaN\).*leave such points out"
-    ):
+    with pytest.raises(ValueError, match=r"sequence 1 .*\(NaN\).*leave such points out"):
         k()([np.zeros((2, 1)), np.array([[np.nan]])])
     with pytest.raises(ValueError, match="sequence 1 is empty; drop it"):
         k()(["ab", ""])
-    with pytest.raises(ValueError, match="unlike the training data"):
+    with pytest.raises(ValueError, match="but the training data have"):
         k().fit([np.zeros((2, 2))]).transform([np.zeros((2, 3))])
     with pytest.raises(ValueError, match=r"not in the alphabet|alphabet"):
         k().fit(["ab", "ba"]).transform(["xy"])
@@ -429,7 +423,7 @@ def test_symbols_that_differ_keep_their_logarithm_at_large_gamma():
 
 
 def test_the_ends_of_the_range():
-    with pytest.raises(ValueError, match=r"sequence 1 holds 1.7e\+308, and with gamma = 1 its random .* divide"):
+    with pytest.raises(ValueError, match=r"sequence 1 .*1.7e\+308.* gamma = 1 .*overflow.* Rescale"):
         mc.EmpiricalMeanMap(n_components=10).features([np.zeros((2, 1)), np.full((2, 1), 1.7e308)])
     strings = ["abcdefghijklmnop", "abcdefghijklmnop", "bbcdefghijklmnop"]  # windows are walked pair by pair
     found = mc.EmpiricalMeanMap(order=12, gamma=1e308, normalize=False)(strings)

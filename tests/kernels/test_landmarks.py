@@ -217,13 +217,13 @@ def test_who_is_held_out_is_drawn_one_by_one():
     X = np.repeat(np.arange(4), [1, 2, 3, 6])
     counts = np.zeros(12)
     for seed in range(600):
-        held = Draw(seed, [bytes([x]) for x in X]).beside(1)[:3]
+        held = Draw(seed, [bytes([x]) for x in X]).all_but(1)[:3]
         assert len({*held}) == 3
         counts[held] += 1
     # Binomial with probability 1/4: five standard deviations are 53.
     assert np.abs(counts - 150).max() < 53
     for m in range(1, 5):
-        all_but = Draw(0, [bytes([x]) for x in X]).beside(m)
+        all_but = Draw(0, [bytes([x]) for x in X]).all_but(m)
         left = np.setdiff1d(np.arange(12), all_but)
         assert len(left) == len({*X[left]}) == m
 
@@ -392,7 +392,7 @@ def test_a_second_fit_forgets_the_first():
 def test_a_changed_parameter_asks_for_another_fit():
     found = Landmarks(mc.RBF(gamma=0.3), 5).fit(points())
     found.set_params(kernel__gamma=2.0)
-    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now: call fit again"):
+    with pytest.raises(NotFittedError, match=r"fitted with kernel__gamma = 0.3, which is 2.0 now. Call fit again"):
         found.transform(points())
 
 

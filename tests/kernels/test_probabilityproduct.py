@@ -349,7 +349,7 @@ def test_model_that_is_none(kernel, model):
 
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), ["ab"], np.array([1, None], dtype=object), "ab"])
 def test_raw_data_without_a_model(data):
-    with pytest.raises(TypeError, match=r"has no model, and .* is no batch of distributions: give it a model"):
+    with pytest.raises(TypeError, match=r"has no model, and .* is not a batch of distributions. Give it a model"):
         mc.ProbabilityProduct()(data)
 
 
@@ -404,7 +404,7 @@ def test_hmms_that_do_not_match():
 @pytest.mark.parametrize("shape", [(), (3, 3)])
 def test_batch_shape(shape):
     p = mc.Poissons(np.ones((*shape, 2)))
-    with pytest.raises(ValueError, match=r"a batch of shape \(N,\), got .*: use p\[3:4\] or p.reshape\(-1\)"):
+    with pytest.raises(ValueError, match=r"a batch of shape \(N,\); got .* Use p\[3:4\] or p.reshape\(-1\)"):
         mc.ProbabilityProduct()(p)
 
 
@@ -416,7 +416,7 @@ def test_models_and_data_meet():
     np.testing.assert_allclose(k(X, p), k(X), atol=1e-12)
     np.testing.assert_allclose(k(p, X), k(X), atol=1e-12)
     np.testing.assert_allclose(k.fit(X).transform(p), k(X), atol=1e-12)
-    with pytest.raises(ValueError, match="fitted to a batch of models and has learned nothing about data: fit"):
+    with pytest.raises(ValueError, match=r"fitted to a batch of models .*Fit it to data"):
         k.fit(p).transform(X)
 
 
@@ -440,7 +440,7 @@ def test_overflow_is_a_sentence():
     k = mc.ProbabilityProduct(rho=1.0, normalize=False)
     assert np.isfinite(k.log(p)).all()
     for ask in (k, k.diag, k.distance, mc.Gaussianized(k)):
-        with pytest.raises(OverflowError, match=r"beyond the largest number: use kernel.log\(X\), or normalize"):
+        with pytest.raises(OverflowError, match=r"overflow. Use kernel.log\(X\), or normalize"):
             ask(p)
 
 
@@ -519,9 +519,9 @@ def test_two_array_libraries():
     q = mc.Gaussians(torch.zeros(2, 2, dtype=torch.float64), torch.ones(2, 2, dtype=torch.float64))
     k = mc.ProbabilityProduct()
     for a, b in ((p, q), (q, p)):
-        with pytest.raises(TypeError, match=r"the two sides hold arrays of different libraries, .*: make both with"):
+        with pytest.raises(TypeError, match=r"arrays of different libraries, .*Convert one of them"):
             k(a, b)
-        with pytest.raises(TypeError, match="the two sides hold arrays of different libraries"):
+        with pytest.raises(TypeError, match="arrays of different libraries"):
             (k + mc.MeanMap()).fit(a).transform(b)
 
 

@@ -212,7 +212,7 @@ def test_verdict_and_parameters():
     assert mc.gram.psd.check(kernel(X, confounds=C))
     for change in ({"intercept": False}, {"kernel__gamma": 2.0}):
         stale = clone(kernel).fit(X, confounds=C).set_params(**change)
-        with pytest.raises(NotFittedError, match=f"was fitted with {next(iter(change))} = .*: call fit again"):
+        with pytest.raises(NotFittedError, match=f"was fitted with {next(iter(change))} = .* Call fit again"):
             stale.transform(X, confounds=C)
 
 
@@ -247,27 +247,33 @@ def test_what_is_no_confound():
     refused(None, r"Residualized got no confounds: call fit\(X, y, confounds=C\).*enable_metadata_", TypeError)
     gap = C.copy()
     gap[4, 1] = np.nan
-    refused(gap, r"confound 1 is nan for object 4: leave such objects out, or fill the gap")
+    refused(gap, r"confound 1 is nan for object 4. Leave such objects out, or impute")
     gap[4, 1] = -np.inf
     refused(pd.DataFrame(gap, columns=list("abc")), r"confound 'b' is -inf for object 4")
-    refused(C[:7], "30 objects came with 7 rows of confounds: give a row for every object")
+    refused(C[:7], "one row per object; got 7 rows for 30 objects")
     site = pd.DataFrame({"age": C[:, 0], "site": ["Jena", "Kiel", "Ulm"] * 10})
-    encode = r"confound 'site' holds 'Jena', which is no number: turn categories into columns of 0 and 1, .*OneHot"
+    encode = r"confound 'site' contains 'Jena', .*columns of 0 and 1, .*OneHot"
     refused(site, encode)
     refused(site.astype({"site": "category"}), encode)
-    refused(np.array(["7", "8"] * 15), "confound 0 holds '7', which is no number")
+    refused(np.array(["7", "8"] * 15), "confound 0 contains '7', which is not a number")
     days = np.arange("2020-01-01", "2020-01-31", dtype="datetime64[D]")
-    cure = ", which is no number: turn dates into numbers of days"
-    refused(days, f"confound 0 holds the date or time '2020-01-01'{cure}")
-    refused(days - days[3], f"confound 0 holds the date or time '-3 days'{cure}")
-    refused(np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 holds the date or time 'NaT'{cure}")
-    refused(pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' holds the date or time '2020-01-01.*{cure}")
-    refused(pd.DataFrame({"seen": pd.to_datetime(days).tz_localize("UTC")}), f"'seen' holds the date or time.*{cure}")
-    refused(days.astype(object), f"confound 0 holds the date or time '2020-01-01'{cure}")
+    cure = ", which is not a number. Convert dates to numbers of days"
+    refused(days, f"confound 0 contains the date or time '2020-01-01'{cure}")
+    refused(days - days[3], f"confound 0 contains the date or time '-3 days'{cure}")
+    refused(
+        np.where(np.arange(30) == 0, np.datetime64("NaT"), days), f"confound 0 contains the date or time 'NaT'{cure}"
+    )
+    refused(
+        pd.DataFrame({"seen": pd.to_datetime(days)}), f"confound 'seen' contains the date or time '2020-01-01.*{cure}"
+    )
+    refused(
+        pd.DataFrame({"seen": pd.to_datetime(days).tz_localize("UTC")}), f"'seen' contains the date or time.*{cure}"
+    )
+    refused(days.astype(object), f"confound 0 contains the date or time '2020-01-01'{cure}")
     Residualized(mc.RBF()).fit(X, confounds=(days - days[0]).astype(float))
-    refused(C + 1j, "which is no number")
-    refused(np.zeros((30, 2, 2)), r"confounds of shape \(30, 2, 2\): give a matrix")
-    refused([[1.0], [1.0, 2.0]] * 15, "rows of the confounds differ in length")
+    refused(C + 1j, "which is not a number")
+    refused(np.zeros((30, 2, 2)), r"must be a matrix, .* got shape \(30, 2, 2\)")
+    refused([[1.0], [1.0, 2.0]] * 15, "must be a matrix, .* got rows of different lengths")
     kernel.fit(X, confounds=C)
     with pytest.raises(TypeError, match="Residualized got no confounds"):
         kernel.transform(new)
@@ -284,11 +290,9 @@ def test_what_is_no_confound():
         named.transform(new, confounds=pd.DataFrame(C_new, columns=list("cab")))
     with pytest.raises(TypeError, match=r"pass mc.Confounded\(X, C\) as X"):
         mc.Gaussianized(Residualized(mc.RBF())).fit(X)
-    with pytest.raises(TypeError, match="these objects came with confounds already"):
+    with pytest.raises(TypeError, match="have confounds already"):
         kernel.transform(Confounded(new, C_new), confounds=C_new)
-    with pytest.raises(
-        NotFittedError, match=r"learns .* from the training data and their confounds.*: call kernel.fit"
-    ):
+    with pytest.raises(NotFittedError, match=r"learns .* from the training data and their confounds.* Call kernel.fit"):
         Residualized(mc.RBF())(X, confounds=C)
 
 

@@ -38,7 +38,7 @@ def weighed(matrices, y, kind="auto"):
 
 class TestAlignedLogs(Matrices):
     needs_fit = True
-    degenerate = "y is the same for all|no kernel is aligned"
+    degenerate = "y is the same for all|No kernel is aligned"
 
     def kernel(self):
         return Labelled([mc.RBF(gamma=0.05), mc.RBF(gamma=3.0)])
@@ -71,7 +71,7 @@ class TestAlignedSigned(TestAlignedLogs):
 class TestAlignedPlurals(PluralContract):
     needs_fit = True
     width = WIDTH[categoricals]
-    degenerate = "y is the same for all|no kernel is aligned"
+    degenerate = "y is the same for all|No kernel is aligned"
 
     def kernel(self):
         return Labelled([mc.ProbabilityProduct(), mc.ProbabilityProduct(rho=1.0)])
@@ -201,7 +201,7 @@ def test_kernels_that_say_the_same_share_their_weight():
 def test_a_constant_kernel_gets_nothing():
     X, c, _ = example()
     assert weighed([np.ones((40, 40)), grams(X)[0]], c).tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"no kernel is aligned with y: their centred alignments are 0; give"):
+    with pytest.raises(ValueError, match=r"No kernel is aligned with y: .* alignments are 0. Use"):
         weighed([np.ones((40, 40))], c)
 
 
@@ -298,7 +298,7 @@ def test_a_changed_part_asks_for_another_fit():
     kernel = TargetAligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
     kernel.set_params(k0__gamma=2.0)
     for ask in (kernel.transform, kernel, lambda _: kernel.as_sum()):
-        with pytest.raises(NotFittedError, match=r"fitted with k0__gamma = 0.3, which is 2.0 now: call fit again"):
+        with pytest.raises(NotFittedError, match=r"fitted with k0__gamma = 0.3, which is 2.0 now. Call fit again"):
             ask(X)
 
 
@@ -313,15 +313,15 @@ def test_verdict():
 @pytest.mark.parametrize(
     ("kernel", "y", "message"),
     [
-        (TargetAligned([mc.RBF()]), None, r"requires y to be passed, but the target y is None: call fit\(X, y\)"),
+        (TargetAligned([mc.RBF()]), None, r"requires y to be passed, but the target y is None. Call fit\(X, y\)"),
         (TargetAligned([mc.RBF()]), np.zeros(40), r"y is the same for all objects \(n_samples = 40\)"),
         (TargetAligned([mc.RBF()]), ["a"] * 40, r"y is the same for all objects \(n_samples = 40\)"),
         (TargetAligned([mc.RBF()]), np.arange(39), r"40 objects, and y of shape \(39,\)"),
         (TargetAligned([mc.RBF()]), np.full(40, np.nan), "y contains NaN"),
-        (TargetAligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"classes of shape \(40, 2\)"),
-        (TargetAligned([mc.RBF()]), np.arange(40) * 1j, "y is of type complex128: give classes"),
-        (TargetAligned([mc.RBF()]), np.arange(40).astype("m8[s]"), r"y is of type timedelta64\[s\]: give classes"),
-        (TargetAligned([mc.RBF()]), [None, *"a" * 39], r"y\[0\] is None: give a class or a number"),
+        (TargetAligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"must have shape \(N,\); got \(40, 2\)"),
+        (TargetAligned([mc.RBF()]), np.arange(40) * 1j, "y has dtype complex128. Pass classes"),
+        (TargetAligned([mc.RBF()]), np.arange(40).astype("m8[s]"), r"y has dtype timedelta64\[s\]. Pass classes"),
+        (TargetAligned([mc.RBF()]), [None, *"a" * 39], r"y\[0\] is None. Pass a class or a number"),
         (TargetAligned([mc.RBF()]), np.array([1, *"a" * 39], dtype=object), "classes that cannot be sorted .* strings"),
         (TargetAligned([mc.RBF()], target="both"), np.arange(40), "target must be .*'classes'.*; got 'both'"),
         (TargetAligned([]), np.arange(40), r"kernels must be a list .*; got \[\]"),
@@ -344,7 +344,7 @@ def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
     X, c, _ = example()
     for other, y in ((X[:9], np.zeros(9)), (np.ones((9, 3)), c[:9]), ([["a"]], [0])):
         kernel = TargetAligned([mc.RBF(gamma=0.3), mc.Linear()]).fit(X, c)
-        with pytest.raises(ValueError, match=r"y is the same|no kernel is aligned|could not convert"):
+        with pytest.raises(ValueError, match=r"y is the same|No kernel is aligned|could not convert"):
             kernel.fit(other, y)
         for ask, data in ((kernel.transform, (X,)), (kernel, (X,)), (kernel.as_sum, ())):
             with pytest.raises(NotFittedError):
@@ -390,5 +390,5 @@ class TestAlignFitted:
         with pytest.raises(ValueError, match="29"):
             target_aligned([fitted], self.y[:29])
         numbers = np.where(np.arange(30) == 7, np.nan, self.X[:, 0])
-        with pytest.raises(ValueError, match=r"Input y contains NaN. Object 7 has none: leave it out"):
+        with pytest.raises(ValueError, match=r"Input y contains NaN. Object 7 .* Leave it out"):
             target_aligned([fitted], numbers)

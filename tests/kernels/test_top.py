@@ -346,7 +346,7 @@ def test_explicit_features_may_be_too_many(monkeypatch):
     k = TOP(mc.MarkovChain(order=1)).fit(X, y)
     monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
     monkeypatch.setattr(_tangents.Rows, "dense", lambda self: pytest.fail("made dense before it was counted"))
-    with pytest.raises(ValueError, match="the explicit features of 30 data under 3 classes are 1080 numbers"):
+    with pytest.raises(ValueError, match="features of 30 samples under 3 classes are 1080 numbers"):
         k.features(X)
     monkeypatch.undo()
     monkeypatch.setattr(_tangents, "DENSE", 30 * 3 * 12 - 1)
@@ -393,9 +393,9 @@ def test_bad_input():
     X, y = three_classes()
     p = mc.Gaussians([[0.0], [1.0]], [1.0, 1.0])
     chain = mc.MarkovChain(order=1)
-    with pytest.raises(ValueError, match=r"TOP requires y to be passed.* call fit\(X, y\)"):
+    with pytest.raises(ValueError, match=r"TOP requires y to be passed.* Call fit\(X, y\)"):
         TOP(chain).fit(X)
-    with pytest.raises(ValueError, match="30 data, 29 classes"):
+    with pytest.raises(ValueError, match="30 samples, 29 classes"):
         TOP(chain).fit(X, y[1:])
     with pytest.raises(ValueError, match=r"all samples are of one class, 'fair': TOP needs two classes or more"):
         TOP(chain).fit(X[:10], y[:10])
@@ -404,9 +404,9 @@ def test_bad_input():
     with pytest.raises(TypeError, match=r"TOP needs one model per class: .* or a fitted batch of shape \(C,\)"):
         TOP().fit([[0.0]], [0])
     for strange, message in [
-        (np.arange(30) * 1j, "y is of type complex128: give classes"),
-        (np.arange(30).astype("M8[D]"), r"y is of type datetime64\[D\]: give classes"),
-        ([*y[:7], None, *y[8:]], r"y\[7\] is None: give a class"),
+        (np.arange(30) * 1j, "y has dtype complex128. Pass classes"),
+        (np.arange(30).astype("M8[D]"), r"y has dtype datetime64\[D\]. Pass classes"),
+        ([*y[:7], None, *y[8:]], r"y\[7\] is None. Pass a class"),
     ]:
         with pytest.raises(ValueError, match=message):
             TOP(chain).fit(X, strange)
@@ -433,7 +433,7 @@ def test_bad_input():
 
     with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless do not have"):
         TOP(Scoreless([[1.0], [2.0]])).fit([[1.0]])
-    with pytest.raises(TypeError, match="not models: pass the data themselves"):
+    with pytest.raises(TypeError, match=r"not models. Pass the data themselves"):
         TOP(p)(p)
     with pytest.raises(ValueError, match="coordinates"):
         TOP(p)([[0.0, 1.0]])

@@ -241,12 +241,12 @@ def test_objects_of_zero_norm_pass_through(kernel):
 
 def test_zero_norm_raises_by_default():
     with pytest.raises(
-        ValueError, match=r"object 2 has zero norm under Normalized, .*: leave it out, set on_zero='zero'"
+        ValueError, match=r"object 2 has zero norm under Normalized, .* Leave it out, set on_zero='zero'"
     ):
         mc.Normalized(Squared(normalize=False))(SPARSE)
     with pytest.raises(ValueError, match=r"object 0 has zero norm under Centered"):
         mc.Centered(mc.RBF(), normalize=True).fit(np.ones((3, 7)) / 3)(np.ones((3, 7)) / 3)
-    with pytest.raises(ValueError, match=r"object 0 has the self-kernel -1 .*wrap the kernel in mc.Repaired first"):
+    with pytest.raises(ValueError, match=r"object 0 has the self-kernel -1 .*Wrap the kernel in mc.Repaired first"):
         mc.Normalized(-1.0 * mc.RBF())(SPARSE)
 
 
@@ -339,7 +339,7 @@ def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
     p = hmms(1.5 * np.random.default_rng(0).standard_normal((20, 12)))
     dominated = mc.ProbabilityProduct(length=2_000)
     with pytest.warns(
-        mc.gram.DiagonalDominanceWarning, match="diagonally dominant.*smaller length.*EmpiricalKernelMap"
+        mc.gram.DiagonalDominanceWarning, match=r"diagonally dominant.*smaller length.*EmpiricalKernelMap"
     ):
         found = mc.gram.diagnose(dominated(p))
     for cure in (

@@ -12,7 +12,7 @@ __all__ = ["log_path"]
 
 @compiled
 def log_path(log_initial: Floats, log_transition: Floats, table: Floats, path: Floats) -> float:  # pragma: no cover
-    """Write the most probable states ``(L,)``; return the log probability of sequence and path together."""
+    """Write the most probable states ``(L,)``; return the joint log probability of sequence and path."""
     length, n = table.shape
     best, after, came = log_initial + table[0], np.empty(n), np.empty((length, n), dtype=np.int32)
     for t in range(1, length):

@@ -1,12 +1,13 @@
 """One step of coupled chains (PPK-4.2) in SIMD lanes: blocked products of matrices whose entries are vectors.
 
-One model of the left side meets several of the right side at once, and every number of the recursion is a vector with
-one lane per pair of models. Both products of a step, and the leaf kernels of categorical emissions, are products of
-small matrices of such vectors. They are cut into blocks whose sums fit the registers, so that a number that is loaded
-serves several sums (`Plan`). Tables of pairs lie as [b][a][lane], b a state of the right side.
+One model of the left side is compared with several of the right side at once, and every number of the recursion is a
+vector with one lane per pair of models. Both products of a step, and the leaf kernels of categorical emissions, are
+products of small matrices of such vectors. They are split into blocks whose sums fit the registers, so that a loaded
+number is used in several sums (`Plan`). Tables of pairs are stored as [b][a][lane], where b is a state of the right
+side.
 
-Few states are compile-time constants, and loops over them are unrolled. Other numbers of states are loop bounds: code
-is compiled for every plan, of which there are a handful, and not for every number.
+Small numbers of states are compile-time constants, and loops over them are unrolled. Larger ones are loop bounds: code
+is compiled for each of a few plans, not for each number of states.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from mercer.compiled.machine import MACHINE, Machine
 __all__ = ["LITERAL", "Operations", "Plan", "gather", "operations", "owned", "plan_of", "to_lanes"]
 
 LITERAL = 4
-"""Up to so many states their number is a constant, and loops are unrolled."""
+"""Up to this number of states, it is a constant, and loops are unrolled."""
 BLOCKS = ((4, 4), (3, 5), (2, 7), (2, 6), (2, 5), (3, 4), (2, 4))
-"""Rows and columns of the blocks of more states; code is compiled for each."""
+"""Rows and columns of the blocks for more states; code is compiled for each."""
 
 
 class Plan(NamedTuple):
-    """How products are cut for models of some number of states."""
+    """How products are split into blocks for a given number of states."""
 
     lanes: int
-    """Pairs of models that are computed at once."""
+    """Number of pairs of models that are computed at once."""
     rows: int
-    """Rows of a block of sums."""
+    """Number of rows of a block of sums."""
     columns: int
-    """Columns of a block of sums."""
+    """Number of columns of a block of sums."""
 
 
 def plan_of(n: int, machine: Machine = MACHINE) -> Plan:
     """Choose lanes and blocks for ``n`` states, so that sums, factors and one entry fit the registers.
 
-    A block of r x c sums takes r + c loads and r c multiply-adds for every term; two of each start in a cycle, and
-    fewer than eight sums wait for each other. Few states take two vectors per number instead of several rows: their
-    loops are short, and twice as many pairs share what surrounds them.
+    A block of r x c sums takes r + c loads and r c multiply-adds per term. A processor starts two of each per cycle,
+    and needs eight independent sums to hide their latency. Models of few states use two vectors per number instead of
+    several rows: their loops are short, and twice as many pairs share the overhead.
     """
     if n <= LITERAL:
         return Plan(2 * machine.width, 1, n)
@@ -117,11 +118,12 @@ def _emit_product(
     table: _Table, plan: Plan, spread: bool, out: Value, psi: Value, x: Value, x_at: Value, y: Value, y_at: Value,
     m: Value, k: Value,
 ) -> None:  # fmt: skip
-    """Emit out = psi o (x y): x is an (m, k) matrix of vectors, y a (k, n) matrix of vectors, or of numbers if spread.
+    """Emit out = psi o (x y): x is an (m, k) matrix of vectors, y a (k, n) matrix of vectors, or of scalars if spread.
 
-    Without ``psi`` the product itself is stored. A block of columns meets all rows before the next one is taken, so
-    that its entries of y stay in the first cache. Blocks overlap where they do not fit: some cells are computed twice,
-    which takes less time than code for every size of a rest takes to compile. A single row that is left is its own.
+    Without ``psi`` the product itself is stored. A block of columns is multiplied with all rows before the next block,
+    so that its entries of y stay in the L1 cache. The last block overlaps the one before it if the sizes do not divide:
+    computing some cells twice is cheaper than compiling code for every size of a remainder. A single remaining row is
+    computed alone.
     """
     e, b = table.e, table.e.builder
     lanes, rows, columns = plan
@@ -173,9 +175,9 @@ def _emit_product(
 
 
 class Operations(NamedTuple):
-    """The operations on tables of pairs; the first two arguments of each are the numbers of states of the left side.
+    """The operations on tables of pairs. The first two arguments of each are the number of states of the left side.
 
-    The first is a constant, 0 where it is not known before.
+    The first of these is a constant, or 0 if the number is not known at compile time.
     """
 
     leaf: Any
@@ -293,7 +295,7 @@ def operations(plan: Plan) -> Operations:
 
 @compiled
 def gather(psi: Floats, row: int, n: int, first: int, m: int, table: Floats) -> None:
-    """Bring the leaf kernels of one model and some others into lanes; the last of the others fills up."""
+    """Arrange the leaf kernels of one model with several others in lanes; the last model fills the remaining lanes."""
     lanes = table.size // (n * m)
     last = psi.shape[1] // m - 1
     for lane in range(lanes):
@@ -304,7 +306,7 @@ def gather(psi: Floats, row: int, n: int, first: int, m: int, table: Floats) -> 
 
 
 def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
-    """Bring (J, ...) into groups of models: (groups, *axes, lanes), flat; the last model fills up."""
+    """Arrange (J, ...) in groups of models: (groups, *axes, lanes), flat; the last model fills the remaining lanes."""
     groups = -(-x.shape[0] // lanes)
     index = np.minimum(np.arange(groups * lanes), x.shape[0] - 1)
     out = aligned((groups, *(x.shape[axis] for axis in axes), lanes))
@@ -313,5 +315,5 @@ def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
 
 
 def owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
+    """Make an array contiguous and writable: Numba would compile another instance for other arrays."""
     return np.require(x, np.float64, ["C", "W"])

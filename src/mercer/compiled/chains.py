@@ -1,8 +1,8 @@
-"""Coupled chains (PPK-4.2) in SIMD lanes: one model of the left side meets several of the right side at once.
+"""Coupled chains (PPK-4.2) in SIMD lanes: one model of the left side with several of the right side at once.
 
     Phi_1 = (pi pi'^T) o psi,    Phi_{t+1} = (A^T Phi_t A') o psi,    k_L = sum of Phi_L
 
-The matrix products of a small model are too small for BLAS; `mercer.compiled.chain_steps` has the step.
+The matrix products of a small model are too small for BLAS; `mercer.compiled.chain_steps` contains the step.
 
 Few states are a compile-time constant, more are a loop bound (`mercer.compiled.chain_steps`).
 """
@@ -24,12 +24,12 @@ __all__ = ["small_categorical_chains", "small_chains"]
 
 _SMALLEST = math.sqrt(np.finfo(np.float64).tiny)
 _LARGEST = 1e300
-_CALM = 1e50  # sums between 1 / _CALM and _CALM are left as they are
+_CALM = 1e50  # sums between 1 / _CALM and _CALM are not rescaled
 
 
 @compiled
 def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
-    """Choose a power of two per lane that brings its sum near 1; NaN marks what has underflowed."""
+    """Choose a power of two per lane that scales its sum to about 1; NaN marks underflow."""
     if sums.min() > 1 / _CALM and sums.max() < _CALM:
         return False
     for lane in range(sums.size):
@@ -43,7 +43,7 @@ def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
 
 @functools.cache
 def _kernel(known: int, square: bool, plan: Plan) -> Any:
-    """Compile the sweep for a ``known`` number of states, or 0, and, if ``square``, as many on the right side."""
+    """Compile the recursion for a ``known`` number of states, or 0, and, if ``square``, also on the right side."""
     lanes = plan.lanes
     _leaf, _start, _step, _total, _scale, _ = operations(plan)
 
@@ -104,7 +104,7 @@ def _kernel(known: int, square: bool, plan: Plan) -> Any:
 
 
 def _block(growth: float) -> int:
-    """Count the steps between two looks at the sums: up to 8, fewer where a sum could overflow."""
+    """Return the number of steps between two checks of the sums: up to 8, fewer if a sum could overflow."""
     if growth <= 1:
         return 8
     return max(1, min(8, int(100 / math.log10(growth)))) if math.isfinite(growth) else 1
@@ -118,7 +118,7 @@ def _run(
     k: int,
     lengths: tuple[int, ...],
 ) -> Floats:
-    """Call the compiled sweep and take logarithms."""
+    """Call the compiled recursion and take logarithms."""
     (initial_a, transition_a, weights_a), (initial_b, transition_b, weights_b) = left, right
     n, m = initial_a.shape[1], initial_b.shape[1]
     top = float(psi.max()) if k == 0 else k * float(weights_a.max()) * float(weights_b.max())
@@ -133,7 +133,7 @@ def _run(
         owned(psi), owned(first), n, m, k, np.asarray(lengths), _block(growth),
         aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
     )  # fmt: skip
-    # NaN fails both comparisons, so one pass of each tells whether every pair is sound.
+    # NaN fails both comparisons, so one pass of each shows whether every pair is sound.
     if not (value.min() >= _SMALLEST and value.max() <= _LARGEST):
         value = np.where((value >= _SMALLEST) & (value <= _LARGEST), value, np.nan)
     np.log(value, out=value)
@@ -165,7 +165,7 @@ def small_chains(
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1.
     first : ndarray of shape (I * n, J * m), default=None
-        Leaf kernels of the first observation; ``psi`` if not given.
+        Leaf kernels of the first observation; ``psi`` if None.
 
     Returns
     -------

@@ -1,7 +1,8 @@
-"""Discounted kernels of coupled chains (PPK-4.2b) in SIMD lanes: the series over all lengths, swept from the right.
+"""Discounted kernels of coupled chains (PPK-4.2b) in SIMD lanes: the series over all lengths, summed from the right.
 
-With W_0 = psi and W_{t+1} = psi o (f A W_t A'^T), f the discount times the scale of psi, the sum over lengths is that
-of pi^T W_t pi'. One step is that of `mercer.compiled.chain_steps`, with transposed transition weights.
+With W_0 = psi and W_{t+1} = psi o (f A W_t A'^T), where f is the discount times the scale of psi, the
+sum over lengths is the sum over t of pi^T W_t pi'. `mercer.compiled.chain_steps` contains the step; here it takes
+transposed transition weights.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from mercer.compiled.lanes import aligned
 
 __all__ = ["discounted_lanes"]
 
-_EVERY = 4  # steps between two looks at what can still follow
+_EVERY = 4  # steps between two bounds of the remaining terms
 _HOPELESS = 1e100
 
 
 @functools.cache
 def _kernel(known: int, square: bool, plan: Plan) -> Any:
-    """Compile the series for a ``known`` number of states, or 0, and, if ``square``, as many on the right side."""
+    """Compile the series for a ``known`` number of states, or 0, and, if ``square``, also on the right side."""
     lanes = plan.lanes
     _, _start, _step, _, _scale, _dot = operations(plan)
 
@@ -57,7 +58,7 @@ def _kernel(known: int, square: bool, plan: Plan) -> Any:
                 for lane in range(lanes):
                     j = first + min(lane, here - 1)
                     totals[lane], alive[lane] = 0.0, 1.0
-                    # What can follow W_t: f times the largest sums of rows, times its largest entry.
+                    # A bound of the terms after W_t: f times the largest row sums, times its largest entry.
                     most[lane] = factors[i, j] * growth_a[i] * growth_b[j]
                     for c in range(m * m):
                         at = c * lanes + lane
@@ -85,7 +86,7 @@ def _kernel(known: int, square: bool, plan: Plan) -> Any:
                                     alive[lane] = 0.0
                                     waiting -= 1
                                     ended = True
-                        if ended:  # what neighbors still need does not change a bit of this pair
+                        if ended:  # further steps for neighboring lanes do not change this pair
                             _scale(known, n, phi, alive, m)
                 for lane in range(here):
                     if alive[lane] > 0.0:
@@ -107,21 +108,21 @@ def discounted_lanes(
     Parameters
     ----------
     left, right : pair of ndarrays
-        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m); transition weights from states that
-        nobody reaches are zero.
+        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m); transition weights from
+        unreachable states are zero.
     psi : ndarray of shape (I * n, J * m)
         Leaf kernels, each pair of models scaled to a maximum of about one.
     factors : ndarray of shape (I, J)
         The discount times the scale of ``psi``.
     tail : float
-        What may be left out, relative to the sum.
+        Tolerance of the truncation, relative to the sum.
     patience : int
         Largest number of steps.
 
     Returns
     -------
     ndarray of shape (I, J)
-        Sums; NaN where a series did not converge in so many steps.
+        Sums; NaN where a series did not converge within ``patience`` steps.
     """
     (initial_a, transition_a), (initial_b, transition_b) = left, right
     n, m = initial_a.shape[1], initial_b.shape[1]

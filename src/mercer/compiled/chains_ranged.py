@@ -1,7 +1,7 @@
-"""Coupled chains (PPK-4.2) in numbers of unlimited range, pair by pair: slow, and right for all weights.
+"""Coupled chains (PPK-4.2) in numbers of unlimited range, pair by pair: slow, but correct for all weights.
 
-They serve the pairs that `mercer.compiled.chains` could not finish: those whose sums leave the range of floats, and
-those for which leaf kernels may matter that round to zero next to the largest.
+Used for the pairs that `mercer.compiled.chains` cannot compute: those whose sums leave the range of float64, and those
+for which leaf kernels that round to zero relative to the largest may matter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ranged_log_chains", "ranged_pairs"]
 
 
 def _split_logs(logs: Floats) -> tuple[Floats, Any]:
-    """Write exp(logs) as numbers and exponents."""
+    """Convert exp(logs) to mantissas and exponents."""
     finite = np.isfinite(logs)
     exponents = np.rint(np.where(finite, logs, 0.0) / LOG_RADIX).astype(np.int64)
     values = np.exp(logs - exponents * LOG_RADIX)
@@ -34,14 +34,14 @@ def ranged_pairs(
     log_psi: Floats,
     lengths: tuple[int, ...],
 ) -> Floats:
-    """Compute the log kernels of some pairs of chains.
+    """Compute the log kernels of given pairs of chains.
 
     Parameters
     ----------
     left, right : pair of ndarrays
         Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
     rows, columns : ndarray of int of shape (N,)
-        Which chains of each side make the pairs.
+        Indices of the chains of each pair.
     log_psi : ndarray of shape (N, n, m)
         Logarithms of the leaf kernels of every pair.
     lengths : tuple of int
@@ -96,7 +96,7 @@ def _sweep(
     initial_b: Floats, initial_kb: Any, transition_b: Floats, transition_kb: Any,
     rows: Any, columns: Any, psi: Floats, psi_k: Any, lengths: Any, value: Floats, exponent: Any,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    # Zeros are left out everywhere: the exponent of zero is small, and those of exp(-1e12) are smaller.
+    # Skip zeros everywhere: the exponent that marks zero is small, but that of exp(-1e12) is smaller.
     n, m = psi.shape[1], psi.shape[2]
     phi, phi_k = np.empty((n, m)), np.empty((n, m), np.int64)
     half, half_k = np.empty((n, m)), np.empty((n, m), np.int64)
@@ -131,6 +131,6 @@ def _sweep(
                 for b in range(m):
                     if phi[a, b] > 0.0:
                         v, k = (phi[a, b], phi_k[a, b]) if v == 0.0 else plus(v, k, phi[a, b], phi_k[a, b])
-            if v == 0.0:  # no path is longer either
+            if v == 0.0:  # no longer path exists either
                 break
             value[h, p], exponent[h, p] = v, k

@@ -1,10 +1,10 @@
-"""The one decorator of compiled functions, and a cache on disk that is never stale and safe under parallel workers.
+"""The decorator of all compiled functions, with a disk cache that is never stale and safe under parallel workers.
 
-Numba's own cache looks at the file of the function only: after an edit of a helper in another file, users of the
+Numba's own cache checks the file of the function only: after an edit of a helper in another file, callers of the
 helper keep the old machine code. It also numbers its data files, so that two processes that compile two instances of
-one function at the same time can give both the same file, and a later process runs the wrong instance. Here an entry is
-one file, named by a digest of everything that decides its machine code: the sources of the function's file and of all
-files of this room that it imports, the signature, the closure, and the processor.
+one function at the same time can write both to the same file, and a later process runs the wrong instance. Here an
+entry is one file, named by a digest of everything that determines its machine code: the sources of the function's file
+and of all files of this package that it imports, the signature, the closure, and the processor.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def compiled(function: Callable[..., Any] | None = None, *, contract: bool = Fal
     Parameters
     ----------
     function : callable
-        What to compile. Without it, a decorator with these options is returned.
+        The function to compile. If None, a decorator with these options is returned.
     contract : bool
         Allow a multiplication and an addition to become one instruction (FMA), which rounds once. Infinities and NaN
-        keep their meaning; no other liberty of "fastmath" is taken.
+        keep their meaning; no other option of "fastmath" is used.
     inline : bool
-        Inline the function into its callers before types are known, so that it may take functions as arguments.
+        Inline the function into its callers before type inference, so that it may take functions as arguments.
     """
     if function is None:
         return functools.partial(compiled, contract=contract, inline=inline)
@@ -107,7 +107,7 @@ def is_compiled(function: Any, arguments: tuple[Any, ...]) -> bool:
 
 
 def source_digest(path: Path) -> str:
-    """Return a digest of the source in ``path`` and of all files of this room that it imports, directly or not."""
+    """Return a digest of the source in ``path`` and of all files of this package that it imports, directly or not."""
     seen: dict[str, str] = {}
     waiting = [path]
     while waiting:
@@ -124,7 +124,7 @@ _digest_of_file = functools.cache(source_digest)
 
 
 def _cache_of(function: Any, options: str) -> Any:
-    """Return the cache of a function; one that keeps nothing where no folder can be written."""
+    """Return the cache of a function; a cache that stores nothing if no folder is writable."""
     file = Path(function.__code__.co_filename)
     folder = _folder()
     if folder is None or not file.exists():
@@ -134,9 +134,9 @@ def _cache_of(function: Any, options: str) -> Any:
 
 @functools.cache
 def _folder() -> Path | None:
-    """Return the first folder that can be written: NUMBA_CACHE_DIR or next to the sources, in the home, a temporary.
+    """Return the first writable folder: NUMBA_CACHE_DIR or next to the sources, the user's cache, a temporary folder.
 
-    A warning tells of a temporary folder, which may be gone tomorrow, and of none.
+    Warns of a temporary folder, which may not last, and if there is none.
     """
     chosen = Path(config.CACHE_DIR) if config.CACHE_DIR else _ROOM / "__pycache__"
     makers: list[Callable[[], Path]] = [lambda: chosen, lambda: Path.home() / ".cache" / "mercer", _temporary_folder]
@@ -154,7 +154,7 @@ def _folder() -> Path | None:
             )
         return folder
     notify(
-        "mercer cannot store compiled code: no cache folder is writable, so every process compiles anew. Set "
+        "mercer cannot store compiled code: no cache folder is writable, so every process compiles again. Set "
         "NUMBA_CACHE_DIR to a writable folder."
     )
     return None
@@ -173,7 +173,7 @@ def _temporary_folder() -> Path:
 
 
 class _Cache(caching.FunctionCache):
-    """One file per compiled instance, named by a digest of all that decides its machine code."""
+    """One file per compiled instance, named by a digest of everything that determines its machine code."""
 
     def __init__(self, function: Any, file: Path, folder: Path, options: str) -> None:
         self._name, self._py_func = repr(function), function
@@ -208,17 +208,19 @@ class _Cache(caching.FunctionCache):
             return
         path, partial = self._path(signature, data.codegen), None
         try:
-            for old in self._folder.glob(f"{self._prefix}.*.nbc"):  # instances of an older source
+            for old in self._folder.glob(f"{self._prefix}.*.nbc"):  # instances from older sources
                 if not old.name.startswith(".".join(path.name.split(".")[:3])):
                     old.unlink(missing_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
                 partial = Path(file.name)
                 file.write(serialize.dumps(self._impl.reduce(data)))
-            partial.replace(path)  # whole or not at all, also for other processes
+            partial.replace(path)  # atomic, also for other processes
         except OSError as error:
             if partial is not None:
                 partial.unlink(missing_ok=True)
-            notify(f"mercer could not store compiled code in {self._folder} ({error}): the next process compiles anew.")
+            notify(
+                f"mercer could not store compiled code in {self._folder} ({error}). The next process compiles again."
+            )
 
     def flush(self) -> None:
         """Remove all instances of this function."""
@@ -227,7 +229,7 @@ class _Cache(caching.FunctionCache):
 
 
 class _Implementation(caching.CompileResultCacheImpl):
-    """Numba's conversion of compiled functions to bytes and back, without its choice of a folder."""
+    """Numba's conversion of compiled functions to bytes and back, without its choice of folder."""
 
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -235,7 +237,7 @@ class _Implementation(caching.CompileResultCacheImpl):
 
 
 def function_key(function: Any) -> str:
-    """Describe a function by its source and closure, so that closures may hold compiled functions of other files."""
+    """Describe a function by its source and closure, so that closures may contain compiled functions of other files."""
     code = function.__code__
     cells = [_cell_key(cell.cell_contents) for cell in function.__closure__ or ()]
     source = _digest_of_file(Path(code.co_filename))

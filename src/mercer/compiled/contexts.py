@@ -1,7 +1,7 @@
-"""Recursions over the contexts of Markov chains: pairs of chains, and symbols that are not certain.
+"""Recursions over the contexts of Markov chains: pairs of chains, and uncertain symbols.
 
-Contexts are numbers: the last ``order`` symbols read as digits, the oldest first. Reading the symbol s turns the
-context c into ``(c * k + s) % C`` with ``C = k ** order``.
+Contexts are integers: the last ``order`` symbols as digits, the oldest first. After the symbol s, the context c
+becomes ``(c * k + s) % C`` with ``C = k ** order``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Vector: TypeAlias = np.ndarray[Any, Any]
 
 
 LANES = 2 * MACHINE.width
-"""Pairs that are worked on side by side."""
+"""Number of pairs that are computed in SIMD lanes."""
 DROPPED = 1e-200
-"""Where less than this share of the mass is left, what was lost to underflow may matter."""
+"""If less than this share of the mass is left, terms lost by underflow may matter."""
 SMALL = 1e-290
-"""Numbers below this are about to be lost."""
+"""Numbers below this may underflow soon."""
 
 
 @compiled
@@ -38,16 +38,16 @@ def couple_pairs(
     wanted: Vector,
     out: Vector,
 ) -> None:
-    """Fill ``out (H, I, J)`` with the log kernels of every pair of powered chains, `LANES` columns side by side.
+    """Fill ``out (H, I, J)`` with the log kernels of every pair of powered chains, `LANES` columns in SIMD lanes.
 
-    A kernel is the log of v M^(L - order) stop (PPK-4.2a); NaN where digits were lost.
+    A kernel is the log of v M^(L - order) stop (PPK-4.2a); NaN where precision was lost.
 
     Parameters
     ----------
     first, step, stop, floor : ndarray of shape (I, C), (I, C, k), (I, C) and (I,)
         Powered probabilities of the left side, and the smallest positive entry of every ``step``.
     other_first, other_step, other_stop, other_floor : ndarray of shape (C, J), (C, k, J), (C, J) and (J,)
-        The same of the right side, with the chains last; J is a multiple of `LANES`.
+        The same for the right side, with the chains last; J is a multiple of `LANES`.
     wanted : ndarray of int of shape (H,)
         Numbers of steps L - order, ascending.
     """
@@ -109,7 +109,7 @@ def couple_pairs(
 
 @compiled
 def _prefixes(codes: Vector, members: Vector, k: int, found: Vector, spare: Vector) -> int:
-    """List all readings of a few codes as numbers, in ``found``; returns how many."""
+    """Write all readings of a few codes as integers to ``found``; return their number."""
     found[0] = 0
     count = 1
     for code in codes:
@@ -156,12 +156,12 @@ def forward(
     members: Vector,
     out: Vector,
 ) -> None:
-    """Log probability of sequences with uncertain symbols under one chain: a sum over the contexts that they allow.
+    """Log probability of sequences with uncertain symbols under one chain: a sum over all possible contexts.
 
     Parameters
     ----------
     initial : ndarray of shape (H,)
-        Law of the first ``order`` symbols, followed by that of the shorter sequences where there is an end.
+        Distribution of the first ``order`` symbols, followed by that of shorter sequences if there is an end state.
     slots : ndarray of int of shape (C,)
         Row of every context in ``rows``, ``(R, w)``.
     members : ndarray of bool of shape (n_codes, k)
@@ -230,10 +230,10 @@ def expected_windows(
     offsets: Vector,
     members: Vector,
 ) -> tuple[Vector, Vector, Vector]:
-    """Compute the expected numbers of windows (context, symbol) in sequences with uncertain symbols, given all of each.
+    """Compute the expected numbers of windows (context, symbol) in sequences with uncertain symbols.
 
     Parameters are those of `forward`. Returns the sequence, the window ``context * w + symbol`` and the expected number
-    of every edge between two layers of contexts; windows may come twice. Impossible sequences have none.
+    of every edge between two layers of contexts; windows may occur twice. Impossible sequences have no windows.
     """
     n_contexts, width = k**order, rows.shape[1]
     owner, window, number = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64)
@@ -250,7 +250,7 @@ def expected_windows(
         for i in range(count):
             alpha[i] = initial[context[i]]
         layers[1] = count
-        for t in range(start + order, stop):  # forward, every layer scaled to one
+        for t in range(start + order, stop):  # forward; every layer is scaled to sum 1
             layer = t - start - order
             begin, close = layers[layer], layers[layer + 1]
             top = close

@@ -1,7 +1,7 @@
 """Sums over all vectors of counts: tables of totals that grow outcome by outcome (PPK-3.3) or word by word (GMMK-10a).
 
-All terms are nonnegative and nothing cancels, as it would in a Fourier transform where a sum is small. Where terms
-underflow, the same sums are made in logarithms.
+All terms are nonnegative, so nothing cancels, unlike in a Fourier transform with small sums. Where terms underflow,
+the same sums are computed in the log domain.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["LANES", "advance", "advance_logs", "log_mean_maps"]
 Vector: TypeAlias = np.ndarray[Any, Any]
 
 LANES = MACHINE.width
-"""Pairs in one vector."""
+"""Number of pairs in one vector."""
 TOTALS = 4
-"""Totals that are summed at once: they share the loads of terms, and hide each other's latency."""
+"""Number of totals that are summed at once: they share the loads of terms, and hide latency."""
 NEGLIGIBLE, LARGE = 1e-40, 1e-18
-"""For values above the second, factors below the first are below rounding: tables hold numbers up to 1."""
+"""For values above the second, factors below the first are negligible: tables contain numbers up to 1."""
 SURE = 1e-250
-"""Values above this have lost no term that counts to underflow."""
+"""Values above this have lost no significant term by underflow."""
 
 
 # -- convolutions over outcomes, for every pair of rows ----------------------------------------------------
@@ -38,7 +38,7 @@ def advance(tables: Vector, left: Vector, right: Vector) -> None:
     Parameters
     ----------
     tables : ndarray of shape (I, groups, s + 1, LANES)
-        Sums of every total so far.
+        Sums for every total so far.
     left, right : ndarray of shape (I, w, s + 1) and (groups, w, s + 1, LANES)
         Terms of w outcomes.
     """
@@ -55,7 +55,7 @@ def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vec
             for d in range(width):
                 _products(1, flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
                 total = size - 1
-                while total >= TOTALS - 1:  # downwards: smaller totals are still the old ones
+                while total >= TOTALS - 1:  # downward, so that smaller totals still have their old values
                     _totals(TOTALS, tables, table, term, total)
                     total -= TOTALS
                 while total >= 0:
@@ -99,7 +99,7 @@ def _totals(typing: Any, count: Any, tables: Any, at: Any, term: Any, total: Any
             return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
 
         sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
-        for c in range(count):  # the larger totals have more terms than the smallest, whose last is table[0]
+        for c in range(count):  # larger totals have more terms than the smallest, whose last term is table[0]
             for j in range(count - 2 - c, -1, -1):
                 factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
                 sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
@@ -113,7 +113,7 @@ def _totals(typing: Any, count: Any, tables: Any, at: Any, term: Any, total: Any
 def advance_logs(
     logs: Vector, left: Vector, right: Vector, rows: Vector, columns: Vector
 ) -> None:  # pragma: no cover - compiled
-    """Do the same for some pairs in logarithms: ``logs (pairs, s + 1)``, terms ``(I, w, s + 1)``, ``(J, w, s + 1)``."""
+    """Do the same for given pairs in the log domain; ``logs (P, s + 1)``, terms ``(I, w, s + 1)`` and ``(J, ...)``."""
     for pair in range(len(rows)):
         for d in range(left.shape[1]):
             _convolve_logs(logs[pair], left[rows[pair], d] + right[columns[pair], d])
@@ -121,7 +121,7 @@ def advance_logs(
 
 @compiled
 def _convolve_logs(line: Vector, factor: Vector) -> None:  # pragma: no cover - compiled
-    """Convolve a table of one total with terms, in place, in logarithms."""
+    """Convolve a table of one total with terms, in place, in the log domain."""
     for n in range(len(line) - 1, -1, -1):
         top = -np.inf
         for k in range(n + 1):
@@ -136,7 +136,7 @@ def _convolve_logs(line: Vector, factor: Vector) -> None:  # pragma: no cover - 
 # -- exact mean maps of two multinomial vectors of counts, pair by pair (GMMK-10a) ---------------------------
 #
 # x ~ Mult(s, a) is x_d ~ Poisson(s a_d) given that the total is s. So the kernel is an entry of a table of the two
-# totals that grows word by word. Words of one side only cost a table of one total; words of neither cost nothing.
+# totals, computed word by word. A word of only one side needs a table of one total; a word of neither side is free.
 
 
 @compiled
@@ -149,7 +149,7 @@ def _log_poisson(n: int, rate: float) -> float:  # pragma: no cover - compiled
 def _grow_line(
     line: Vector, factor: Vector, rate: float, gamma: float, log: bool
 ) -> None:  # pragma: no cover - compiled
-    """Add a word that the other side lacks to a table of one total, in place: the other side counts zero of it."""
+    """Add a word with zero count on the other side to a table of one total, in place."""
     for k in range(len(line)):
         value = _log_poisson(k, rate) - gamma * k * k
         factor[k] = value if log else math.exp(value)
@@ -165,7 +165,7 @@ def _grow_line(
 
 @compiled
 def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, least: float) -> None:
-    """Multiply a table of two totals by that of a word, in place: row n is read only by rows above n."""
+    """Multiply a table of two totals by that of a word, in place: only rows above n read row n."""
     for n in range(s, -1, -1):
         row[: t + 1] = 0.0
         for k in range(n + 1):
@@ -180,7 +180,7 @@ def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, leas
 
 @compiled
 def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) -> None:
-    """Do the same in logarithms."""
+    """Do the same in the log domain."""
     for n in range(s, -1, -1):
         for m in range(t + 1):
             top = -np.inf
@@ -207,7 +207,7 @@ def _one_pair(
     right[: t + 1] = nothing
     left[0] = right[0] = 0.0 if log else 1.0
     i, j = 0, 0
-    while i < len(words) or j < len(others):  # words of one side first
+    while i < len(words) or j < len(others):  # words of only one side first
         if j == len(others) or (i < len(words) and words[i] < others[j]):
             if s > 0:
                 _grow_line(left[: s + 1], row, a[i] * s, gamma, log)
@@ -259,7 +259,7 @@ def log_mean_maps(
     for p in range(len(first)):
         i, j = first[p], second[p]
         x, y = slice(begins[i], begins[i + 1]), slice(other_begins[j], other_begins[j + 1])
-        for attempt in range(3):  # without negligible factors; with all; in logarithms
+        for attempt in range(3):  # without negligible factors; with all factors; in the log domain
             log, least = attempt == 2, NEGLIGIBLE if attempt == 0 else 0.0
             value = _one_pair(
                 a[x], words[x], s[i], b[y], others[y], t[j], gamma, log, least, left, right, table, factor, row

@@ -1,8 +1,8 @@
 """The loops behind `mercer.data.csr`, compiled by Numba on first use.
 
 Only `mercer.data.csr` imports this module, and only inside functions: importing mercer never
-loads Numba. The loops release the GIL, write to their own output only, and add up the words of a
-row in the row's order, so that threads cannot change a bit of the result.
+loads Numba. The loops release the GIL, write to their own output only, and sum the words of a
+row in order, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mercer.compiled.code import compiled
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 
-# "contract" allows fused multiply-adds and nothing else: NaN and infinities stay what they are.
-# The NumPy error model has no zero check at a division, which would keep the loop from vectorising.
+# "contract" allows fused multiply-adds and nothing else: NaN and infinities keep their meaning.
+# The NumPy error model has no check for division by zero, which would prevent vectorization.
 
 # log((1 + z) / (1 - z)) = z * (_C0 + _C1 z^2 + ...) for 0 <= z <= 1/3, by interpolation at the
 # Chebyshev nodes of z^2 in [0, 1/9]; relative error 9e-17 with the coefficients rounded as printed.
@@ -37,9 +37,9 @@ def shared_term(a: float, log_a: float, b: float, log_b: float) -> float:
     """Compute (a+b) log(a+b) - a log a - b log b for positive a and b (DJS-2, DJS-4).
 
     With M the larger and m the smaller number this is (a+b) log(1 + m/M) + m log(M/m): two
-    nonnegative parts, so nothing cancels when m is tiny, and the only new logarithm has its argument
-    in [1, 2], where a short polynomial without branches does (the loop around it becomes vector code).
-    Zero for b = 0 with log_b = 0, which stands for an absent word.
+    nonnegative terms, so nothing cancels when m is tiny, and the only new logarithm has its argument
+    in [1, 2], where a short polynomial without branches suffices (so the loop around it vectorizes).
+    Zero for b = 0 with log_b = 0, which means an absent word.
     """
     small = min(a, b)
     large = max(a, b)
@@ -57,7 +57,7 @@ def shared_term(a: float, log_a: float, b: float, log_b: float) -> float:
 def invert(
     values: Vector, indices: Vector, indptr: Vector, n_columns: int, share: float
 ) -> tuple[Vector, Vector, Vector, Vector]:
-    """List, for every word that occurs, the rows that hold it.
+    """List the rows that contain each word.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def invert(
     n_columns : int
         Number of words.
     share : float
-        A word that more than this share of the rows hold is listed for *all* rows, with zeros. Its
-        postings then lie at the row's own number, and the loops below need no scattered writes.
+        A word in more than this share of the rows is listed for *all* rows, with zeros. Its
+        postings are then indexed by row, and the loops below need no scattered writes.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def invert(
         ``rows[starts[s]:starts[s + 1]]``.
     """
     width = indptr.size - 1
-    slot = np.zeros(n_columns, np.int64)  # first the number of rows of a word, then its place in `words`
+    slot = np.zeros(n_columns, np.int64)  # first the number of rows of a word, then its position in `words`
     for k in range(indices.size):
         slot[indices[k]] += 1
     words = np.empty(np.count_nonzero(slot), indices.dtype)
@@ -106,7 +106,7 @@ def invert(
 
 @compiled(contract=True)
 def _slots(words: Vector, n_columns: int) -> Vector:
-    """Map a word to its place in ``words``, or to -1: an array per tile, so that an index stays small."""
+    """Map a word to its position in ``words``, or to -1; one array per tile keeps an index small."""
     slots = np.full(n_columns, -1, np.int32)
     for s in range(words.size):
         slots[words[s]] = s
@@ -159,7 +159,7 @@ def shared_entropy(
     posting_logs: Vector,
     out: Vector,
 ) -> None:
-    """Fill ``out`` (I, J) with the sums of `shared_term` over the words that both rows hold (DJS-2)."""
+    """Fill ``out`` (I, J) with the sums of `shared_term` over the words of both rows (DJS-2)."""
     slots = _slots(words, n_columns)
     terms = np.empty(out.shape[1], np.float64)
     for i in range(out.shape[0]):
@@ -177,7 +177,7 @@ def shared_entropy(
                     line[j] += shared_term(a, log_a, b[j], log_b[j])
             else:
                 columns = rows[starts[s] : starts[s + 1]]
-                # Two loops: the first becomes vector code, which the scattered sum of the second cannot.
+                # Two loops: the first vectorizes, the scattered sum of the second cannot.
                 for p in range(b.size):
                     terms[p] = shared_term(a, log_a, b[p], log_b[p])
                 for p in range(b.size):

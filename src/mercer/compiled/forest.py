@@ -1,12 +1,12 @@
-"""Sums over the hidden states of a chain or tree that two samples share (MK-3, MK-4, MK-6).
+"""Sums over the shared hidden states of two samples, in a chain or tree (MK-3, MK-4, MK-6).
 
-Fast: one sample of the left side meets several of the right side in SIMD lanes, and all of a pair stays in registers.
-The evidence of both sides goes in; a message of S numbers is multiplied, divided by a power of two near its largest
-entry, and passed to the parent. Messages that wait for another branch of a tree go to a small stack. Several rows of
-the left side run next to one another, because one by itself mostly waits for its own results. Every pair has a lane of
-its own, so that its bits depend on the two samples only.
+Fast: one sample of the left side with several of the right side in SIMD lanes; all numbers of a pair stay in registers.
+A message of S numbers is multiplied by the evidence of both sides, divided by a power of two near its largest entry,
+and passed to the parent. Messages that wait for another branch of a tree are kept on a small stack. Several rows of the
+left side are computed together to hide latency. Every pair has its own lane, so that its bits depend on the two samples
+only.
 
-Careful: one pair after the other, in the log domain.
+Careful: one pair at a time, in the log domain.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mercer.compiled.machine import MACHINE
 __all__ = ["LANES", "SMALLEST", "careful_pairs", "rows_at_once", "sweep"]
 
 LANES = MACHINE.width
-"""Samples of the right side in one vector."""
+"""Number of samples of the right side in one vector."""
 SMALLEST = 1e-300
-"""Evidence that is possible is raised to it where entries are watched, and a product that falls to it is lost."""
+"""If entries are watched, positive evidence is raised to this floor, and a product at the floor counts as lost."""
 _LOG_SMALLEST = -695.0
-"""Relative log evidence is raised to it: a little below the logarithm of `SMALLEST`."""
+"""Floor of relative log evidence, slightly below the logarithm of `SMALLEST`."""
 _WATCHED, _LOGARITHMS = 10_000, 100_000
-"""Added to a form of states + 100 rows: entries are watched, evidence comes as logarithms."""
+"""Flags added to the code states + 100 rows of a form: entries are watched, evidence is in the log domain."""
 
 
 def rows_at_once(states: int) -> int:
-    """Return the number of rows of the left side that run next to one another: their messages have eight entries."""
+    """Return the number of rows of the left side that are computed together: eight message entries in all."""
     return max(1, min(4, 8 // states))
 
 
@@ -47,18 +47,18 @@ def sweep(states: int, side: int, watched: bool, logarithms: bool) -> Any:
     Parameters
     ----------
     states, side : int
-        Numbers of hidden states, and of rows of the left side that meet a group of the right side at once.
+        Numbers of hidden states, and of rows of the left side that are computed together.
     watched : bool
-        Whether no entry that is possible may be lost.
+        Whether to detect positive entries that are lost by underflow.
     logarithms : bool
-        Whether evidence comes as logarithms. That of both sides is then scaled together at every node: two samples
-        that disagree about a state by more than a float64 can hold stay in range.
+        Whether evidence is in the log domain. The sum of both sides is then scaled at every node, so that two samples
+        whose evidence differs by more than the range of float64 stay in range.
 
     Returns
     -------
     callable
-        Its last argument, of shape (3 or 4, R, C), takes for every pair the product of the sums, its exponent, the
-        smallest number on the way and, of logarithms, what is to be added.
+        Its last argument, of shape (3 or 4, R, C), receives for every pair the product of the sums, its exponent, the
+        smallest intermediate number and, in the log domain, the logarithm to add.
     """
     form = states + 100 * side + _WATCHED * watched + _LOGARITHMS * logarithms
 
@@ -88,7 +88,7 @@ def _histories(
     typing: Any, form: Any, children: Any, roots: Any, waits: Any, nodes: Any, left: Any, places: Any, right: Any,
     at: Any, step: Any, stride: Any, root: Any, floor: Any, stack: Any, record: Any, plane: Any,
 ) -> Any:  # fmt: skip
-    """Go through all nodes of the forest, for some rows and one group of columns."""
+    """Process all nodes of the forest, for several rows and one group of columns."""
     kinds = (children, roots, waits, nodes, left, places, right, at, step, stride, root, floor, stack, record, plane)
     return operation(form, kinds, _emit, LANES)
 
@@ -150,7 +150,7 @@ def _emit(
 
 
 class _Row:
-    """One sample of the left side and a group of the right: the message in its cells, the product of all sums."""
+    """One sample of the left side and a group of the right: the current message, and the product of all sums."""
 
     def __init__(self, e: Emitter, states: int, floor: Value | None) -> None:
         b = e.builder
@@ -168,7 +168,7 @@ class _Row:
             self.e.builder.store(self.e.number(1.0), cell)
 
     def product(self, x: Value, y: Value) -> Value:
-        """Multiply; where entries are watched, what is possible stays above zero, or is found lost."""
+        """Multiply; if entries are watched, positive values stay positive or are recorded as lost."""
         e, b = self.e, self.e.builder
         value = e.multiply(x, y)
         if self.floor is None:
@@ -180,7 +180,7 @@ class _Row:
         return b.select(lost, smallest, value)
 
     def likelihoods(self, shown: list[Value], mine: list[Value]) -> list[Value]:
-        """Turn the log evidence of both sides into numbers relative to the best state, and count its logarithm."""
+        """Convert the log evidence of both sides to numbers relative to the best state, and add its logarithm."""
         e, b = self.e, self.e.builder
         nowhere = e.number(float("-inf"))
         logs = [b.fadd(x, y) for x, y in zip(shown, mine, strict=True)]
@@ -212,7 +212,7 @@ class _Row:
             b.store(value, cell)
 
     def climb(self, step: Value, edge: Value) -> None:
-        """Pass the message to the parent: as many sums at once as half of the registers hold."""
+        """Pass the message to the parent, with as many sums at once as fit half of the registers."""
         e, b, states = self.e, self.e.builder, len(self.cells)
         message, passed = [b.load(cell) for cell in self.cells], []
         for first in range(0, states, MACHINE.registers // 2):
@@ -241,7 +241,7 @@ class _Row:
         b.store(self.e.where(value, "<", low, value, low), self.low)
 
     def _factor(self, top: Value) -> Value:
-        """Find the power of two that brings a number into [1, 2), and count its exponent; zero stays zero."""
+        """Scale a number into [1, 2) by a power of two, and add up the exponent; zero stays zero."""
         b = self.e.builder
         factor, more = self.e.inverse_power(top)
         b.store(b.add(b.load(self.exponent), more), self.exponent)
@@ -253,22 +253,22 @@ def careful_pairs(
     children: Floats, roots: Floats, depth: int, step: Floats, root: Floats, left: Floats, right: Floats,
     rows: Floats, columns: Floats, out: Floats,
 ) -> None:  # pragma: no cover - compiled  # fmt: skip
-    """Write the logarithms of some pairs, -inf where they are impossible.
+    """Write the logarithms of given pairs; -inf if they are impossible.
 
     Parameters
     ----------
     children, roots, depth
-        The forest: numbers of children, and whether a node is a root, in the order of the stack; messages that wait.
+        The forest: numbers of children and whether a node is a root, in the order of the stack; the stack size.
     step : ndarray of shape (V, S, S) or (1, S, S)
         Logarithms of the transitions, in the order of the stack.
     root : ndarray of shape (S,)
-        Logarithms.
+        Logarithms of the root probabilities.
     left, right : ndarray of shape (I, V, S) and (J, V, S)
         Logarithms of the evidence.
     rows, columns : ndarray of int of shape (K,)
         The pairs.
     out : ndarray of shape (K,)
-        Where the logarithms go.
+        Output: the logarithms.
     """
     stack, message = np.empty((depth + 1, root.size)), np.empty(root.size)
     for k in range(rows.size):
@@ -282,7 +282,7 @@ def careful_pairs(
                     message[a] += stack[waiting + child, a]
             top = message.max()  # messages are relative to their largest entry
             total += top
-            if top == -np.inf:  # no state can show what both samples show
+            if top == -np.inf:  # no state explains both samples
                 break
             message -= top
             if roots[j]:

@@ -1,14 +1,14 @@
-"""Forward and backward over groups of runs, with what is done with every step as an exchangeable *sink* (ALG-FB).
+"""Forward and backward recursions over groups of runs; an exchangeable *sink* uses the posteriors (ALG-FB).
 
-A *group* is what the vector lanes take together: several runs, longest first, or one run with its states in the lanes
-(`mercer.compiled.forward_form.Form`). A lane whose run has ended holds likelihoods of zero; they keep all its weights
-at zero and change no sum.
+A *group* is computed together in SIMD lanes: several runs, longest first, or one run with its states in the lanes
+(`mercer.compiled.forward_form.Form`). A lane whose run has ended has likelihoods of zero, which keep its weights at
+zero and change no sum.
 
-Everything computed here is an upper bound of the truth, because what is possible was raised to `FLOOR`. A weight that
-was raised at observation t had at most `FLOOR` after the division by the sum c_t, or before it. So the paths through it
-add at most ``FLOOR * beta_t / c_t`` to what is 1 in total, with beta the scaled backward weight, itself an upper bound.
-Where beta_t / c_t stays below `TRUSTED` at all states that can be reached, all that was added is below
-``FLOOR * TRUSTED * length * n_states``, 1e-19 for a million: nothing.
+All results are upper bounds of the exact values, because positive numbers are raised to `FLOOR`. A weight that was
+raised at observation t was at most `FLOOR` after the division by the sum c_t, or before it. So the paths through it add
+at most ``FLOOR * beta_t / c_t`` to a total of 1, where beta is the scaled backward weight, itself an upper bound. If
+beta_t / c_t stays below `TRUSTED` at all reachable states, the total error is below
+``FLOOR * TRUSTED * length * n_states``, or 1e-19 for a million, which is negligible.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ __all__ = ["BLOCK", "FLOOR", "FOUND", "TRUSTED", "Form", "Sink", "few_codes", "h
 
 TRUSTED = 1e75
 FOUND = 4
-"""Numbers that are found of every run: log probability, least sum, lowest weight, largest backward weight."""
+"""Results per run: log probability, smallest sum, smallest weight, largest backward weight."""
 BLOCK = 32
-"""Observations that are done together, while they are in the cache."""
+"""Number of observations that are processed together, so that they stay in the cache."""
 _LOG_2 = math.log(2.0)
 
 
 class Sink(NamedTuple):
-    """What is done with the posteriors: three functions that are compiled into the backward pass.
+    """Consumer of the posteriors: three functions that are compiled into the backward pass.
 
-    ``make(form, n)`` returns compiled functions ``begin``, ``block`` and ``end``; n is 0 where it is not known before.
+    ``make(form, n)`` returns compiled functions ``begin``, ``block`` and ``end``; n is 0 if it is not known in advance.
 
     - ``begin(given, room, runs, n)`` is called before the backward pass over a group,
     - ``block(given, room, runs, alpha, waiting, gamma, seen, top, time, longest, n)`` after every `BLOCK` observations,
       the first of which is ``time``. alpha are the forward weights; gamma are the posteriors of the block. The
-      posterior of a step from i at t to j is ``alpha[t](i) transition(i, j) waiting[t + 1](j)``. Where ``top`` is
-      positive, ``seen`` are the codes of all observations, lane by lane, and below ``top``.
-    - ``end(given, room, runs, visits, gamma, top, exact, n)`` after it, when gamma begins with the first observation.
+      posterior of a step from i at t to j is ``alpha[t](i) transition(i, j) waiting[t + 1](j)``. If ``top`` is
+      positive, ``seen`` are the codes of all observations, lane by lane, all below ``top``.
+    - ``end(given, room, runs, visits, gamma, top, exact, n)`` after the pass, when gamma starts with the first
+    observation.
 
-    ``given`` are the arguments of the sink, ``room`` is its scratch. ``runs`` has five lines of one number for every
-    lane: where its observations begin, how many there are, its model, its run or -1, and a spare one for the sink.
+    ``given`` are the arguments of the sink, ``room`` is its scratch memory. ``runs`` has five rows with one number per
+    lane: the first observation, the number of observations, the model, the run or -1, and one free for the sink.
     """
 
     make: Callable[[Form, int], tuple[Any, Any, Any]]
@@ -58,12 +59,12 @@ class Sink(NamedTuple):
 
 @compiled
 def _nothing(*arguments: Any) -> None:  # pragma: no cover - compiled
-    """Do nothing, in place of a sink."""
+    """Do nothing: the functions of an absent sink."""
 
 
 @compiled
 def _open(record: Floats, runs: Floats, lanes: int, width: int) -> int:  # pragma: no cover - compiled
-    """Start the record of a group; return the largest length."""
+    """Initialize the record of a group; return the largest length."""
     longest = 0
     record[:] = 0.0
     for lane in range(lanes):
@@ -80,7 +81,7 @@ def _open(record: Floats, runs: Floats, lanes: int, width: int) -> int:  # pragm
 def _place(
     slots: Floats, start: Floats, length: Floats, model: Floats, group: int, width: int, runs: Floats
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Take down where the observations of every lane begin, how many there are, its model, and its run or -1."""
+    """Record the first observation, the number of observations, the model, and the run (or -1) of every lane."""
     for lane in range(width):
         run = slots[group * width + lane]
         runs[0, lane] = start[run] if run >= 0 else 0
@@ -94,7 +95,7 @@ def _load_models(
     initial: Floats, transition: Floats, runs: Floats, width: int, stride: int, size: int, n: int, known: Floats,
     pi: Floats, forth: Floats, back: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Lay the models of a group out for its lanes, unless they lie there already."""
+    """Arrange the models of a group in lanes, unless they are there already."""
     for lane in range(width):
         if runs[3, lane] < 0 or runs[2, lane] == known[lane]:
             continue
@@ -112,7 +113,7 @@ def _load_models(
 def _note_codes(
     codes: Floats, runs: Floats, longest: int, lanes: int, seen: Floats
 ) -> int:  # pragma: no cover - compiled
-    """Bring the codes of a group into the lanes, -1 after the end of a run; return how many codes there are."""
+    """Arrange the codes of a group in lanes, -1 after the end of a run; return the number of codes."""
     top = 0
     for lane in range(lanes):
         for time in range(longest):
@@ -126,7 +127,7 @@ def _note_codes(
 def _load_tables(
     values: Floats, n_codes: int, top: int, runs: Floats, lanes: int, n: int, tables: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Lay the likelihoods of the first codes out for the lanes: [code][state][lane]."""
+    """Arrange the likelihoods of the first codes in lanes: [code][state][lane]."""
     for lane in range(lanes):
         for k in range(top * n):
             tables[k * lanes + lane] = values[runs[2, lane] * n_codes * n + k]
@@ -137,7 +138,7 @@ def _gather(
     values: Floats, codes: Floats, n_codes: int, runs: Floats, time: int, width: int, stride: int, size: int, n: int,
     target: Floats, at: int, nothing: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Bring the evidence of one observation of every run into the lanes."""
+    """Arrange the evidence of one observation of every run in lanes."""
     for lane in range(width):
         base = at + lane
         if time < runs[1, lane]:
@@ -150,13 +151,13 @@ def _gather(
         else:
             for j in range(n):
                 target[base + j * stride] = nothing
-    for k in range(n * stride, size):  # states that fill up the last vector
+    for k in range(n * stride, size):  # padding states of the last vector
         target[at + k] = nothing
 
 
 @compiled
 def _close(record: Floats, runs: Floats, lanes: int, width: int, found: Floats) -> None:  # pragma: no cover - compiled
-    """Write what was found of the runs of a group."""
+    """Write the results of the runs of a group."""
     for lane in range(width):
         if runs[3, lane] < 0:
             continue
@@ -165,32 +166,32 @@ def _close(record: Floats, runs: Floats, lanes: int, width: int, found: Floats) 
         found[at] = record[steps.SHIFT * lanes + lane] + (small + record[steps.ERROR * lanes + lane])
         found[at + 1] = record[steps.LEAST * lanes + lane]
         low, top = steps.LOW * lanes + lane, steps.TOP * lanes + lane
-        count = lanes if width == 1 else 1  # of a single run, the states lie in the lanes
+        count = lanes if width == 1 else 1  # for a single run, the lanes are states
         found[at + 2] = record[low : low + count].min()
         found[at + 3] = record[top : top + count].max()
 
 
 def work_size(form: Form, n: int) -> int:
-    """Count the numbers that a pass needs beside its history and a sink's room."""
+    """Return the size of the scratch memory of a pass, without its history and the sink's memory."""
     return steps.LINES * form.lanes + (2 + BLOCK + 2 * n + few_codes(form)) * form.size
 
 
 def few_codes(form: Form) -> int:
-    """Count the codes that are looked up and counted in lanes, rather than one by one."""
+    """Return the number of codes that are looked up and counted in lanes instead of one by one."""
     return 0 if form.row else form.lanes
 
 
 def history_size(form: Form, longest: int, whole: bool) -> int:
-    """Count the numbers that a pass keeps of a group: of all observations for a sink, else of a `BLOCK`; all codes."""
+    """Return the size of the history of a group: all observations for a sink, else one `BLOCK`; all codes."""
     kept = longest if whole else BLOCK
     return (kept + 1) * (2 * form.size + form.lanes) + longest * form.lanes
 
 
 @functools.cache
 def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
-    """Compile the forward pass over groups of one form and, where there is a sink, the backward pass.
+    """Compile the forward pass over groups of one form and, if there is a sink, the backward pass.
 
-    A row is compiled for its number of vectors; a sink may want to know the number of states too.
+    A row is compiled for its number of vectors; a sink may need the number of states, too.
     """
     code, lanes, width, stride, size = form.code, form.lanes, form.runs, form.stride, form.size
     few = few_codes(form)
@@ -229,9 +230,9 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
                 top = top if top <= few else 0
                 _load_tables(values, n_codes, top, runs, lanes_, n_, tables)
             for block in range(0, longest, BLOCK):
-                skip = 0 if whole else block  # without a sink, a block takes the place of the one before
+                skip = 0 if whole else block  # without a sink, a block overwrites the previous one
                 until = min(block + BLOCK, longest)
-                # All of a block first: a vector that is read right after its numbers were written one by one stalls
+                # The whole block first: reading a vector right after writing its numbers one by one stalls
                 for time in range(block, until):
                     at = (time - skip) * size
                     if top > 0:

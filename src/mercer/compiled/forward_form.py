@@ -1,8 +1,8 @@
-"""Two forms in which groups of runs lie in vectors, for one source of all steps of forward and backward.
+"""Two layouts of groups of runs in vectors, so that all forward and backward steps are written once.
 
 In *lanes*, a vector holds one state of several runs, and n vectors hold the n states. In a *row*, a vector holds
-several states of one run, and the last one is filled up with states of weight zero. The numbers of lanes and of sums
-in registers follow the machine.
+several states of one run, and the last one is padded with states of weight zero. The numbers of lanes and of sums
+in registers depend on the processor.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from mercer.compiled.machine import MACHINE
 __all__ = ["ROW", "Form", "at_once", "combined", "factor", "form_operation", "keep", "parts", "row", "some"]
 
 ROW = MACHINE.width
-"""States in one vector of a row."""
+"""Number of states in one vector of a row."""
 FEW_STATES = 4
-"""So short chains of sums take less time than their latency."""
+"""Chains of at most this many dependent sums are short enough to hide latency."""
 
 
 class Form(NamedTuple):
-    """How a group of runs lies in vectors."""
+    """Layout of a group of runs in vectors."""
 
     vectors: int
-    """Vectors that hold all states."""
+    """Number of vectors for all states."""
     lanes: int
-    """Numbers in a vector."""
+    """Number of lanes of a vector."""
     row: bool
-    """Whether the lanes are states of one run, rather than runs."""
+    """Whether the lanes are states of one run, instead of several runs."""
 
     @classmethod
     def together(cls, n: int) -> Form:
-        """Put runs of n states side by side: two registers full of them where n is small, so that none waits."""
+        """Return the form with runs of n states in lanes: two registers if n is small, to hide latency."""
         return cls(n, MACHINE.width * (2 if n <= FEW_STATES else 1), False)
 
     @classmethod
     def alone(cls, n: int) -> Form:
-        """Put n states of one run side by side."""
+        """Return the form with n states of one run in lanes."""
         return cls(-(-n // ROW), ROW, True)
 
     @property
     def runs(self) -> int:
-        """Runs of a group."""
+        """Number of runs in a group."""
         return 1 if self.row else self.lanes
 
     @property
     def stride(self) -> int:
-        """Distance of two states of a run."""
+        """Distance between two states of a run in memory."""
         return 1 if self.row else self.lanes
 
     @property
     def size(self) -> int:
-        """Numbers of all vectors."""
+        """Total number of lanes of all vectors."""
         return self.vectors * self.lanes
 
     @property
     def code(self) -> int:
-        """The form as one number, which becomes a literal in compiled code."""
+        """The form as one integer, which becomes a literal in compiled code."""
         return (self.vectors * 256 + self.lanes) * (-1 if self.row else 1)
 
     @classmethod
@@ -70,15 +70,15 @@ class Form(NamedTuple):
 
 
 def form_operation(code: Any, kinds: tuple[Any, ...], emit: Callable[..., None]) -> Any:
-    """Turn ``emit(emitter, form, *arguments)`` into what `numba.extending.intrinsic` expects."""
+    """Convert ``emit(emitter, form, *arguments)`` to the function that `numba.extending.intrinsic` expects."""
     if not isinstance(code, types.IntegerLiteral):
-        return None  # Numba asks again with the literal
+        return None  # Numba calls again with the literal
     form = Form.coded(code.literal_value)
     return operation(code, kinds, lambda e, _, *arguments: emit(e, form, *arguments), form.lanes)
 
 
 def factor(e: Emitter, form: Form, array: Value, base: Value, i: Value) -> Value:
-    """State i: a vector of its own, or one number for all lanes."""
+    """State i: one vector, or one number copied to all lanes."""
     if form.row:
         return e.spread(array, e.builder.add(base, i))
     return e.load(array, e.offset(base, i, form.lanes))
@@ -111,12 +111,12 @@ def combined(e: Emitter, form: Form, values: list[Value], combine: Any) -> Value
 
 
 def at_once(form: Form) -> int:
-    """Count the vectors of sums that stay in registers beside a factor and what it is multiplied by."""
+    """Return the number of vectors of sums that fit the registers together with two factors."""
     each = -(-form.lanes // MACHINE.width)
     return max(1, (MACHINE.registers - 2) // each - 1)
 
 
 def parts(form: Form) -> list[range]:
-    """Cut the vectors of all states into parts whose sums stay in registers."""
+    """Split the vectors of all states into parts whose sums stay in registers."""
     room = at_once(form)
     return [range(first, min(first + room, form.vectors)) for first in range(0, form.vectors, room)]

@@ -1,7 +1,7 @@
-"""Forward and backward of one sequence with numbers that cannot leave their range: slower, and right everywhere.
+"""Forward and backward of one sequence in numbers of unlimited range: slower, but always correct.
 
-What the scaled recursions of `mercer.compiled.forward` cannot answer for comes here. Unlike logarithms, such numbers
-(`mercer.compiled.ranged`) keep their digits over a hundred thousand steps. Likelihoods are ``lv 2^(512 lk)``,
+Used for sequences that the scaled recursions of `mercer.compiled.forward` cannot compute. Unlike logarithms, such
+numbers (`mercer.compiled.ranged`) keep their digits over a hundred thousand steps. Likelihoods are ``lv 2^(512 lk)``,
 ``(L, n)`` with L >= 1.
 """
 
@@ -18,13 +18,13 @@ from mercer.compiled.ranged import LOG_RADIX, NEVER, plain, plus, split, tidy, t
 
 __all__ = ["from_logs", "ranged_expectations", "ranged_likelihood", "ranged_ratios", "split"]
 
-# log 2 in two parts, the first of so few bits that its products with whole numbers are exact
+# log 2 in two parts; the first has few bits, so that its products with integers are exact
 _LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @compiled
 def from_logs(logs: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
-    """Read numbers that are given by their logarithms, two axes."""
+    """Convert a matrix of logarithms to numbers of unlimited range."""
     v, k = np.zeros(logs.shape), np.full(logs.shape, NEVER)
     for t in range(logs.shape[0]):
         for j in range(logs.shape[1]):
@@ -48,7 +48,7 @@ def _product(v: Floats, k: Any, mv: Floats, mk: Any, new_v: Floats, new_k: Any) 
 
 @compiled
 def _weigh(v: Floats, k: Any, lv: Floats, lk: Any, new_v: Floats, new_k: Any) -> None:  # pragma: no cover - compiled
-    """Multiply a row by another one, number by number."""
+    """Multiply two rows elementwise."""
     for j in range(v.size):
         new_v[j], new_k[j] = times(v[j], k[j], lv[j], lk[j])
 
@@ -65,10 +65,10 @@ def _sum(v: Floats, k: Any) -> tuple[float, int]:  # pragma: no cover - compiled
 def _forward(
     initial: Floats, transition: Floats, lv: Floats, lk: Any, pv: Floats, pk: Any, v: Floats, k: Any
 ) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Go forward; return the probability of all, zero if it is impossible.
+    """Run the forward recursion; return the probability of the sequence, zero if it is impossible.
 
-    Writes predictions ``p`` (what is expected of an observation before it is met) and forward weights, ``(rows, n)``;
-    where there are two rows, every other observation takes the place of the one before the last.
+    Writes predictions ``p`` (state weights before the observation) and forward weights, ``(rows, n)``; with two rows,
+    observations alternate between them.
     """
     mv, mk = split(transition)
     pv[0], pk[0] = split(initial)
@@ -90,7 +90,7 @@ def _log(v: float, k: int) -> float:  # pragma: no cover - compiled
 
 @compiled
 def ranged_likelihood(initial: Floats, transition: Floats, lv: Floats, lk: Any) -> float:  # pragma: no cover - compiled
-    """Log probability of one sequence."""
+    """Return the log probability of one sequence."""
     n = len(initial)
     total, exponent = _forward(
         initial, transition, lv, lk, np.empty((2, n)), np.empty((2, n), np.int64), np.empty((2, n)),
@@ -103,10 +103,10 @@ def ranged_likelihood(initial: Floats, transition: Floats, lv: Floats, lk: Any) 
 def ranged_expectations(
     initial: Floats, transition: Floats, lv: Floats, lk: Any, cell: Any, steps: Floats, states: Floats
 ) -> float:  # pragma: no cover - compiled
-    """Write posteriors of the steps and, where ``states (L, n)`` is not empty, of the states; return the log of all.
+    """Write posteriors of the steps and, if ``states (L, n)`` is not empty, of the states; return the log probability.
 
-    The posteriors of the step into observation t are added up in the ``cell[t]``-th matrix of ``steps``. Both become
-    zero where the sequence is impossible.
+    The posteriors of the step to observation t are added to the matrix ``cell[t]`` of ``steps``. Both become zero if
+    the sequence is impossible.
     """
     length, n = lv.shape
     pv, pk, v, k = (
@@ -144,7 +144,7 @@ def ranged_expectations(
 def ranged_ratios(
     initial: Floats, transition: Floats, likelihood: Floats, offsets: Any, first: Floats, steps: Floats, visits: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Write posteriors divided by what they are proportional to, computed without the division (FK-8).
+    """Write posteriors divided by their own factors, computed without the division (FK-8).
 
     ``likelihood (T, n)`` are floats; sequence s has the rows ``offsets[s]:offsets[s + 1]``. ``first (S, n)`` becomes
     gamma_1 / pi, ``steps (S, n, n)`` the sum over t of xi_t / A, ``visits (T, n)`` gamma_t divided by the likelihood.

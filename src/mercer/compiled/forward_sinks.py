@@ -1,4 +1,4 @@
-"""Sinks of the forward and backward pass: expectations of runs, and steps apart by what is seen at their two ends."""
+"""Sinks of the forward and backward pass: expectations of runs, and steps by the symbols at their two ends."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["EXPECTATIONS", "STEPS", "expectations_room", "pair_cells", "steps_ro
 
 
 def expectations_room(form: Form, n: int) -> int:
-    """Count the numbers that the sums of products and the counts of few codes need."""
+    """Return the size of the memory for sums of products and counts of few codes."""
     return (n + few_codes(form)) * form.size
 
 
 def _expectations(form: Form, known: int) -> tuple[Any, Any, Any]:
-    """Sink with the arguments first, transitions, visits, states, symbols (flat; empty is not wanted), codes, n_codes.
+    """Sink with the arguments first, transitions, visits, states, symbols (flat; empty to skip), codes, n_codes.
 
-    Products of forward and backward weights are added up over all steps, and transitions are multiplied at the end.
+    Products of forward and backward weights are summed over all steps, and multiplied by the transitions at the end.
     """
     code, width, stride, size, row = form.code, form.runs, form.stride, form.size, form.row
 
@@ -91,19 +91,19 @@ def _expectations(form: Form, known: int) -> tuple[Any, Any, Any]:
 EXPECTATIONS = Sink(_expectations)
 
 
-# -- steps: expected transitions, apart by what is seen at their two ends (MK-7, second order) --------------
+# -- steps: expected transitions by the symbols at their two ends (MK-7, second order) ----------------------
 
 
 def steps_room(form: Form, n: int, cells: int) -> int:
-    """Count the numbers that ``cells`` cells and the rows of a block need."""
+    """Return the size of the memory for ``cells`` cells and the rows of a block."""
     return (cells * n + BLOCK * form.runs) * Form.alone(n).size
 
 
 def _steps(form: Form, n: int) -> tuple[Any, Any, Any]:
     """Sink with the arguments cell ``(T,)``, cells ``(S + 1,)`` and out ``(number of cells, n, n)``.
 
-    Writes into every cell the posteriors of its steps, divided by the number of all steps of its run. Run s has the
-    cells ``cells[s]:cells[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them.
+    Writes the posteriors of its steps to every cell, divided by the number of steps of its run. Run s has the cells
+    ``cells[s]:cells[s + 1]``, and its step to observation t belongs to number ``cell[t]`` of them.
     """
     width, stride, size, row, line = form.runs, form.stride, form.size, form.row, Form.alone(n).size
 
@@ -131,7 +131,7 @@ def _steps(form: Form, n: int) -> tuple[Any, Any, Any]:
                         room[(t * width + lane) * line + j] = waiting[(time + t + 1) * size + j * stride + lane]
         for t in range(count):
             here = (time + t) * size
-            for lane in range(width):  # one by one: a cell is seldom wanted again before it is written
+            for lane in range(width):  # one by one: a cell is rarely used again soon
                 if time + t + 1 >= runs[1, lane]:
                     continue
                 at = runs[4, lane] + cell[runs[0, lane] + time + t + 1] * (n * line)
@@ -166,7 +166,7 @@ STEPS = Sink(_steps)
 def _add_step(
     typing: Any, n: Any, cell: Any, at: Any, alpha: Any, here: Any, stride: Any, row: Any, there: Any
 ) -> Any:  # fmt: skip
-    """Add the products of n weights, ``stride`` apart, and a row of n numbers, filled up by zeros, to a cell."""
+    """Add the products of n weights, ``stride`` apart, with a zero-padded row of n numbers to a cell."""
 
     def emit(
         e: Emitter, n: int, cell: Value, at: Value, alpha: Value, here: Value, stride: Value, row: Value, there: Value
@@ -175,7 +175,7 @@ def _add_step(
         after = [e.load(row, b.add(there, e.constant(k * ROW))) for k in range(blocks)]
 
         def add(first: Value, count: int) -> None:
-            """Load all before anything is stored: the compiler cannot know that the arrays do not overlap."""
+            """Load everything before storing: the compiler cannot know that the arrays do not overlap."""
             before = [e.spread(alpha, b.add(here, b.mul(b.add(first, e.constant(i)), stride))) for i in range(count)]
             places = [
                 [e.offset(at, b.add(first, e.constant(i)), blocks * ROW, k * ROW) for k in range(blocks)]
@@ -202,10 +202,10 @@ def _add_step(
 def pair_cells(
     codes: Floats, offsets: Floats, width: int, cell: Floats, owner: Floats, pair: Floats
 ) -> int:  # pragma: no cover - compiled
-    """Give every step a cell: one for every sequence and pair of codes in it; returns the number of all.
+    """Assign a cell to every step, one per sequence and pair of codes; return the number of cells.
 
-    The step into observation t has the ``cell[t]``-th of its sequence; ``owner`` and ``pair`` say whose a cell is, and
-    of which codes ``first * width + second``.
+    The step to observation t has cell number ``cell[t]`` of its sequence; ``owner`` and ``pair`` are the sequence and
+    the codes ``first * width + second`` of each cell.
     """
     slot = np.full(width * width, -1)
     count = 0

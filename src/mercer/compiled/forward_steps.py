@@ -1,11 +1,11 @@
 """The steps of the scaled forward and backward recursions as vector instructions (ALG-FB).
 
-Both forms (`mercer.compiled.forward_form`) do the same operations on every number in the same order: a run has the same
-bits in both.
+Both layouts (`mercer.compiled.forward_form`) do the same operations in the same order: the results of a run are
+bit-identical in both.
 
-What is possible never becomes zero here. Positive probabilities, relative densities, and scaled weights of the
-forward and backward recursions below `FLOOR` are raised to it, so no product underflows, zero means impossible, and
-every result is an upper bound. `mercer.compiled.forward` says when the bound is as good as the truth.
+Positive numbers never become zero here. Positive probabilities, relative densities, and scaled weights of the forward
+and backward recursions below `FLOOR` are raised to it, so no product underflows, zero means impossible, and every
+result is an upper bound. `mercer.compiled.forward` says when the error of the bound is negligible.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["FLOOR", "backward", "begin", "forward", "settle", "weigh"]
 FLOOR = 1e-100
 _LOG_FLOOR = math.log(FLOOR)
 
-# Lines of a group's record, one number for every lane.
+# Rows of a group's record, with one number per lane.
 LINES = 8
 PRODUCT, EXPONENT, SHIFT, ERROR, LEAST, LOW, TOP, LENGTH = range(LINES)
 
 
 def _times_matrix(e: Emitter, form: Form, array: Value, base: Value, matrix: Value, states: Value) -> list[Value]:
-    """Multiply a row by a matrix: every state sums over the others in their order."""
+    """Multiply a row by a matrix: every state sums over all states in order."""
     found: list[Value] = []
     for part in parts(form):
 
@@ -42,7 +42,7 @@ def _times_matrix(e: Emitter, form: Form, array: Value, base: Value, matrix: Val
 
 
 def _raised(e: Emitter, values: list[Value], possible: list[Value]) -> list[Value]:
-    """Raise what is possible to the floor, and leave zeros; NaN stays."""
+    """Raise positive numbers to the floor; zeros and NaN stay."""
     zero = e.number(0.0)
     return [
         e.where(p, ">", zero, e.at_least(value, FLOOR), zero, unordered=True)
@@ -58,10 +58,10 @@ def _arrived(
     e: Emitter, form: Form, weights: list[Value], alpha: Value, at: Value, inverse: Value, where: Value,
     record: Value, time: Value,
 ) -> None:  # fmt: skip
-    """Scale the weights of a new observation to sum one, and take down what was divided out."""
+    """Scale the weights of a new observation to sum 1, and record the divisor."""
     zero, one = e.number(0.0), e.number(1.0)
     total = combined(e, form, weights, e.add)
-    # An ended lane has no weight left: its inverse is zero, which keeps all that follows at zero.
+    # A lane that has ended has zero weight: its inverse is set to zero, which keeps everything after it at zero.
     scale = e.where(total, ">", zero, e.builder.fdiv(one, total), zero, unordered=True)
     keep(e, _raised(e, [e.multiply(w, scale) for w in weights], weights), alpha, at)
     e.store(scale, inverse, where)
@@ -71,7 +71,7 @@ def _arrived(
     least = e.load(record, _line(e, LEAST))
     candidate = e.builder.select(running, total, least)
     e.store(e.where(candidate, ">=", least, least, candidate), record, _line(e, LEAST))
-    # The smallest possible weight before scaling: it is below the floor wherever something was raised.
+    # The smallest possible weight before scaling: it is below the floor if any weight was raised.
     lowest = e.load(record, _line(e, LOW))
     for weight in weights:
         lowest = e.where(e.where(weight, ">", zero, weight, one), "<", lowest, weight, lowest)
@@ -80,7 +80,7 @@ def _arrived(
 
 @intrinsic(prefer_literal=True)
 def weigh(typing: Any, form: Any, likelihood: Any, at: Any, record: Any) -> Any:
-    """Turn log densities into densities relative to the best state, whose logarithm adds to the shift."""
+    """Convert log densities to densities relative to the best state, whose log density is added to the shift."""
 
     def emit(e: Emitter, form: Form, likelihood: Value, at: Value, record: Value) -> None:
         logs = row(e, form, likelihood, at)
@@ -93,7 +93,7 @@ def weigh(typing: Any, form: Any, likelihood: Any, at: Any, record: Any) -> Any:
             value = e.exponential(e.at_least(relative, _LOG_FLOOR))
             values.append(e.where(relative, "==", nowhere, e.number(0.0), value))
         keep(e, values, likelihood, at)
-        # The sum's rounding errors are summed on their own: a hundred thousand of them are many.
+        # Compensated summation: rounding errors add up over a hundred thousand steps.
         before = e.load(record, _line(e, SHIFT))
         after = e.builder.fadd(before, top)
         share = e.builder.fsub(after, before)
@@ -109,7 +109,7 @@ def begin(
     typing: Any, form: Any, alpha: Any, at: Any, initial: Any, likelihood: Any, there: Any, inverse: Any, where: Any,
     record: Any, time: Any,
 ) -> Any:  # fmt: skip
-    """Meet the first observation: alpha = initial o likelihood, scaled."""
+    """Process the first observation: alpha = initial o likelihood, scaled."""
 
     def emit(
         e: Emitter, form: Form, alpha: Value, at: Value, initial: Value, likelihood: Value, there: Value,
@@ -127,7 +127,7 @@ def forward(
     typing: Any, form: Any, alpha: Any, before: Any, at: Any, transition: Any, likelihood: Any, there: Any,
     inverse: Any, where: Any, record: Any, time: Any, states: Any,
 ) -> Any:  # fmt: skip
-    """Meet the next observation: alpha[at] = (alpha[before] transition) o likelihood, scaled."""
+    """Process the next observation: alpha[at] = (alpha[before] transition) o likelihood, scaled."""
 
     def emit(
         e: Emitter, form: Form, alpha: Value, before: Value, at: Value, transition: Value, likelihood: Value,
@@ -144,7 +144,7 @@ def forward(
 
 @intrinsic(prefer_literal=True)
 def settle(typing: Any, form: Any, record: Any) -> Any:
-    """Move the exponent of the product of all sums into a count of its own: it never underflows."""
+    """Move the exponent of the product of all sums to a separate integer, so that it never underflows."""
 
     def emit(e: Emitter, form: Form, record: Value) -> None:
         mantissa, exponent = e.split(e.load(record, _line(e, PRODUCT)))
@@ -159,10 +159,10 @@ def backward(
     typing: Any, form: Any, alpha: Any, at: Any, transposed: Any, likelihood: Any, inverse: Any, where: Any,
     visits: Any, gamma: Any, there: Any, record: Any, time: Any, states: Any,
 ) -> Any:  # fmt: skip
-    """Go back to the observation at ``at``; what the next one holds lies behind it in ``likelihood``.
+    """Process the observation at ``at`` backward; the next one comes after it in ``likelihood``.
 
-    There, likelihoods are replaced by likelihood o beta / sum, which all that is earlier needs. Visits grow by the
-    posterior, which stays in ``gamma`` at ``there``.
+    Replaces likelihoods there by likelihood o beta / sum, which earlier observations need. Adds the posterior to
+    visits, and writes it to ``gamma`` at ``there``.
     """
 
     def emit(
@@ -175,7 +175,7 @@ def backward(
         beta = _raised(e, beta, beta)
         last = e.builder.fcmp_ordered("==", e.add(e.filled(time), one), e.load(record, _line(e, LENGTH)))
         weights = row(e, form, alpha, at)
-        # A state that cannot be reached has no say: its beta may be anything, even infinite.
+        # Ignore unreachable states: their beta may have any value, even infinity.
         beta = [
             e.where(a, ">", zero, e.builder.select(last, one, value), zero)
             for a, value in zip(weights, beta, strict=True)

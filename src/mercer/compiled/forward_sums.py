@@ -1,4 +1,4 @@
-"""Sums over runs as vector instructions: what codes stand for, how often they are seen, and products of neighbors."""
+"""Sums over runs as vector instructions: likelihoods of codes, expected counts of codes, and products of neighbors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["choose", "count", "outer"]
 def choose(
     typing: Any, form: Any, likelihood: Any, at: Any, tables: Any, n_codes: Any, seen: Any, where: Any
 ) -> Any:  # fmt: skip
-    """Look up the likelihoods of the codes in ``seen`` among tables [code][state][lane]; of other codes they are 0."""
+    """Look up the likelihoods of the codes in ``seen`` in tables [code][state][lane]; 0 for other codes."""
 
     def emit(
         e: Emitter, form: Form, likelihood: Value, at: Value, tables: Value, n_codes: Value, seen: Value, where: Value
@@ -39,7 +39,7 @@ def choose(
 def count(
     typing: Any, form: Any, counts: Any, code: Any, seen: Any, where: Any, gamma: Any, steps: Any
 ) -> Any:  # fmt: skip
-    """Add the posteriors of ``steps`` observations to the counts [code][state][lane] where ``code`` was seen."""
+    """Add the posteriors of ``steps`` observations to the counts [code][state][lane] where ``code`` was observed."""
 
     def emit(
         e: Emitter, form: Form, counts: Value, code: Value, seen: Value, where: Value, gamma: Value, steps: Value
@@ -61,9 +61,9 @@ def count(
 
 @intrinsic(prefer_literal=True)
 def outer(typing: Any, form: Any, sums: Any, i: Any, alpha: Any, at: Any, likelihood: Any, steps: Any) -> Any:
-    """Add alpha_t(i) times what waits behind it, for ``steps`` observations from ``at`` on, to ``sums``.
+    """Add alpha_t(i) times the waiting weights of t + 1 to ``sums``, for ``steps`` observations from ``at`` on.
 
-    In lanes all states are done at once, whatever i is; in a row, state i.
+    In lanes, all states are processed at once, for any i; in a row, state i.
     """
 
     def emit(
@@ -89,7 +89,7 @@ def outer(typing: Any, form: Any, sums: Any, i: Any, alpha: Any, at: Any, likeli
 
 
 def _tiles(form: Form) -> list[tuple[range, range]]:
-    """Cut a matrix of sums, in vectors, into nearly square tiles that stay in registers beside their factors."""
+    """Split a matrix of vectors of sums into nearly square tiles that fit the registers with their factors."""
     room = at_once(form)
     high = 1 if form.row else min(form.vectors, max(1, math.isqrt(room)))
     wide = min(form.vectors, max(1, (room - high) // high)) if high > 1 else min(form.vectors, room)

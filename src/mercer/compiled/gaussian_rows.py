@@ -1,6 +1,6 @@
-"""Log densities of points under the Gaussians of their own model, the states of a model side by side in lanes.
+"""Log densities of points under the Gaussians of their own model, with the states of a model in SIMD lanes.
 
-Every point is worked alone, so its bits do not depend on the points beside it.
+Every point is computed separately, so that its bits do not depend on other points.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mercer.compiled.machine import MACHINE
 __all__ = ["GaussianRows"]
 
 LANES = MACHINE.width
-"""States that are worked on side by side."""
+"""Number of states in SIMD lanes."""
 _LOG_2PI = math.log(2 * math.pi)
 
 
 class GaussianRows:
-    """Gaussians of N models, laid out for their lanes.
+    """Gaussians of N models, arranged in lanes.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class GaussianRows:
         Parameters
         ----------
         x : ndarray of shape (T, d)
-            Points. NaN is marginalised where the covariances are diagonal; full ones give NaN.
+            Points. NaN is marginalized if the covariances are diagonal; full covariances return NaN.
         owner : ndarray of int of shape (T,)
             Position of the model of every point.
         out : ndarray of shape (T, n)
-            Where to write.
+            Output array.
         """
         _, n, d = self.shape
         points = np.require(x, np.float64, ["C", "W"]).reshape(-1)
@@ -67,7 +67,7 @@ class GaussianRows:
 
 
 def _side_by_side(x: Floats, width: int) -> Floats:
-    """Bring (N, n, c) into the order [model][c][state], states filled up with zeros, flat."""
+    """Arrange (N, n, c) as [model][c][state], flat, with states padded by zeros."""
     models, n, count = x.shape
     out = aligned((models, count, width))
     out[..., n:] = 0.0
@@ -112,7 +112,7 @@ def _substitute(
     typing: Any, one: Any, solved: Any, total: Any, at: Any, x: Any, point: Any, mean: Any, row: Any, lower: Any,
     line: Any, a: Any, width: Any,
 ) -> Any:  # fmt: skip
-    """Solve one more coordinate of L y = x - mean, for some states, and take y^2 / 2 off; 1 / L_aa ends the line."""
+    """Solve one more coordinate of L y = x - mean, for some states, and subtract y^2 / 2; 1 / L_aa ends the row."""
 
     def emit(
         e: Emitter, one: int, solved: Value, total: Value, at: Value, x: Value, point: Value, mean: Value, row: Value,
@@ -188,7 +188,7 @@ def _full(
 
 @compiled
 def _factors(covariance: Floats, lower: Floats, log_det: Floats) -> None:  # pragma: no cover - compiled
-    """Cholesky factors, row by row, with inverse diagonals; log determinants."""
+    """Compute Cholesky factors, row by row, with inverse diagonals, and log determinants."""
     models, n, d, _ = covariance.shape
     for m in range(models):
         for s in range(n):

@@ -1,9 +1,8 @@
-"""Numba: log determinants and quadratic forms of S + S' for every pair of full or diagonal covariances.
+"""Log determinants and quadratic forms of S + S' for every pair of full or diagonal covariances.
 
-The same elimination as `_planes.log_det_and_quadratic`, with 64 pairs side by side: one matrix of the left side meets
-64 of the right, in loops that become vector instructions. It works in the first cache, and lets go of the
-interpreter's lock.
-Logarithms are left to NumPy, whose loop for them is vectorised; a few rows at a time, so that all stays in the cache.
+The same elimination as `_planes.log_det_and_quadratic`, with 64 pairs at once: one matrix of the left side with 64 of
+the right, in loops that vectorize. It works in the L1 cache and releases the GIL. NumPy computes the logarithms, with
+a vectorized loop, a few rows at a time, so that everything stays in the cache.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from mercer.compiled.code import compiled
 
 LANES = 64
 PIVOTS = 4
-"""How many pivots are multiplied before a logarithm is taken: it costs as much as the rest of a step."""
-_CHUNK = 1 << 15  # pairs whose numbers stay in the second cache
+"""Number of pivots that are multiplied before taking a logarithm, which costs as much as the rest of a step."""
+_CHUNK = 1 << 15  # pairs that fit the L2 cache
 
 
 def packed(mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
@@ -43,18 +42,18 @@ def log_kernels(
     Parameters
     ----------
     left, right : pair of ndarrays
-        What `packed` gives for each side.
+        The result of `packed` for each side.
     scale, identity : float
-        Of the matrix M.
-    weight : float
-        Of the quadratic form.
+        Coefficients of the matrix M.
+        weight : float
+        Weight of the quadratic form.
     own, theirs : ndarray of shape (I,) and (J,)
-        What is added for every member of each side.
+        Terms added for every member of each side.
 
     Returns
     -------
     ndarray of shape (I, J)
-        Not finite where a product of pivots left the range of floats.
+        Not finite where a product of pivots left the range of float64.
     """
     if len(theirs) < LANES < len(own):  # most lanes would idle
         return np.ascontiguousarray(log_kernels(right, left, scale, identity, weight, theirs, own).T)

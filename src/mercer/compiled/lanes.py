@@ -28,13 +28,13 @@ Value: TypeAlias = Any
 
 LANES = 8
 MAGIC = 1.5 * 2.0**52
-"""Added to a float64, it rounds it to a whole number, which then lies in the lowest bits."""
+"""Adding this to a float64 rounds it to an integer, which is then in the lowest bits."""
 
 
 class Emitter:
     """Vector instructions on flat float64 arrays.
 
-    Offsets count numbers. The flag "contract" allows a fused multiply-add and nothing else: infinities and
+    Offsets are in elements. The flag "contract" allows a fused multiply-add and nothing else: infinities and
     NaN keep their meaning.
     """
 
@@ -60,18 +60,18 @@ class Emitter:
         return self.offset(self.constant(a * self.lanes), b, n * self.lanes)
 
     def constant(self, value: int) -> Value:
-        """Give an integer constant."""
+        """Return an integer constant."""
         return ir.Constant(self.integer, value)
 
     def _pointer(self, array: Value, offset: Value) -> Value:
         return self.builder.bitcast(self.builder.gep(array, [offset]), self.vector.as_pointer())
 
     def load(self, array: Value, offset: Value) -> Value:
-        """Load eight neighbours."""
+        """Load consecutive numbers."""
         return self.builder.load(self._pointer(array, offset), align=8)
 
     def store(self, value: Value, array: Value, offset: Value) -> None:
-        """Store eight neighbours."""
+        """Store consecutive numbers."""
         self.builder.store(value, self._pointer(array, offset), align=8)
 
     def spread(self, array: Value, offset: Value) -> Value:
@@ -86,15 +86,15 @@ class Emitter:
         return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
 
     def multiply(self, x: Value, y: Value) -> Value:
-        """Multiply lane by lane."""
+        """Multiply elementwise."""
         return self.builder.fmul(x, y, flags=("contract",))
 
     def add(self, x: Value, y: Value) -> Value:
-        """Add lane by lane."""
+        """Add elementwise."""
         return self.builder.fadd(x, y, flags=("contract",))
 
     def products(self, column: list[Value], matrix: Value, base: Value) -> list[Value]:
-        """Multiply the transposed square ``matrix`` by a column; all sums grow at once, in registers."""
+        """Multiply the transposed square ``matrix`` by a column; all sums are accumulated together, in registers."""
         n = len(column)
         values: list[Value] = [None] * n
         for c, factor in enumerate(column):
@@ -107,13 +107,13 @@ class Emitter:
     def loop_sums(
         self, count: int, trips: Value, terms: Callable[[Value], list[Value]], start: list[Value] | None = None
     ) -> list[Value]:
-        """Add up ``count`` vectors over a loop whose body gives one term for each, from zero or ``start`` on."""
+        """Sum ``count`` vectors over a loop whose body returns one term for each, starting at zero or ``start``."""
         return self.loop([self.number(0.0)] * count if start is None else start, trips, terms, self.add)
 
     def loop(
         self, start: list[Value], trips: Value, terms: Callable[[Value], list[Value]], combine: Callable[..., Value]
     ) -> list[Value]:
-        """Combine vectors, which begin as ``start``, with one term for each in every turn of a loop."""
+        """Combine vectors, starting with ``start``, with one term for each in every iteration of a loop."""
         cells = [cgutils.alloca_once(self.builder, self.vector) for _ in start]
         for cell, value in zip(cells, start, strict=True):
             self.builder.store(value, cell)
@@ -125,54 +125,54 @@ class Emitter:
     # -- comparisons, exponentials and sums across lanes --------------------------------------------------
 
     def number(self, value: float) -> Value:
-        """Give a constant in all lanes."""
+        """Return a constant in all lanes."""
         return ir.Constant(self.vector, [value] * self.lanes)
 
     def where(self, left: Value, sign: str, right: Value, yes: Value, no: Value, unordered: bool = False) -> Value:
-        """Choose lane by lane by a comparison; with NaN on a side it holds if ``unordered``."""
+        """Select elementwise by a comparison, which is true for NaN if ``unordered``."""
         compare = self.builder.fcmp_unordered if unordered else self.builder.fcmp_ordered
         return self.builder.select(compare(sign, left, right), yes, no)
 
     def at_least(self, x: Value, bound: float) -> Value:
-        """Raise what is smaller to ``bound``; NaN stays."""
+        """Raise smaller numbers to ``bound``; NaN stays."""
         return self.where(x, "<", self.number(bound), self.number(bound), x)
 
     def larger(self, x: Value, y: Value) -> Value:
-        """Choose the larger, or y where one is NaN."""
+        """Return the maximum, or y if one is NaN."""
         return self.where(x, ">", y, x, y)
 
     def smaller(self, x: Value, y: Value) -> Value:
-        """Choose the smaller, or y where one is NaN."""
+        """Return the minimum, or y if one is NaN."""
         return self.where(x, "<", y, x, y)
 
     def scaled(self, x: Value, moved: Value) -> Value:
-        """Multiply by two to the whole numbers that `MAGIC` was added to; x and the results are normal numbers."""
+        """Multiply by 2 to the power of integers to which `MAGIC` was added; x and the results are normal numbers."""
         b = self.builder
         exponent = b.shl(b.bitcast(moved, self.words), self.word(52))
         return b.bitcast(b.add(b.bitcast(x, self.words), exponent), self.vector)
 
     def power_of_two(self, exponent: Value) -> Value:
-        """Raise two to whole numbers between -1022 and 1023."""
+        """Compute 2 to the power of integers between -1022 and 1023."""
         return self.scaled(self.number(1.0), self.builder.fadd(exponent, self.number(MAGIC)))
 
     def inverse_power(self, x: Value) -> tuple[Value, Value]:
-        """Find the power of two that brings positive numbers into [1, 2), and 1023 minus its exponent.
+        """Return the power of two that scales positive numbers into [1, 2), and 1023 minus its exponent.
 
-        Zero gives 2^1023 and 0.
+        For zero, these are 2^1023 and 0.
         """
         b = self.builder
         bits = b.and_(b.bitcast(x, self.words), self.word(0x7FF << 52))
         return b.bitcast(b.sub(self.word(2046 << 52), bits), self.vector), b.lshr(bits, self.word(52))
 
     def word(self, value: int) -> Value:
-        """Give an integer constant in all lanes."""
+        """Return an integer constant in all lanes."""
         return ir.Constant(self.words, [value] * self.lanes)
 
     def exp2(self, values: list[Value]) -> list[Value]:
-        """Compute 2^t for -1020 <= t <= 1000: a power of two, times Taylor's polynomial where |t| <= 1/2.
+        """Compute 2^t for -1020 <= t <= 1000: a power of two times a Taylor polynomial for |t| <= 1/2.
 
-        Where registers hold all coefficients, one vector follows another; otherwise all go through Horner's scheme in
-        step, so that a coefficient occupies a register only while they use it.
+        If the registers hold all coefficients, vectors are processed one by one; otherwise Horner's scheme advances all
+        vectors together, so that a coefficient needs a register only while it is used.
         """
         b, degree, found = self.builder, 12, []  # the next term is below 2e-16
         for some in [[t] for t in values] if MACHINE.registers >= 32 else [values]:
@@ -186,11 +186,11 @@ class Emitter:
         return found
 
     def exponential(self, x: Value) -> Value:
-        """Compute exp for -700 < x < 700: a power of two, times Taylor's polynomial where |x| <= log(2) / 2."""
+        """Compute exp for -700 < x < 700: a power of two times a Taylor polynomial for |x| <= log(2) / 2."""
         b, magic = self.builder, self.number(MAGIC)
         moved = self.add(self.multiply(x, self.number(1 / math.log(2))), magic)
         whole = b.fsub(moved, magic)
-        # log 2 in two parts, the first of so few bits that its products with whole numbers are exact
+        # log 2 in two parts; the first has few bits, so that its products with integers are exact
         rest = self.add(x, self.multiply(whole, self.number(-0.6931471803691238)))
         rest = self.add(rest, self.multiply(whole, self.number(-1.9082149292705877e-10)))
         power, terms = rest, [self.number(1 / math.factorial(k)) for k in range(14)]
@@ -211,7 +211,7 @@ class Emitter:
         return b.bitcast(bits, self.vector), b.sitofp(exponent, self.vector)
 
     def across(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
-        """Combine the lanes of one vector; every lane gets the result."""
+        """Reduce the lanes of one vector; every lane gets the result."""
         mask = ir.VectorType(ir.IntType(32), self.lanes)
         for distance in self._halves():
             order = ir.Constant(mask, [lane ^ distance for lane in range(self.lanes)])
@@ -223,7 +223,7 @@ class Emitter:
         return [1 << k for k in reversed(range(self.lanes.bit_length() - 1))]
 
     def beside(self, values: list[Value], combine: Callable[[Value, Value], Value], width: int | None = None) -> Value:
-        """Combine vectors lane by lane, in the order in which `across` combines the numbers of vectors of ``width``."""
+        """Combine vectors elementwise, in the order in which `across` reduces vectors of ``width`` lanes."""
         values = list(values)
         width = self.lanes if width is None else width
         while len(values) > 1:
@@ -241,9 +241,9 @@ class Emitter:
 
 
 def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: int = LANES) -> Any:
-    """Turn ``emit(emitter, states, *arguments)`` into what `numba.extending.intrinsic` expects."""
+    """Convert ``emit(emitter, states, *arguments)`` to the function that `numba.extending.intrinsic` expects."""
     if not isinstance(n, types.IntegerLiteral):
-        return None  # Numba asks again with the literal
+        return None  # Numba calls again with the literal
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emitter = Emitter(context, builder, signature, args, lanes)
@@ -254,14 +254,14 @@ def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: 
 
 
 def vector_function(emit: Callable[..., None], lanes: int, emitter: Any = Emitter) -> Any:
-    """Turn ``emit(emitter, *arguments)`` into a function of these arguments that compiled loops call.
+    """Convert ``emit(emitter, *arguments)`` to a function of these arguments that compiled loops can call.
 
     Parameters
     ----------
     emit : callable
         Emits the instructions; its first argument is an emitter.
     lanes : int
-        Numbers in a vector.
+        Number of lanes of a vector.
     emitter : type, default=Emitter
         Class of the emitter.
     """
@@ -279,7 +279,7 @@ def vector_function(emit: Callable[..., None], lanes: int, emitter: Any = Emitte
 
 
 def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:
-    """Allocate at a cache line's start, so that no vector lies on two lines."""
+    """Allocate an array aligned to a cache line, so that no vector crosses two lines."""
     size, width = math.prod(shape), np.dtype(real).itemsize
     raw = np.empty(size + 64 // width, real)
     skip = (-raw.ctypes.data % 64) // width

@@ -1,4 +1,4 @@
-"""How arrays are laid out for SIMD lanes: several members next to one another, sets in whole blocks."""
+"""Array layouts for SIMD lanes: groups of members in adjacent lanes, and sets in whole blocks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["blocks", "to_lanes"]
 
 
 def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
-    """Put ``lanes`` members next to one another.
+    """Arrange groups of ``lanes`` members in adjacent lanes.
 
     Parameters
     ----------
     x : ndarray of shape (N, ...)
         N members.
     axes : tuple of int
-        All axes after the first, in the order in which they shall follow.
+        All axes after the first, in the order of the result.
     lanes : int
-        Members of a group.
+        Number of members in a group.
 
     Returns
     -------
     ndarray of shape (groups, ..., lanes)
-        Contiguous and aligned; the last member fills up the last group.
+        Contiguous and aligned; the last member fills the remaining lanes of the last group.
     """
     members = x.transpose(0, *axes)
     out = aligned((-(-len(x) // lanes), *members.shape[1:], lanes), x.dtype)
@@ -37,18 +37,18 @@ def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
 
 
 def blocks(x: Floats, offsets: Floats, width: int, fill: float) -> tuple[Floats, Floats]:
-    """Fill sets up to whole blocks.
+    """Pad sets to whole blocks.
 
     Parameters
     ----------
     x : ndarray of shape (T, d)
-        Sets one after the other.
+        Concatenated sets.
     offsets : ndarray of int of shape (N + 1,)
         Set i is ``x[offsets[i]:offsets[i + 1]]``.
     width : int
-        Rows of a block.
+        Number of rows of a block.
     fill : float
-        The coordinates of rows that fill up.
+        The coordinates of padding rows.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """SIMD width and number of vector registers of the machine that Numba compiles for.
 
-Numba decides what the target is, so that ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` count here too. Results of
-compiled loops are the same bits for any number of threads on one kind of processor; processors of different width add
-in a different order, and agree to about 1e-12.
+The target is that of Numba, so that ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` apply here too. On one kind of
+processor, results of compiled loops are bit-identical for any number of threads; processors of different width sum in
+a different order, and agree to about 1e-12.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["MACHINE", "Machine"]
 
 
 class Machine(NamedTuple):
-    """What compiled loops need to know of a processor."""
+    """The properties of a processor that compiled loops depend on."""
 
     width: int
-    """float64 numbers in a vector register."""
+    """Number of float64 values in a vector register."""
     registers: int
     """Number of vector registers."""
 
 
 def _machine(triple: str, features: str) -> Machine:
-    """Read the target's triple and its features, such as ``+avx2,-avx512f``."""
+    """Parse the target triple and its features, such as ``+avx2,-avx512f``."""
     has = set(features.split(","))
     if triple.startswith(("aarch64", "arm64")):
         return Machine(2, 32)  # NEON

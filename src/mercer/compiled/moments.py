@@ -1,7 +1,7 @@
-"""Weighted first and second moments of vectors, of every datum and state, about given centers.
+"""Weighted first and second moments of vectors about given centers, for every sample and state.
 
-Points are taken in blocks of `POINTS`, which lie side by side, so that one loop over them becomes vector code whatever
-the numbers of states and coordinates are. Blocks begin with the datum: its sums depend on it alone.
+Points are processed in blocks of `POINTS` in SIMD lanes, so that the loop over them vectorizes for any numbers of
+states and coordinates. Blocks start with the sample: its sums do not depend on other samples.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _add_second(
 
 @intrinsic(prefer_literal=True)
 def _collapse(typing: Any, one: Any, sums: Any, at: Any) -> Any:
-    """Replace the sums of a block's points by their total, in every place."""
+    """Replace the sums over the points of a block by their total, in every lane."""
 
     def emit(e: Emitter, one: int, sums: Value, at: Value) -> None:
         e.store(e.across(e.load(sums, at), e.add), sums, at)
@@ -78,9 +78,9 @@ def _total(sums: Floats, at: int) -> float:  # pragma: no cover - compiled
 def _load_block(
     x: Floats, weights: Floats, begin: int, end: int, points: Floats, seen: Floats, shares: Floats, gaps: bool
 ) -> bool:  # pragma: no cover - compiled
-    """Turn rows of points and weights into columns; missing points weigh nothing.
+    """Transpose rows of points and weights to columns; missing points get weight zero.
 
-    A missing coordinate is not seen; returns whether there is one. ``gaps`` says so of the block before.
+    Missing coordinates get weight zero; returns whether there are any. ``gaps`` says so for the previous block.
     """
     d, n = x.shape[1], weights.shape[1]
     count = min(POINTS, end - begin)
@@ -108,20 +108,20 @@ def _load_block(
 def moments(
     x: Floats, weights: Floats, offsets: Floats, center: Floats, mass: Floats, first: Floats, second: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Add up w, w (x - c) and w (x - c)^2 of every coordinate that was observed.
+    """Sum w, w (x - c) and w (x - c)^2 over the observed values of every coordinate.
 
     Parameters
     ----------
     x : ndarray of shape (T, d)
-        Points; NaN is left out.
+        Points; NaN is ignored.
     weights : ndarray of shape (T, n)
         Weight of every point in every state.
     offsets : ndarray of int of shape (S + 1,)
-        Datum s has the points ``offsets[s]:offsets[s + 1]``.
+        Sample s has the points ``offsets[s]:offsets[s + 1]``.
     center : ndarray of shape (S, n, d) or (1, n, d)
-        What differences are taken from.
+        The centers c.
     mass, first, second : ndarray of shape (S, n, d)
-        Where sums are written; empty ones are not wanted.
+        Output sums; empty to skip.
     """
     d, n = x.shape[1], weights.shape[1]
     points, seen, shares = np.empty(d * POINTS), np.ones(d * POINTS), np.empty(n * POINTS)
@@ -154,7 +154,7 @@ def moments(
 def full_moments(
     x: Floats, weights: Floats, offsets: Floats, center: Floats, second: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Add up w (x - c)(x - c)' in ``second (S, n, d, d)``. Parameters are those of `moments`; there is no NaN."""
+    """Sum w (x - c)(x - c)' in ``second (S, n, d, d)``. Parameters as in `moments`, without NaN."""
     d, n = x.shape[1], weights.shape[1]
     points, seen, shares = np.empty(d * POINTS), np.ones(d * POINTS), np.empty(n * POINTS)
     sums = np.empty(n * d * d * POINTS)

@@ -1,13 +1,13 @@
 """The affine recursion of one string against a block of others, one in each SIMD lane (MK-5b).
 
-Columns are taken in strips. A strip goes down all rows with its numbers in registers, and meets its left neighbor
-through two numbers per row, y and z at its edge. The numbers are *tilted*: those of cell (i, j) are divided by e^(i+j),
-so that a run of insertions weighs g/e whatever its length, and a cell costs a product, two fused multiply-adds and two
+Columns are split into strips. A strip processes all rows with its numbers in registers, and gets two numbers per row
+from its left neighbor, y and z at its edge. The numbers are *tilted*: those of cell (i, j) are divided by e^(i+j), so
+that a run of insertions has the weight g/e for any length, and a cell costs a product, two fused multiply-adds and two
 sums. A strip has an exponent per lane, which may grow every few rows; `mercer.models._pairs.affine_range` proves that
-nothing that matters is lost below it.
+no significant number is lost by underflow.
 
-The state of a strip is two numbers per column, so the width of a strip follows the number of registers. What a lane
-does depends on its own pair only: a pair has the same bits whatever its neighbors are.
+The state of a strip is two numbers per column, so the width of a strip follows the number of registers. A lane
+depends on its own pair only: the bits of a pair do not depend on its neighbors.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mercer.compiled.machine import MACHINE
 __all__ = ["STRIP", "lane_kernels", "lanes_of"]
 
 STRIP = 8 if MACHINE.registers >= 32 else 4
-"""Columns of a strip: two registers each, and about six more for everything else."""
+"""Number of columns of a strip: two registers each, and about six for everything else."""
 
 
 def lanes_of(precision: str) -> int:
-    """Return the number of strings that one vector register holds numbers of."""
+    """Return the number of strings in one vector register."""
     return MACHINE.width if precision == "float64" else 2 * MACHINE.width
 
 
@@ -55,7 +55,7 @@ class _Strip(Emitter):
         self.store(value, array, self.builder.mul(index, self.constant(self.lanes)))
 
     def integers(self, value: int) -> Value:
-        """Give an integer in all lanes."""
+        """Return an integer in all lanes."""
         return ir.Constant(self.whole, [value] * self.lanes)
 
     def everywhere(self, scalar: Value, vector: Any) -> Value:
@@ -66,28 +66,28 @@ class _Strip(Emitter):
         return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
 
     def exponent_of(self, x: Value) -> Value:
-        """Exponent of numbers that are not negative; far below all others for zero."""
+        """Return the exponent of nonnegative numbers; far below all others for zero."""
         b = self.builder
         return b.sub(b.lshr(b.bitcast(x, self.whole), self.integers(self.bits)), self.integers(self.bias))
 
     def power(self, exponent: Value) -> Value:
-        """Two to a power of at most zero; zero where that is not a normal number."""
+        """Compute 2 to a power of at most zero; zero if the result is not a normal number."""
         b = self.builder
         lowest = self.integers(-self.bias)
         kept = b.select(b.icmp_signed("<", exponent, lowest), lowest, exponent)
         return b.bitcast(b.shl(b.add(kept, self.integers(self.bias)), self.integers(self.bits)), self.vector)
 
     def most(self, x: Value, y: Value) -> Value:
-        """Choose the larger integer."""
+        """Return the larger integer."""
         return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
 
 
 @functools.cache
 def _group(lanes: int, strip: int) -> Any:
-    """Return the walk of a strip of columns down a group of rows.
+    """Return the function that processes a group of rows of a strip of columns.
 
-    Vectors of a strip's state: z and x of its columns, z left above it, the exponent. ``edge`` holds y and z of the
-    left neighbor in every row, and then those of the strip.
+    The state of a strip consists of vectors: z and x of its columns, z of the cell above and to the left, the exponent.
+    ``edge`` contains y and z of the left neighbor in every row, and is overwritten by those of the strip.
     """
     corner_at, exponent_at = 2 * strip, 2 * strip + 1
 
@@ -96,7 +96,7 @@ def _group(lanes: int, strip: int) -> Any:
         edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
     ) -> None:  # fmt: skip
         b = e.builder
-        # The strip's exponent never falls behind that of its left neighbor, so that all factors are at most 1.
+        # The exponent of the strip is never below that of its left neighbor, so that all factors are at most 1.
         mine = b.bitcast(e.row(state, e.constant(exponent_at)), e.whole)
         theirs = b.bitcast(e.row(exponents, group), e.whole)
         height = e.exponent_of(e.row(state, e.constant(strip - 1)))
@@ -104,7 +104,8 @@ def _group(lanes: int, strip: int) -> Any:
         grown = e.most(b.sub(height, wanted), e.integers(0))
         now = e.most(b.add(mine, grown), theirs)
         down = e.power(b.sub(mine, now))
-        # A power of float32 does not reach as far down as its numbers: the factor comes in two halves.
+        # The smallest power of float32 is larger than its smallest numbers, so the factor is split in two.
+
         apart = b.sub(theirs, now)
         if e.double:
             factors = [e.power(apart)]
@@ -155,7 +156,7 @@ def _sweep(lanes: int, strip: int) -> Any:
 
     @compiled
     def fill_profile(table, codes, offsets, members, profile):  # type: ignore[no-untyped-def]  # pragma: no cover
-        """Lay out match weights as [strip][code of s][column][lane]; zero after the end of a string. Count strips."""
+        """Arrange match weights as [strip][code of s][column][lane], zero after the end; return their number."""
         longest = 0
         for lane in range(members.size):
             longest = max(longest, offsets[members[lane] + 1] - offsets[members[lane]])
@@ -180,7 +181,7 @@ def _sweep(lanes: int, strip: int) -> Any:
         target: int, group_rows: int, profile: Floats, state: Floats, edge: Floats, exponents: Floats, powers: Any,
         value: Floats, exponent: Any,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
-        """Fill value and exponent of all pairs in which neither string is empty."""
+        """Compute value and exponent of all pairs in which neither string is empty."""
         n_codes = table.shape[0]
         for block in range(0, order.size, lanes):
             members = order[block : block + lanes]
@@ -229,14 +230,14 @@ def lane_kernels(
     precision : {"float64", "float32"}
         Type of the numbers.
     start : int
-        Exponent at which numbers start, and to which they are brought back.
+        Exponent at which numbers start, and to which they are rescaled.
     rows : int
-        Rows between two looks at the exponents.
+        Number of rows between two updates of the exponents.
 
     Returns
     -------
     value, exponent : ndarray of shape (I, J)
-        z = value 2^exponent. Infinite or NaN where the numbers left the range of floats.
+        z = value 2^exponent. Infinite or NaN where the numbers left the floating-point range.
     """
     real, lanes = np.dtype(precision), lanes_of(precision)
     (left_codes, left_offsets), (right_codes, right_offsets) = left, right
@@ -244,7 +245,7 @@ def lane_kernels(
     used = np.zeros(len(table), dtype=bool)
     used[left_codes] = True
     compact = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)  # a last column for what comes after the end
+    ended = np.zeros((int(used.sum()), table.shape[1] + 1), real)  # a last column for positions after the end
     ended[:, :-1] = table[used]
     strips = -(-int(others.max(initial=0)) // STRIP)
     longest = int(sizes.max(initial=0))
@@ -261,5 +262,5 @@ def lane_kernels(
 
 
 def _plain(offsets: Any) -> Any:
-    """Copy: Numba would compile anew for a read-only array."""
+    """Copy: Numba would compile another instance for a read-only array."""
     return np.array(offsets, np.int64)

@@ -1,7 +1,7 @@
-"""Forward and backward through pair HMMs with affine gaps in numbers of unlimited range (MK-5b): of pairs, and of one.
+"""Forward and backward recursions of pair HMMs with affine gaps in numbers of unlimited range (MK-5b).
 
-Values of two sequences leave the range of floats in any direction: off the diagonal they fall by a gap, along it by a
-match. So every value, and every probability, has an exponent of its own (`mercer.compiled.ranged`).
+Values of two sequences can leave the range of float64 in any direction: they decrease by a gap off the diagonal, and by
+a match along it. So every value and every probability has its own exponent (`mercer.compiled.ranged`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mercer.compiled.ranged import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split
 __all__ = ["pair_expected", "pairs_expected", "ranged_kernels", "single_expected"]
 
 EXPONENTS = np.int32
-"""Type of the exponents that are kept: thousands of tiny factors leave 16 bits."""
+"""Type of stored exponents: thousands of tiny factors do not fit 16 bits."""
 
 
 class _Weights(NamedTuple):
-    """A model; tables and probabilities that may be tiny come with exponents."""
+    """A model; tables and probabilities that may be tiny have exponents."""
 
     match: Floats
     match_k: Any
@@ -41,7 +41,7 @@ class _Weights(NamedTuple):
 
 @compiled(contract=True)
 def _weights(joint: Floats, insertion: Floats, o: float, e: float, c: float) -> _Weights:  # pragma: no cover - compiled
-    """Split a model; ``joint`` and ``insertion`` have a row for every code."""
+    """Convert a model to such numbers; ``joint`` and ``insertion`` have one row per code."""
     match, match_k = split(joint)
     letter, letter_k = split(insertion)
     cv, ck = tidy(c, 0)
@@ -55,7 +55,7 @@ def _weights(joint: Floats, insertion: Floats, o: float, e: float, c: float) -> 
 
 @compiled(contract=True)
 def _before_match(v: Floats, k: Any, i: int, j: int, w: _Weights) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Weight of everything up to a cell after which a match, or the end, comes next."""
+    """Return the weight of all paths to a cell that continue with a match or the end."""
     a, ka = plus(w.stay * w.stay * v[0, i, j], k[0, i, j], w.leave * w.stay * v[1, i, j], k[1, i, j])
     return plus(a, ka, w.leave * v[2, i, j], k[2, i, j])
 
@@ -64,7 +64,7 @@ def _before_match(v: Floats, k: Any, i: int, j: int, w: _Weights) -> tuple[float
 def _run(
     a: float, ka: int, b: float, kb: int, code: int, w: _Weights
 ) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Weight of one more inserted letter: the first of a run after ``a``, or a further one after ``b``."""
+    """Return the weight of one more inserted letter: the first of a run after ``a``, or another one after ``b``."""
     a, ka = times(a, ka, w.open, w.open_k)
     b, kb = times(b, kb, w.extend, w.extend_k)
     a, ka = plus(a, ka, b, kb)
@@ -73,9 +73,9 @@ def _run(
 
 @compiled(contract=True)
 def _forward(s: Any, t: Any, w: _Weights, v: Floats, k: Any) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Fill values ``v`` and exponents ``k``: match or start, run of s, run of t; return kappa.
+    """Compute values ``v`` and exponents ``k``: match or start, run of s, run of t; return kappa.
 
-    They are of shape (3, n + 1, m + 1), or (3, 2, m + 1) where nobody needs more than the last two rows.
+    They have shape (3, n + 1, m + 1), or (3, 2, m + 1) if only the last two rows are needed.
     """
     n, m, depth = len(s), len(t), v.shape[1]
     for i in range(n + 1):
@@ -103,7 +103,7 @@ def _forward(s: Any, t: Any, w: _Weights, v: Floats, k: Any) -> tuple[float, int
 
 @compiled(contract=True)
 def _matches_only(s: Any, t: Any, w: _Weights) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Return kappa where nothing is ever inserted, and letter i goes with letter i."""
+    """Return kappa of a model without insertions, which matches letter i with letter i."""
     v, k = (1.0, 0) if len(s) == len(t) else (0.0, NEVER)
     for i in range(min(len(s), len(t))):
         v, k = times(v, k, w.match[s[i], t[i]], w.match_k[s[i], t[i]])
@@ -115,7 +115,7 @@ def ranged_kernels(
     left: Any, left_offsets: Any, right: Any, right_offsets: Any, rows: Any, columns: Any,
     joint: Floats, insertion: Floats, o: float, e: float, c: float, out: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Write log kappa of the pairs (rows[p], columns[p]), of codes and offsets on both sides; -inf: impossible."""
+    """Write log kappa of the pairs (rows[p], columns[p]), given codes and offsets of both sides; -inf if impossible."""
     w = _weights(joint, insertion, o, e, c)
     for p in range(len(rows)):
         s = left[left_offsets[rows[p]] : left_offsets[rows[p] + 1]]
@@ -130,7 +130,7 @@ def ranged_kernels(
 
 @compiled(contract=True)
 def _share(a: float, ka: int, b: float, kb: int, inverse: float, k: int) -> float:  # pragma: no cover - compiled
-    """Return a b / kappa, given 1 / kappa: a probability or not much more, so that the exponent left is 1 at most."""
+    """Return a b / kappa, given 1 / kappa: at most slightly above 1, so that the remaining exponent is at most 1."""
     left = ka + kb - k
     if left < -1:
         return 0.0
@@ -145,7 +145,7 @@ def _backward(
     s: Any, t: Any, w: _Weights, v: Floats, k: Any, total: float, exponent: int, matched: Floats, letters: Floats,
     runs: Floats, probability: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Add what is expected given both sequences, after `_forward` has filled all rows."""
+    """Add the expected counts given both sequences, after `_forward` has computed all rows."""
     n, m = len(s), len(t)
     keep = probability.size > 0
     inverse = 1.0 / total
@@ -153,7 +153,7 @@ def _backward(
     for i in range(n, -1, -1):
         here, below = i % 2, (i + 1) % 2
         for j in range(m, -1, -1):
-            # What follows: a match or the end; a letter of s or of t, the first of a run or a further one.
+            # The next event: a match or the end; a letter of s or of t, the first of a run or another one.
             a, ka, x, kx, y, ky = 0.0, NEVER, 0.0, NEVER, 0.0, NEVER
             if i == n and j == m:
                 a, ka = w.end, 0
@@ -168,7 +168,9 @@ def _backward(
             more_s, k_more_s = times(x, kx, w.extend, w.extend_k)
             first_t, k_first_t = times(y, ky, w.open, w.open_k)
             more_t, k_more_t = times(y, ky, w.extend, w.extend_k)
-            both, k_both = plus(w.stay * a, ka, first_t, k_first_t)  # a match or a run of t, after a run of s or none
+            both, k_both = plus(
+                w.stay * a, ka, first_t, k_first_t
+            )  # a match or a run of t, after a run of s or directly
             b[here, 0, j], kb[here, 0, j] = plus(w.stay * both, k_both, first_s, k_first_s)
             b[here, 1, j], kb[here, 1, j] = plus(w.leave * both, k_both, more_s, k_more_s)
             b[here, 2, j], kb[here, 2, j] = plus(w.leave * a, ka, more_t, k_more_t)
@@ -194,11 +196,11 @@ def pair_expected(
     s: Any, t: Any, joint: Floats, insertion: Floats, o: float, e: float, c: float, matched: Floats, letters: Floats,
     runs: Floats, probability: Floats,
 ) -> float:  # fmt: skip  # pragma: no cover - compiled
-    """Return log kappa of two sequences of codes, and add what is expected given both, unless it is -inf.
+    """Return log kappa of two sequences of codes, and add the expected counts given both, unless it is -inf.
 
-    ``joint`` and ``insertion`` have a row for every code, ambiguity codes summed over what they may be. ``matched``
-    (codes x codes): matches; ``letters`` (codes): inserted letters; ``runs`` (2): runs that were opened, and extended;
-    ``probability (n, m)``: of every match, or of no shape to leave it out.
+    ``joint`` and ``insertion`` have one row per code; ambiguity codes sum over their symbols. ``matched`` (codes x
+    codes): matches; ``letters`` (codes): inserted letters; ``runs`` (2): opened and extended runs; ``probability
+    (n, m)``: of every match, or empty to skip it.
     """
     w = _weights(joint, insertion, o, e, c)
     shape = (3, len(s) + 1, len(t) + 1)
@@ -215,7 +217,7 @@ def pairs_expected(
     values: Any, offsets: Any, first: Any, second: Any, joint: Floats, insertion: Floats, o: float, e: float, c: float,
     matched: Floats, letters: Floats, runs: Floats, log_kernel: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Do the same for pairs of sequences, row by row of ``matched``, ``letters`` and ``runs``."""
+    """Do the same for pairs of sequences; each has a row of ``matched``, ``letters`` and ``runs``."""
     nothing = np.empty((0, 0))
     for p in range(len(first)):
         s = values[offsets[first[p]] : offsets[first[p] + 1]]
@@ -228,11 +230,11 @@ def single_expected(
     values: Any, offsets: Any, match: Floats, insertion: Floats, o: float, e: float, c: float, log_prob: Floats,
     events: Floats, matched: Floats, letters: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Log probability of every sequence, and gradients of it in every parameter taken as a free weight.
+    """Compute the log probability of every sequence, and its gradients in every parameter as a free weight.
 
     ``events (S, 3)``: in c, o and e; ``matched``, ``letters (S, codes)``: in the probability of a code as a match, and
-    as an insertion. Times its parameter, each is an expected number. Of no rows: left out. The two states of a position
-    come from the same two of the last, so that one scale for both is enough.
+    as an insertion. Multiplied by its parameter, each is an expected count. Arrays without rows are skipped. The two
+    states of a position depend on the same two of the previous one, so that one scale for both is enough.
     """
     stay, leave = 1.0 - o, 1.0 - e
     keep = len(events) > 0
@@ -254,7 +256,7 @@ def single_expected(
         log_prob[r] = logs + np.log(end) if end > 0.0 and logs > -np.inf else -np.inf
         if not keep or log_prob[r] == -np.inf:
             continue
-        # Backward values times forward ones sum to 1 at every position.
+        # Products of backward and forward values sum to 1 at every position.
         b0, b1 = (1.0 - c) * stay / end, (1.0 - c) * leave / end
         for i in range(length, 0, -1):
             code = values[begin + i - 1]

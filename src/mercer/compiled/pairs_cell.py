@@ -1,11 +1,11 @@
 """The cell of the general pair recursion, written once for all kinds of numbers and lanes (MK-5).
 
-A cell (i, j) holds the weights S(i, j) of entering every state once i symbols of s and j of t are written. With G the
-weights of having been there, E the emissions and eps the probability of writing nothing,
+A cell (i, j) contains the weights S(i, j) of entering every state after i symbols of s and j of t are emitted. With G
+the weights of having visited the state, E the emissions and eps the probability of emitting nothing,
 
     G(i, j) = S(i-1, j) o E[s_i] o eps + S(i, j-1) o eps o E[t_j] + S(i-1, j-1) o E[s_i] o E[t_j],    S = G W.
 
-Every lane has a pair of strings. Swapping s and t swaps two addends, and changes no bit.
+Every lane has one pair of strings. Swapping s and t swaps two addends, and does not change the result.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Strings", "backward", "forward"]
 
 
 class Strings:
-    """Emissions at one position of both strings: arrays [place][state][lane], and where the place begins."""
+    """Emissions at one position of both strings: arrays [position][state][lane], and the offset of the position."""
 
     def __init__(self, e: Scaled, left: Value, s: Value, right: Value, t: Value, silent: Value) -> None:
         self.e, self.left, self.s, self.right, self.t, self.silent = e, left, s, right, t, silent
 
     def ways(self, weight: Callable[[int, Value], Number], a: Value) -> tuple[Number, Number, Number]:
-        """Weigh the three kinds of a visit of state ``a``: a symbol for s only, for t only, for both."""
+        """Compute the weights of the three kinds of visits to state ``a``: a symbol for s, for t, or for both."""
         e = self.e
         here, there = e.read(e.load(self.left, e.at(self.s, a))), e.read(e.load(self.right, e.at(self.t, a)))
         nothing = e.read(e.spread(self.silent, a))
@@ -42,7 +42,7 @@ def forward(
 ) -> None:  # fmt: skip
     """Compute S of a new cell from the cells (i-1, j), (i, j-1) and (i-1, j-1); keep G in ``been``.
 
-    ``record`` holds the smallest weight that was met, -1 where a result is doubtful.
+    ``record`` contains the smallest weight, or -1 if a result is doubtful.
     """
     low = None if record is None else e.variable((e.load(record, e.constant(0)), *e.zero[1:]))
     weight, top = e.together(n, cells, low)
@@ -65,18 +65,18 @@ def backward(
     e: Scaled, n: int, cells: list[Cell], strings: Strings, step: Value, new: Cell, rows: Value, been: Value, at: Value,
     ends: Value, sums: Value, column: Value, entry: Value,
 ) -> None:  # fmt: skip
-    """Compute what follows a visit, from the cells (i+1, j), (i, j+1) and (i+1, j+1), and add what is expected.
+    """Compute backward weights of a visit from the cells (i+1, j), (i, j+1) and (i+1, j+1), and add expected counts.
 
-    S and G of the cell stand at ``at`` of ``rows`` and ``been``; ``ends`` holds 1 / kappa and its exponent. ``sums``
-    has vectors of: visits that write one symbol (n), symbols of s in this row (n), moves (n n); ``column`` the symbols
-    of t. ``entry`` receives what follows an entry (n), its exponent, and the probability that both are written.
+    S and G of the cell are at ``at`` of ``rows`` and ``been``; ``ends`` contains 1 / kappa and its exponent. ``sums``
+    has vectors of: visits that emit one symbol (n), symbols of s in this row (n), moves (n n); ``column`` the symbols
+    of t. ``entry`` receives the backward weights of an entry (n), its exponent, and the probability of a match.
     """
     b, first = e.builder, e.constant(0)
     weight, top = e.together(n, cells)
     inverse, whole = e.load(ends, first), e.load(ends, e.constant(e.lanes))
 
     def relative(array: Value) -> Value:
-        """Give the factor of the posteriors of a cell."""
+        """Return the factor of the posteriors of a cell."""
         total = b.fsub(b.fadd(e.load(array, e.at(at, e.constant(n))), top), whole)
         total = e.where(total, ">", e.number(1000.0), e.number(1000.0), total)
         return b.fmul(e.power(total), inverse)

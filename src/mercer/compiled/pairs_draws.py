@@ -1,4 +1,4 @@
-"""Random trajectories of a pair HMM, and what they write (MK-5)."""
+"""Random trajectories of a pair HMM and their symbols (MK-5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["walk"]
 def walk(
     rng: np.random.Generator, state: Any, step: Floats, silent: Floats, letters: Floats, copies: int
 ) -> tuple[Any, Any, Any]:  # pragma: no cover - compiled
-    """Let all trajectories make one visit after the other; return who wrote what, in order, and how much that is."""
+    """Simulate all trajectories, one visit at a time; return owners and symbols in order, and their number."""
     n, on = len(silent), np.flatnonzero(state < len(silent))
     used, loud = np.zeros(copies, np.int64), np.empty(len(on), np.bool_)
     owner, symbol = np.empty((copies, 1024), np.int32), np.empty((copies, 1024), np.int32)
@@ -40,7 +40,7 @@ def walk(
 
 @compiled
 def _outcome(upper: Floats, uniform: float) -> int:  # pragma: no cover - compiled
-    """Draw from cumulated probabilities, as `mercer._probability.drawn` does."""
+    """Draw from cumulative probabilities, as `mercer._probability.drawn` does."""
     draw, k = uniform * upper[-1], 0
     while k < len(upper) - 1 and draw >= upper[k]:
         k += 1

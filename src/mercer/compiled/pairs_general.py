@@ -1,7 +1,7 @@
 """The general pair recursion, forward: pairs of strings in SIMD lanes, scaled or in numbers of unlimited range (MK-5).
 
-Cells of an antidiagonal do not need each other, so that a processor works on several at once. A scaled result is
-*sound* where no weight that is possible came near the end of the floating range.
+Cells of an antidiagonal are independent, so that a processor computes several at once. A scaled result is *sound* if no
+positive weight comes near the end of the floating-point range.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mercer.compiled.ranged import LOG_RADIX, tidy
 __all__ = ["LANES", "forward_sweep", "profile"]
 
 LANES = MACHINE.width
-"""Pairs of strings in one vector."""
+"""Number of pairs of strings in one vector."""
 
 
 @functools.cache
 def _cell(n: int, lanes: int, ranged: bool) -> Any:
-    """Return the cell for n states: at ``at`` of ``new``, from those of the two antidiagonals before."""
+    """Return the cell for n states: at ``at`` of ``new``, from the two previous antidiagonals."""
 
     def emit(
         e: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
@@ -44,7 +44,7 @@ def _cell(n: int, lanes: int, ranged: bool) -> Any:
 def profile(
     codes: Any, begin: Any, length: Any, longest: int, table: Floats, lanes: int
 ) -> Floats:  # pragma: no cover - compiled
-    """Lay the emissions of strings out as [place][state][lane]; place 0 and what is beyond the end are zero."""
+    """Arrange the emissions of strings as [position][state][lane]; zero at position 0 and after the end."""
     n = table.shape[1]
     out = np.zeros((longest + 1) * n * lanes)
     for lane in range(lanes):
@@ -57,13 +57,13 @@ def profile(
 
 @functools.cache
 def forward_sweep(n: int, lanes: int, ranged: bool) -> Any:
-    """Return the compiled loop for ``n`` states, in so many lanes.
+    """Return the compiled loop for ``n`` states and a number of lanes.
 
-    It takes groups of pairs ``slots (G, lanes)``, -1 where there is none; who is in every pair ``first``, ``second
+    It takes groups of pairs ``slots (G, lanes)``, -1 for empty lanes; the strings of every pair ``first``, ``second
     (P,)``; both sides' codes and offsets; the emission ``table (n_codes, n)``; silent ``(n,)``; the eliminated start
-    ``(n,)``, step ``(n, n)`` flat, stop ``(n,)`` and the logarithm of what two empty strings have. It writes
-    logarithms and the smallest weight that was met, ``(P,)``; the latter is negative where a result is doubtful, and
-    has no meaning for numbers of unlimited range.
+    ``(n,)``, step ``(n, n)`` flat, stop ``(n,)`` and the log kernel of two empty strings. It writes logarithms and
+    the smallest weight, ``(P,)``; the latter is negative if a result is doubtful, and has no meaning for numbers of
+    unlimited range.
     """
     cell = _cell(n, lanes, ranged)
     states, width = n * lanes, (2 * n if ranged else n + 1) * lanes
@@ -75,7 +75,7 @@ def forward_sweep(n: int, lanes: int, ranged: bool) -> Any:
         silent: Floats, start: Floats, step: Floats, stop: Floats, empty: float, value: Floats, lowest: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         record, last, smallest = np.empty(lanes), np.empty(width), 1.0
-        stops = np.repeat(stop, n)  # in place of the step it makes every weight that of the end
+        stops = np.repeat(stop, n)  # used instead of the step, it makes every weight that of the end
         for a in range(n):
             if start[a] > 0.0:
                 smallest = min(smallest, start[a])

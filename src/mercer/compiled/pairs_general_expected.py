@@ -1,10 +1,10 @@
-"""What is expected of the trajectories of two strings: forward and backward, pairs in SIMD lanes (MK-5).
+"""Expected counts of the trajectories of two strings: forward and backward, pairs in SIMD lanes (MK-5).
 
-With S the weights of entering a state, G of having visited it, h of all that follows an entry and Q of all that follows
-a visit, a posterior is S w Q / kappa, w the emission. Rows of cells lie as [cell][state or exponent][lane], with an
-unreachable cell before the first one. Lanes differ in their lengths: what is beyond the end of a string has emissions
-of zero, and weights of zero. Rows of S are kept at every so many rows and computed again in between, so that the memory
-grows with the length to the power 3/2.
+With S the weights of entering a state, G of having visited it, and the backward weights h of an entry and Q of a visit,
+a posterior is S w Q / kappa, where w is the emission. Rows of cells are stored as [cell][state or exponent][lane], with
+an unreachable cell before the first one. Lanes have different lengths: emissions and weights are zero after the end of
+a string. Rows of S are stored at regular intervals and recomputed in between, so that the memory grows with the length
+to the power 3/2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
         e: Any, rows: Any, before: Any, at: Any, been: Any, left: Any, s: Any, right: Any, t: Any, silent: Any,
         step: Any,
     ) -> None:  # fmt: skip
-        """Fill the cell at ``at`` of S and G; the cell above it stands at ``before``."""
+        """Compute the cell at ``at`` of S and G; the cell above it is at ``before``."""
         b, one = e.builder, e.constant(width)
         cells = [(rows, before), (rows, b.sub(at, one)), (rows, b.sub(before, one))]
         forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (rows, at), been=(been, at))
@@ -45,7 +45,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
         e: Any, after: Any, here: Any, j: Any, left: Any, s: Any, right: Any, t: Any, silent: Any, step: Any,
         rows: Any, been: Any, at: Any, ends: Any, sums: Any, column: Any, entry: Any,
     ) -> None:  # fmt: skip
-        """Fill the cell at ``j`` of ``here``, what follows a visit, and add what is expected of visits that begin."""
+        """Compute the cell at ``j`` of ``here``, the backward weights of a visit, and add expected counts."""
         beyond = e.builder.add(j, e.constant(width))
         cells = [(after, j), (here, beyond), (after, beyond)]
         strings = Strings(e, left, s, right, t, silent)
@@ -56,7 +56,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
 
 @compiled
 def _blank(size: int, n: int, lanes: int) -> Floats:  # pragma: no cover - compiled
-    """Return so many numbers of cells that are unreachable."""
+    """Return an array of unreachable cells."""
     cells = np.zeros(size)
     for place in range(0, size, (n + 1) * lanes):
         cells[place + n * lanes : place + (n + 1) * lanes] = NEVER
@@ -65,7 +65,7 @@ def _blank(size: int, n: int, lanes: int) -> Floats:  # pragma: no cover - compi
 
 @compiled
 def _who(slots: Any, first: Any, second: Any, offsets: Any) -> tuple[Any, Any]:  # pragma: no cover - compiled
-    """Return where the strings of both sides begin, ``(2, lanes)``, and their lengths, -1 where there is no pair."""
+    """Return the starts of the strings of both sides, ``(2, lanes)``, and their lengths, -1 for empty lanes."""
     lanes = len(slots)
     begin, length = np.zeros((2, lanes), np.int64), np.full((2, lanes), -1)
     for lane in range(lanes):
@@ -77,13 +77,13 @@ def _who(slots: Any, first: Any, second: Any, offsets: Any) -> tuple[Any, Any]: 
 
 @functools.cache
 def expected_sweep(n: int, lanes: int) -> Any:
-    """Return the compiled loop for ``n`` states, in so many lanes.
+    """Return the compiled loop for ``n`` states and a number of lanes.
 
-    It takes the numbers of pairs ``slots (lanes,)``, -1 where there is none, and as `forward_sweep` who they are and
-    the model; it writes gradients in the eliminated start ``gain (P, n + 1)`` and step ``moves (P, n, n + 1)``, numbers
-    of ``symbols (P, n, C)`` and of nothing written next to a symbol ``once (P, n)``, and log kernels ``value (P,)``. No
-    pair has two empty strings. ``matched (n, m)``, where it is not empty, becomes the posterior that symbols of the
-    pair in the first lane come from one visit.
+    It takes the indices of pairs ``slots (lanes,)``, -1 for empty lanes, and, as `forward_sweep`, the strings and the
+    model; it writes gradients in the eliminated start ``gain (P, n + 1)`` and step ``moves (P, n, n + 1)``, expected
+    counts of ``symbols (P, n, C)`` and of visits that emit one symbol only ``once (P, n)``, and log kernels ``value
+    (P,)``. No pair has two empty strings. ``matched (n, m)``, if not empty, receives the posterior that two symbols of
+    the pair in the first lane are from one visit.
     """
     go, back = _cells(n, lanes)
     width, states = (n + 1) * lanes, n * lanes
@@ -93,7 +93,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
         i: int, base: int, line: int, wide: int, rows: Floats, been: Floats, left: Floats, right: Floats,
         silent: Floats, start: Floats, step: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
-        """Fill row i of S and G, which begins at ``base``; the row above it stands ``line`` numbers before."""
+        """Compute row i of S and G, which starts at ``base``; the row above it is ``line`` elements before."""
         for j in range(wide + 1):
             at = base + j * width
             if i + j > 0:
@@ -108,7 +108,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
     def close(
         lane: int, at: int, pair: int, been: Floats, stop: Floats, ends: Floats, moves: Floats, value: Floats
     ) -> None:  # pragma: no cover - compiled
-        """Write the log kernel of a pair whose last cell is at ``at``, and what is expected of its last step."""
+        """Write the log kernel of a pair whose last cell is at ``at``, and the expected counts of its last step."""
         total = 0.0
         for a in range(n):
             total += been[at + a * lanes] * stop[a]
@@ -124,7 +124,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
         silent: Floats, step: Floats, stop: Floats, rows: Floats, been: Floats, ends: Floats, sums: Floats,
         column: Floats, entry: Floats, matched: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
-        """Fill row i of what follows a visit, ``here``, and add up what is expected of the visits that begin in it."""
+        """Compute row i of the backward weights ``here``, and sum the expected counts of the visits in it."""
         sums[states : 2 * states] = 0.0
         last = False
         for lane in range(lanes):
@@ -137,7 +137,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
             if matched.size > 0 and i < len(matched) and j < wide:
                 matched[i, j] = entry[width]
             for lane in range(lanes):
-                if last and length[0, lane] == i and length[1, lane] == j:  # here the end is possible
+                if last and length[0, lane] == i and length[1, lane] == j:  # the end is possible here
                     for a in range(n):
                         here[j * width + a * lanes + lane] = stop[a]
                     here[j * width + states + lane] = 0.0
@@ -147,7 +147,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
         lane: int, pair: int, t: Any, ends: Floats, sums: Floats, column: Floats, entry: Floats, gain: Floats,
         moves: Floats, symbols: Floats, once: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
-        """Write what one lane has added up, for the pair whose second string is ``t``."""
+        """Write the sums of one lane, for the pair whose second string is ``t``."""
         weight = 2.0 ** min(max(entry[states + lane] - ends[lanes + lane], -1000.0), 1000.0) * ends[lane]
         for a in range(n):
             once[pair, a] = sums[a * lanes + lane]
@@ -175,7 +175,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
         after, here = _blank((wide + 3) * width, n, lanes), _blank((wide + 3) * width, n, lanes)
         ends, sums, column = np.zeros(2 * lanes), np.zeros((2 + n) * states), np.zeros((wide + 2) * states)
         entry = np.zeros(width + lanes)
-        for q in range(2 * count):  # all blocks forward, then from the last one: forward once more, and backward
+        for q in range(2 * count):  # all blocks forward; then, from the last block on, forward again and backward
             again = q >= count
             part = 2 * count - 1 - q if again else q
             if again:

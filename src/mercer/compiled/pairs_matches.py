@@ -14,7 +14,7 @@ __all__ = ["most_accurate"]
 def most_accurate(probability: Floats, least: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Return rows and columns of the increasing chain of cells with the largest sum of probabilities.
 
-    Where sums are equal, the chain with fewer cells.
+    Of chains with equal sums, the one with fewer cells.
     """
     n, m = probability.shape
     best = np.zeros((n + 1, m + 1))

@@ -1,7 +1,7 @@
 """Two kinds of numbers for the general pair recursion, on any number of SIMD lanes (MK-5).
 
 `Scaled` numbers are floats, and a cell has one power of two for all of them. `Ranged` numbers have an exponent each, as
-in `mercer.compiled.ranged`: slower, and right for all parameters. A cell holds one number for each of n states.
+in `mercer.compiled.ranged`: slower, but correct for all parameters. A cell contains one number for each of n states.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ NEVER = -1e300
 FAR = 200.0
 """Neighbors that differ by more powers of two than this make a result doubtful."""
 UNROLLED = 16
-"""Loops over more states than this stay loops in machine code."""
+"""Loops over more states than this are not unrolled."""
 TOGETHER = 8
-"""Sums that grow at once where loops stay loops."""
+"""Number of sums that are accumulated together if loops are not unrolled."""
 
 Number: TypeAlias = tuple[Value, ...]
 """One number in every lane: a vector, or a vector and its exponents."""
 Cell: TypeAlias = tuple[Value, Value]
-"""An array, and where in it a cell begins."""
+"""An array, and the offset of a cell in it."""
 
 
 class Scaled(Emitter):
-    """Cells of n weights and, after them, one exponent: S = weights 2^exponent."""
+    """Cells of n weights followed by one exponent: S = weights 2^exponent."""
 
     parts = 1
     zero_parts: tuple[float, ...] = (0.0,)
 
-    # -- loops over states, and numbers on the stack, which become registers where loops are unrolled ----------
+    # -- loops over states, and numbers on the stack, which become registers if loops are unrolled -------------
 
     def each(self, n: int, body: Callable[[Value], None]) -> None:
-        """Call ``body`` with every number below n."""
+        """Call ``body`` with every integer below n."""
         if n <= UNROLLED:
             for a in range(n):
                 body(self.constant(a))
@@ -80,15 +80,15 @@ class Scaled(Emitter):
         return tuple(self.number(part) for part in self.zero_parts)
 
     def read(self, vector: Value) -> Number:
-        """Make numbers of probabilities."""
+        """Convert probabilities to numbers."""
         return (vector,)
 
     def times(self, x: Number, y: Number) -> Number:
-        """Multiply; rounded at once, so that both strings are treated alike."""
+        """Multiply with rounding (no FMA), so that both strings are treated alike."""
         return (self.builder.fmul(x[0], y[0]),)
 
     def plus(self, x: Number, y: Number) -> Number:
-        """Add; rounded at once."""
+        """Add with rounding (no FMA)."""
         return (self.builder.fadd(x[0], y[0]),)
 
     def accumulate(self, total: Number, x: Number, y: Number) -> Number:
@@ -96,9 +96,9 @@ class Scaled(Emitter):
         return (self.add(total[0], self.multiply(x[0], y[0])),)
 
     def power(self, exponent: Value) -> Value:
-        """Raise two to whole numbers, -1000 at least."""
+        """Compute 2 to the power of integers, -1000 or more."""
         b, integers = self.builder, ir.VectorType(self.integer, self.lanes)
-        # Adding this number moves a whole number into the lowest bits.
+        # Adding this number moves an integer to the lowest bits.
         moved = b.fadd(self.at_least(exponent, -1000.0), self.number(1.5 * 2.0**52))
         bits = b.add(b.bitcast(moved, integers), ir.Constant(integers, [1023] * self.lanes))
         return b.bitcast(b.shl(bits, ir.Constant(integers, [52] * self.lanes)), self.vector)
@@ -108,9 +108,9 @@ class Scaled(Emitter):
     def together(
         self, n: int, cells: list[Cell], low: list[Value] | None = None
     ) -> tuple[Callable[[int, Value], Number], Value]:
-        """Bring three cells to the largest of their exponents: a reader of their weights, and the exponent.
+        """Scale three cells to their largest exponent; return a reader of their weights, and the exponent.
 
-        ``low`` becomes -1 where the exponents are far apart.
+        ``low`` becomes -1 if the exponents are far apart.
         """
         b, first = self.builder, self.constant(0)
         exponents = [self.load(array, self.at(place, self.constant(n))) for array, place in cells]
@@ -131,7 +131,7 @@ class Scaled(Emitter):
         return weight, top
 
     def store_cell(self, n: int, room: list[Value], top: Value, cell: Cell, low: list[Value] | None = None) -> None:
-        """Store weights relative to their largest, and their exponent; note the smallest that is possible."""
+        """Store weights relative to their largest, and their exponent; record the smallest positive weight."""
         b, zero, first, (array, place) = self.builder, self.number(0.0), self.constant(0), cell
         most = self.variable((zero,))
         self.each(n, lambda a: self.put(most, first, (self.larger(self.get(most, first)[0], self.get(room, a)[0]),)))
@@ -153,7 +153,7 @@ class Scaled(Emitter):
         self.store(exponent, array, self.at(place, self.constant(n)))
 
     def keep_cell(self, n: int, room: list[Value], top: Value, cell: Cell) -> None:
-        """Store weights as they are, and their exponent."""
+        """Store weights unchanged, and their exponent."""
         array, place = cell
         self.each(n, lambda a: self.store(self.get(room, a)[0], array, self.at(place, a)))
         self.store(top, array, self.at(place, self.constant(n)))
@@ -161,7 +161,7 @@ class Scaled(Emitter):
     def product(
         self, n: int, source: list[Value], matrix: Value, place: Callable[[Value, Value], Value], out: list[Value]
     ) -> None:
-        """Write sum over a of source[a] matrix[place(a, c)] for every c; several sums grow at once, in registers."""
+        """Write sum over a of source[a] matrix[place(a, c)] for every c, several sums at once in registers."""
 
         def columns(begin: Value, count: int) -> None:
             sums, which = self.room(count), [self.constant(c) for c in range(count)]
@@ -188,13 +188,13 @@ class Scaled(Emitter):
 
 
 class Ranged(Scaled):
-    """Cells of n weights v and, after them, their n exponents k: S = v 2^(512 k)."""
+    """Cells of n weights v followed by their n exponents k: S = v 2^(512 k)."""
 
     parts = 2
     zero_parts = (0.0, NEVER)
 
     def _tidy(self, v: Value, k: Value) -> Number:
-        """Bring products, and sums of a few numbers, back into their range."""
+        """Normalize products, and sums of a few numbers."""
         b, one = self.builder, self.number(1.0)
         high = b.fcmp_ordered(">=", v, self.number(HIGH))
         v = b.select(high, b.fmul(v, self.number(INVERSE)), v)
@@ -205,7 +205,7 @@ class Ranged(Scaled):
         return v, self.where(v, "==", self.number(0.0), self.number(NEVER), k)
 
     def read(self, vector: Value) -> Number:
-        """Make numbers of probabilities; the smallest floats are below the second power of the radix."""
+        """Convert probabilities to numbers; the smallest floats are below the second power of the radix."""
         return self._tidy(*self._tidy(vector, self.number(0.0)))
 
     def times(self, x: Number, y: Number) -> Number:
@@ -213,7 +213,7 @@ class Ranged(Scaled):
         return self._tidy(self.builder.fmul(x[0], y[0]), self.builder.fadd(x[1], y[1]))
 
     def plus(self, x: Number, y: Number) -> Number:
-        """Add; where the exponents are two apart, the smaller number is below 2^-512 of the larger."""
+        """Add; if the exponents differ by two, the smaller number is below 2^-512 of the larger."""
         b, top = self.builder, self.larger(x[1], y[1])
         parts = []
         for v, k in (x, y):

@@ -1,7 +1,8 @@
-"""Sums over all pairs of points of two sets, of base kernels exp(-c |x - y|^2) or of what depends on the distance.
+"""Sums over all pairs of points of two sets, of base kernels exp(-c |x - y|^2) or other functions of the distance.
 
-Distances are summed from differences in registers and nothing of a pair of points reaches memory, so that no digit
-cancels and no table is made. Every pair of sets is summed by itself: its bits do not depend on its neighbors.
+Distances are summed from differences in registers and no intermediate result of a pair of points is stored, so that
+nothing cancels and no table is needed. Every pair of sets is summed separately: its bits do not depend on its
+neighbors.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from mercer.compiled.machine import MACHINE
 __all__ = ["LANES", "LOG2_E", "NEAREST", "ROWS", "SUM", "TWO_SUMS", "WEIGHTED", "PointSets", "log_sums", "pair_sums"]
 
 LANES = MACHINE.width
-"""Points of the right side in one vector."""
+"""Number of points of the right side in one vector."""
 ROWS = 4 if LANES == 8 else 6
-"""Points of the left side that share every load of the right side and hide each other's latency.
+"""Number of points of the left side that are computed together: they share loads and hide latency.
 
 Processors issue more operations at once on narrow vectors than on wide ones.
 """
 SUM, NEAREST, TWO_SUMS, WEIGHTED = 1, 2, 3, 4
 """The sum of 2^t, the smallest squared distance, the sums of 2^t and of its square, the sum of 2^t <v, w>."""
 _EACH = 10
-"""Added to a form: one result per point of the left side."""
+"""Flag of a form: one result per point of the left side."""
 _SMALLEST = {SUM: -1020.0, TWO_SUMS: -500.0, WEIGHTED: -1020.0}
-"""Exponents below this are raised to it: such terms are below rounding."""
+"""Smaller exponents are raised to this: such terms are below rounding."""
 LOST = 2.0**-900
-"""Sums below this have lost terms to underflow, and are summed once more from their largest term."""
+"""Sums below this have lost terms by underflow, and are recomputed relative to their largest term."""
 LOG2_E = 1 / math.log(2)
 
 
@@ -46,29 +47,29 @@ LOG2_E = 1 / math.log(2)
 
 @dataclass(frozen=True)
 class PointSets:
-    """Sets of points, each with a vector of weights or without, in blocks of rows and in groups of lanes.
+    """Sets of points, with or without a vector of weights each, in blocks of rows and in groups of lanes.
 
-    What fills up the last block of a set has weights of zero, or lies infinitely far away.
+    Padding points of the last block of a set have zero weights, or are infinitely far away.
     """
 
     points: tuple[Floats, Floats]
     """Blocks of points ``(B, ROWS, d)`` and groups ``(G, d, LANES)``, flat."""
     weights: tuple[Floats, Floats]
-    """Weights in the same places, m of each point; empty where there are none."""
+    """Weights in the same layout, m per point; empty without weights."""
     widths: tuple[int, int]
     """Numbers d of coordinates and m of weights of a point."""
     row_at: Floats
     """First block of every set, ``(N,)`` int."""
     row_count: Floats
-    """Number of its blocks."""
+    """Number of blocks of every set."""
     lane_at: Floats
     """First group of every set."""
     lane_count: Floats
-    """Number of its groups."""
+    """Number of groups of every set."""
 
     @classmethod
     def of(cls, points: Floats, offsets: Floats, weights: Floats | None = None) -> Self:
-        """Lay out points ``(T, d)`` and weights ``(T, m)``, set i at ``offsets[i]:offsets[i + 1]``."""
+        """Arrange points ``(T, d)`` and weights ``(T, m)``, set i at ``offsets[i]:offsets[i + 1]``."""
         weights = np.empty((len(points), 0)) if weights is None else weights
         widths = points.shape[1], weights.shape[1]
         sides, places = [], []
@@ -97,18 +98,18 @@ class PointSets:
         Parameters
         ----------
         term : {SUM, NEAREST, TWO_SUMS, WEIGHTED}
-            What is asked, for t = scale |x - y|^2 + shift.
+            The quantity to compute, for t = scale |x - y|^2 + shift.
         other : PointSets
-            Of the right side.
+        The sets of the right side.
         left, right : ndarray of int of shape (P,)
-            Which sets meet.
+        Indices of the sets of each pair.
         scale, shift : ndarray of shape (P,)
-            Of every pair.
+        Scale and shift of each pair.
 
         Returns
         -------
         ndarray of shape (P, 2)
-            The second column only of two sums.
+            The second column is used by ``TWO_SUMS`` only.
         """
         out = np.zeros((len(left), 2))
         shift = np.zeros(len(left)) if shift is None else shift
@@ -116,7 +117,7 @@ class PointSets:
         return out
 
     def ask_each(self, term: int, other: PointSets, which: int, scale: float, shift: Floats) -> Floats:
-        """Answer for every point of the only set of the left side and set ``which`` of the right, ``(T,)``."""
+        """Return the result for every point of the single left set with set ``which`` of the right, ``(T,)``."""
         out, padded = np.zeros((int(self.row_count[0]) * ROWS, 2)), np.zeros(int(self.row_count[0]) * ROWS)
         padded[: len(shift)] = shift
         self._run(
@@ -131,14 +132,14 @@ class PointSets:
 
 
 def log_sums(ask: Callable[[int, Any, Floats], Floats], scale: Floats) -> Floats:
-    """Return the natural logarithms of sums of 2^(scale |x - y|^2), exact where every term underflows.
+    """Return the natural logarithms of sums of 2^(scale |x - y|^2), exact even if every term underflows.
 
     Parameters
     ----------
     ask : callable
-        ``ask(term, which, shift)`` answers a `SUM` or `NEAREST` of some pairs, with what is added to their exponents.
+        ``ask(term, which, shift)`` returns `SUM` or `NEAREST` of the given pairs, with ``shift`` added to exponents.
     scale : ndarray of shape (P,)
-        Negative, of every pair.
+        Scale of every pair, negative.
 
     Returns
     -------
@@ -148,10 +149,10 @@ def log_sums(ask: Callable[[int, Any, Floats], Floats], scale: Floats) -> Floats
     sums = ask(SUM, np.arange(len(scale)), np.zeros(len(scale)))
 
     def careful(which: Floats) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):  # points apart by more than the largest number
+        with np.errstate(over="ignore", invalid="ignore"):  # distances that overflow
             shift = -scale[which] * ask(NEAREST, which, np.zeros(len(which)))
             again = ask(SUM, which, np.minimum(shift, np.finfo(float).max))
-            # Beyond 2^56 the rounding of the shift is more than the logarithm of the number of terms.
+            # Beyond 2^56 the rounding error of the shift exceeds the logarithm of the number of terms.
             return np.where(shift > 2.0**56, -shift / LOG2_E, np.log(again) - shift / LOG2_E)
 
     with np.errstate(divide="ignore"):
@@ -163,7 +164,7 @@ def log_sums(ask: Callable[[int, Any, Floats], Floats], scale: Floats) -> Floats
 
 @functools.cache
 def pair_sums(term: int, each: bool = False) -> Any:
-    """Compile the loop over pairs of sets for what is asked; ``each`` reports points of the left side one by one."""
+    """Compile the loop over pairs of sets for a term; ``each`` returns one result per point of the left side."""
     form = term + _EACH * each
     count = ROWS if each else 1
 
@@ -203,7 +204,7 @@ def _row_block(
     typing: Any, form: Any, x: Any, x_at: Any, v: Any, v_at: Any, y: Any, y_at: Any, w: Any, w_at: Any, groups: Any,
     d: Any, m: Any, scale: Any, shift: Any, at: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """Write what is asked of one block of points x and all groups of points y."""
+    """Write the result for one block of points x and all groups of points y."""
 
     def emit(
         e: Emitter, form: int, x: Value, x_at: Value, v: Value, v_at: Value, y: Value, y_at: Value, w: Value,
@@ -252,7 +253,7 @@ def reduced(
     e: Emitter, term: int, groups: Value, distances: Callable[[Value], list[Value]], scale: Value, shifts: list[Value],
     inner: Callable[[Value], list[Value]] | None = None,
 ) -> list[Value]:  # fmt: skip
-    """Combine, over all groups, what is asked of the squared distances of several rows: a vector of each, or two."""
+    """Reduce a function of the squared distances of several rows over all groups, to one or two vectors per row."""
     if term == NEAREST:
         return e.loop([e.number(math.inf)] * len(shifts), groups, distances, e.smaller)
 
@@ -267,7 +268,7 @@ def reduced(
 
 
 def write(e: Emitter, term: int, found: list[Value], each: bool, out: Value) -> None:
-    """Combine lanes, and rows unless each is reported; every result fills one vector of ``out``."""
+    """Reduce lanes, and rows unless ``each``; every result fills one vector of ``out``."""
     combine = e.smaller if term == NEAREST else e.add
     if not each:
         count = len(found) // 2 if term == TWO_SUMS else len(found)

@@ -1,6 +1,6 @@
-"""Numbers of unlimited range, for recursions that are right for all parameters.
+"""Numbers of unlimited range, for recursions that are correct for all parameters.
 
-A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. Digits are those of float64, and the range is endless.
+A number is v 2^(512 k) with 2^-256 <= v < 2^256, or zero. The precision is that of float64, and the range is unlimited.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_RADIX = 512 * math.log(2.0)
 
 @compiled
 def tidy(v: float, k: int) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Bring a finite v back into its range."""
+    """Normalize a finite v."""
     if v >= HIGH:
         while v >= HIGH:
             v *= INVERSE
@@ -47,9 +47,9 @@ def times(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E74
 
 @compiled
 def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741  # pragma: no cover - compiled
-    """Add; where the exponents are two apart, the smaller number is below 2^-512 of the larger.
+    """Add; if the exponents differ by two, the smaller number is below 2^-512 of the larger.
 
-    The sum may be twice as large as a number should be: the next product brings it back.
+    The sum may exceed the range of v by a factor of two: the next product normalizes it.
     """
     if k == l:
         return v + w, k
@@ -60,7 +60,7 @@ def plus(v: float, k: int, w: float, l: int) -> tuple[float, int]:  # noqa: E741
 
 @compiled
 def plain(v: float, k: int) -> float:  # pragma: no cover - compiled
-    """Return the number as a float: zero or infinity where it is none."""
+    """Return the number as a float; zero or infinity if it is out of range."""
     if k == 0:
         return v
     if k < 0:
@@ -70,7 +70,7 @@ def plain(v: float, k: int) -> float:  # pragma: no cover - compiled
 
 @compiled
 def split(values: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
-    """Write an array of floats as numbers and exponents."""
+    """Convert an array of floats to mantissas and exponents."""
     v, k = np.empty(values.shape), np.empty(values.shape, np.int64)
     for place in np.ndindex(values.shape):
         v[place], k[place] = tidy(values[place], 0)

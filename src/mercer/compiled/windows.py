@@ -1,4 +1,4 @@
-"""Sums over all pairs of windows of two sequences, of symbols or of vectors. Every pair is summed by itself."""
+"""Sums over all pairs of windows of two sequences, of symbols or of vectors. Every pair is summed separately."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from mercer.compiled.points import LANES, NEAREST, ROWS, reduced, squares, write
 __all__ = ["PADDING", "ask", "difference_counts", "window_sums"]
 
 PADDING = max(2 * LANES, ROWS)
-"""Points after the last sequence that may be loaded; what is made of them is overwritten.
+"""Number of padding points after the last sequence that may be loaded; results from them are overwritten.
 
-Columns are rounded up to whole vectors, and so are columns and the rest of their windows together.
+Columns are rounded up to whole vectors, and so are columns together with the rest of their windows.
 """
 BLOCK_ROWS, BLOCK_COLUMNS = 64, 256
-"""Windows of a block at least, so that its distances stay in the cache."""
+"""Smallest number of windows of a block; its distances stay in the cache."""
 
 
 @compiled(contract=True)
 def difference_counts(
     x: Floats, y: Floats, x_offsets: Floats, y_offsets: Floats, left: Floats, right: Floats, width: int, out: Floats
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Count the pairs of windows of the strings ``left[p], right[p]`` that differ in 0, 1, ... places, (P, w + 1)."""
-    counts = np.empty((2, width + 1), np.int64)  # two in turn: an increment does not wait for the one before
+    """Count the pairs of windows of strings ``left[p], right[p]`` that differ in 0, 1, ... positions (P, w + 1)."""
+    counts = np.empty(
+        (2, width + 1), np.int64
+    )  # two alternating tables: an increment does not wait for the previous one
     for p in range(len(left)):
         a, b = x[x_offsets[left[p]] : x_offsets[left[p] + 1]], y[y_offsets[right[p]] : y_offsets[right[p] + 1]]
         counts[:] = 0
@@ -63,11 +65,11 @@ def ask(
     offsets : pair of ndarrays
         Sequence i of the left side is ``x[offsets[0][i]:offsets[0][i + 1]]``.
     pairs : pair of ndarrays of int of shape (P,)
-        Which sequences meet.
+        Indices of the sequences of each pair.
     width : int
-        Vectors of a window.
+        Number of vectors in a window.
     scale, shift : float and ndarray of shape (P,)
-        Of the exponents.
+        Scale and shift of the exponents.
 
     Returns
     -------
@@ -82,7 +84,7 @@ def ask(
 def window_sums(term: int) -> Any:
     """Compile the loop over pairs of sequences.
 
-    Squared distances of points are made a block at a time, those of windows are sums along its diagonals, in registers.
+    Squared distances of points are computed a block at a time; those of windows are sums along its diagonals.
     """
 
     @compiled(contract=True)
@@ -112,7 +114,7 @@ def window_sums(term: int) -> Any:
                                 0, x_flat, (a_at + row + i) * d, y_flat, b_at + column, length, d, across // LANES,
                                 flat, i * stride, stride,
                             )  # fmt: skip
-                    # What lies beyond the ends of the two sequences is infinitely far away.
+                    # Points beyond the ends of the two sequences are infinitely far away.
                     table[max(a_end - a_at - row, 0) : lines, :across] = np.inf
                     table[:lines, max(b_end - b_at - column, 0) : across] = np.inf
                     for i in range(0, rows, ROWS):
@@ -125,7 +127,7 @@ def window_sums(term: int) -> Any:
 
 @compiled(contract=True)
 def _whole(number: int, unit: int) -> int:  # pragma: no cover - compiled
-    """Round up to whole units."""
+    """Round up to a multiple."""
     return (number + unit - 1) // unit * unit
 
 
@@ -134,7 +136,7 @@ def _lines(
     typing: Any, form: Any, x: Any, x_at: Any, y: Any, y_at: Any, length: Any, d: Any, groups: Any, table: Any, at: Any,
     stride: Any,
 ) -> Any:  # fmt: skip
-    """Write squared distances of some points x, in one line each, from groups of points y."""
+    """Write squared distances of several points x, one row each, from groups of points y."""
 
     def emit(
         e: Emitter, form: int, x: Value, x_at: Value, y: Value, y_at: Value, length: Value, d: Value, groups: Value,
@@ -156,7 +158,7 @@ def _row_block(
     typing: Any, term: Any, table: Any, at: Any, stride: Any, width: Any, groups: Any, scale: Any, shift: Any, p: Any,
     out: Any,
 ) -> Any:  # fmt: skip
-    """Write what is asked of some rows of a block and all groups of its columns.
+    """Write the result for several rows of a block and all groups of its columns.
 
     The squared distance of two windows is the sum of ``width`` numbers along a diagonal of the table.
     """

@@ -1,4 +1,4 @@
-"""What a user composes: kernels between models, and between data."""
+"""Kernels between models, and between data."""
 
 from mercer._verdict import Verdict
 from mercer.kernels.algebra import Product, Scaled, Sum

@@ -1,4 +1,4 @@
-"""Weights of matrices by centred alignment with a target (Cortes, Mohri and Rostamizadeh 2012)."""
+"""Weights of matrices by centered alignment with a target (Cortes, Mohri and Rostamizadeh 2012)."""
 
 from __future__ import annotations
 
@@ -12,57 +12,56 @@ from mercer._array import Floats, safe_log, to_numpy
 from mercer.kernels._classes import check_kind
 
 NOTHING = 1e-12
-"""What is left of a matrix, a target or a weight below this fraction of it is rounding."""
+"""Values below this fraction of the original matrix, target or weight are rounding errors."""
 
 
 def align_matrices(matrices: list[Floats], target: Floats) -> tuple[Floats, Floats, float]:
-    """Return the weights, every matrix's alignment and that of the sum, with a centred target ``(N, c)``."""
-    centred, norms = zip(*(_unit(matrix) for matrix in matrices), strict=True)
+    """Return the weights, the alignment of every matrix and that of their sum with a centered target ``(N, c)``."""
+    centered, norms = zip(*(_unit(matrix) for matrix in matrices), strict=True)
     goal = target @ target.T
     goal /= np.linalg.norm(goal)
-    own = np.array([np.sum(matrix * goal) for matrix in centred])
-    between = np.array([[np.sum(left * right) for right in centred] for left in centred])
+    own = np.array([np.sum(matrix * goal) for matrix in centered])
+    between = np.array([[np.sum(left * right) for right in centered] for left in centered])
     weights = _nonnegative(between, own)
     if not weights.any():
         raise ValueError(
-            "no kernel is aligned with y: their centred alignments are "
-            f"{', '.join(f'{value:.3g}' for value in own)}; give a kernel that tells the objects apart"
+            "No kernel is aligned with y: their centered alignments are "
+            f"{', '.join(f'{value:.3g}' for value in own)}. Use a kernel that separates the classes or numbers."
         )
     alignment = float(own @ weights / np.sqrt(weights @ between @ weights))
-    # Of the matrices as they are, by logarithms, since their sizes may be beyond all squares.
+    # For the matrices before scaling, in the log domain, since squares of their norms may overflow.
     logs = safe_log(weights) - np.log(norms)
     raw = np.exp(logs - logs.max())
     return raw / raw.sum(), own, alignment
 
 
 def _unit(matrix: Floats) -> tuple[Floats, float]:
-    """Centre a matrix and divide it by its Frobenius norm; what has nothing but rounding left becomes zero."""
+    """Center a matrix and divide it by its Frobenius norm; zero if only rounding errors are left."""
     scale = float(np.abs(matrix).max()) or 1.0
     matrix = matrix.astype(float) / scale
     rows = matrix.mean(axis=0)
-    centred = matrix - rows - rows[:, None] + rows.mean()
-    norm = float(np.linalg.norm(centred))
+    centered = matrix - rows - rows[:, None] + rows.mean()
+    norm = float(np.linalg.norm(centered))
     if norm <= NOTHING * float(np.linalg.norm(matrix)):
         return np.zeros_like(matrix), scale
-    return centred / norm, norm * scale
+    return centered / norm, norm * scale
 
 
 def _nonnegative(between: Floats, own: Floats) -> Floats:
-    """Minimise v'Mv - 2v'a over v >= 0, as least squares |S v - S^-T a| with M = S'S (Cortes et al. 2012)."""
+    """Minimize v'Mv - 2v'a over v >= 0, as least squares |S v - S^-T a| with M = S'S (Cortes et al. 2012)."""
     values, vectors = np.linalg.eigh(between)
     keep = values > NOTHING * max(float(values[-1]), 1.0)
     root = np.sqrt(values[keep])
     weights: Floats = nnls(root[:, None] * vectors[:, keep].T, vectors[:, keep].T @ own / root)[0]
-    # Matrices that vanish, and those that only rounding asks for.
+    # Leave out matrices that vanish, and weights that are only rounding errors.
     return np.where((np.diag(between) > 0) & (weights > NOTHING * weights.max(initial=0.0)), weights, 0.0)
 
 
 def centered_target(y: Any, kind: str, n: int) -> Floats:
-    """Return centred indicators of classes, or centred numbers, ``(N, c)``."""
+    """Return centered indicators of classes, or centered numbers, ``(N, c)``."""
     if y is None:
         raise ValueError(
-            "TargetAligned requires y to be passed, but the target y is None: call fit(X, y) with the classes or "
-            "numbers that the kernel is for"
+            "TargetAligned requires y to be passed, but the target y is None. Call fit(X, y) with classes or numbers."
         )
     y = np.asarray(y) if isinstance(y, list | tuple) or hasattr(y, "iloc") else np.asarray(to_numpy(y))
     check_kind(y)
@@ -70,37 +69,41 @@ def centered_target(y: Any, kind: str, n: int) -> Floats:
         y = y.ravel()
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {n} objects, and y of shape {y.shape}; give "
-            "a class or a number for each"
+            f"Found input variables with inconsistent numbers of samples: {n} objects, and y of shape {y.shape}. Pass "
+            "one class or number per object."
         )
     if kind == "numbers" or (kind == "auto" and (y.dtype.kind == "f" or y.ndim == 2)):
         values = _finite(y).reshape(n, -1)
         values = values / (np.abs(values).max(axis=0) + (values == 0).all(axis=0))
     else:
         if y.ndim == 2:
-            raise ValueError(f"classes of shape {y.shape}: give one class for every object, or target='numbers'")
+            raise ValueError(
+                f"classes must have shape (N,); got {y.shape}. Pass one class per object, or set target='numbers'."
+            )
         if y.dtype.kind == "f":
             _finite(y)
         try:
             classes, member = np.unique(y, return_inverse=True)
         except TypeError as error:
-            raise ValueError(f"y holds classes that cannot be sorted ({error}): make all of them strings") from None
+            raise ValueError(
+                f"y contains classes that cannot be sorted ({error}). Convert all of them to strings."
+            ) from None
         values = np.eye(len(classes))[member]
-    centred = values - values.mean(axis=0)
-    if np.linalg.norm(centred) <= NOTHING * np.linalg.norm(values):
+    centered = values - values.mean(axis=0)
+    if np.linalg.norm(centered) <= NOTHING * np.linalg.norm(values):
         raise ValueError(
-            f"y is the same for all objects (n_samples = {n}), so that no kernel can be aligned with it: give objects "
-            "of two classes, or different numbers"
+            f"y is the same for all objects (n_samples = {n}), so that no kernel can be aligned with it. Pass objects "
+            "of two or more classes, or different numbers."
         )
-    return np.asarray(centred)
+    return np.asarray(centered)
 
 
 def _finite(y: Floats) -> Floats:
-    """Return numbers as floats, or say which object has none; scikit-learn's own sentence comes first."""
+    """Return numbers as floats; an error names the object without a number, after scikit-learn's message."""
     try:
         return np.asarray(check_array(y, ensure_2d=False, dtype=float, input_name="y"))
     except ValueError as error:
         if y.dtype.kind != "f" or np.isfinite(y).all():
             raise
         place = int(np.argwhere(~np.isfinite(y))[0][0])
-        raise ValueError(f"{str(error).splitlines()[0]} Object {place} has none: leave it out") from None
+        raise ValueError(f"{str(error).splitlines()[0]} Object {place} has no number. Leave it out.") from None

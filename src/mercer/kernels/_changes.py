@@ -1,4 +1,4 @@
-"""Parameters that went into a fit, and whether they were changed since."""
+"""Detect parameters that were changed after ``fit``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer._checks import is_number
 
 
 def values_of(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return some parameters of a kernel and all of theirs; an estimator counts by its class and its parameters."""
+    """Return the named parameters of a kernel and their own parameters; an estimator by class and parameters."""
     if not names:
         return {}
     return {
@@ -33,19 +33,19 @@ def kept_values(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Raise where the values of some parameters are not what they were ``then``."""
+    """Raise if the value of a parameter differs from its value ``then``."""
     now = values_of(kernel, names)
     for name in sorted({*then, *now}):  # a class comes before its parameters
         old, new = then.get(name), now.get(name)
         if not same(old, new):
             raise NotFittedError(
-                f"this {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now: "
-                "call fit again"
+                f"This {type(kernel).__name__} was fitted with {name} = {_shown(old)}, which is {_shown(new)} now. "
+                "Call fit again."
             )
 
 
 def same(old: Any, new: Any) -> bool:
-    """Whether two values are the same: one object, which costs nothing, equal numbers, or equal content."""
+    """Whether two values are equal: the same object (the fast case), equal numbers, or equal content."""
     if old is new:
         return True
     if is_number(old) and is_number(new):
@@ -54,12 +54,12 @@ def same(old: Any, new: Any) -> bool:
         return old.dtype == new.dtype and np.array_equal(old, new, equal_nan=True)
     try:
         return type(old) is type(new) and bool(joblib.hash(_content(old)) == joblib.hash(_content(new)))
-    except Exception:  # what cannot be pickled, such as two lambdas
+    except Exception:  # values that cannot be pickled, such as two lambdas
         return False
 
 
 def _content(value: Any) -> Any:
-    """Return arrays of any library as NumPy's: joblib tells two equal tensors of torch apart."""
+    """Convert arrays of any library to NumPy: joblib gives equal torch tensors different hashes."""
     if isinstance(value, Batch):
         return value._pack()
     return to_numpy(value) if is_array_api_obj(value) else value

@@ -10,18 +10,18 @@ import numpy as np
 from mercer._array import Floats, safe_log, to_numpy
 
 SAME = 1e-12
-"""Squared distances below this fraction of the largest self-kernel are rounding: the objects are the same."""
+"""Squared distances below this fraction of the largest self-kernel are rounding errors: the objects are equal."""
 
 
 class Draw:
-    """Random numbers of objects: number ``t`` of an object comes from the seed, its digest and t.
+    """Random numbers per object: number ``t`` of an object depends on the seed, its digest and t only.
 
     Parameters
     ----------
     seed : int
         Below 2^64.
     digests : list of bytes
-        One for every object; equal objects have equal ones.
+        One per object; equal objects have equal digests.
     """
 
     def __init__(self, seed: int, digests: list[bytes]) -> None:
@@ -32,22 +32,22 @@ class Draw:
         self.n_kinds = len(self._first)
 
     def uniform(self, t: Any) -> Floats:
-        """Return number ``t`` of every object, above 0 and below 1; or of each its own number ``t``."""
-        with np.errstate(over="ignore"):  # splitmix64 (Steele, Lea and Flood 2014), which counts modulo 2^64
+        """Return number ``t`` of every object, in (0, 1); ``t`` may be an array with one value per object."""
+        with np.errstate(over="ignore"):  # splitmix64 (Steele, Lea and Flood 2014), modulo 2^64
             z = self._state + np.asarray(t + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53 + 2.0**-54
 
-    def beside(self, m: int) -> Floats:
-        """Return all objects in random order, but for one each of ``m`` kinds; equal objects have places of their own.
+    def all_but(self, m: int) -> Floats:
+        """Return the objects in random order, without one object from each of ``m`` groups of equal objects.
 
-        The ones left out come last of their kind, and those kinds as late as can be: a start of what is returned is a
-        random choice among all objects, unless it is so long that the others would be of fewer kinds.
+        The omitted objects are the last of their groups in the random order, and their groups come as late as possible.
+        So the first entries are a random choice among all objects, as long as ``m`` different objects remain.
         """
         by_kind = np.argsort(self.member, kind="stable")
         count = np.bincount(self.member)
-        rank = np.empty(len(by_kind), dtype=np.int64)  # of an object among its equals
+        rank = np.empty(len(by_kind), dtype=np.int64)  # rank of an object among equal ones
         rank[by_kind] = np.arange(len(by_kind)) - np.repeat(np.cumsum(count) - count, count)
         order = np.argsort(self.uniform(-rank), kind="stable")
         last = np.zeros(self.n_kinds, dtype=np.int64)
@@ -55,14 +55,15 @@ class Draw:
         return np.delete(order, np.sort(last)[self.n_kinds - m :])
 
     def different(self, among: Floats, m: int) -> Floats:
-        """Choose up to ``m`` different ones of the objects ``among``, all alike; returns places in ``among``."""
+        """Choose up to ``m`` different objects of ``among``, uniformly; returns positions in ``among``."""
         _, first = np.unique(self.member[among], return_index=True)
         return np.asarray(first[np.argsort(self.uniform(1)[among][first], kind="stable")][:m])
 
     def one(self, t: int, weights: Floats) -> int:
-        """Choose a number of ``member``, one for equal objects, by probabilities proportional to ``weights``.
+        """Choose an entry of ``member`` (one value per group of equal objects), with probabilities ``weights``.
 
-        The largest of log w + G, with Gumbel numbers G, is a draw by the weights w, and does not depend on the order.
+        The argmax of log w + G, with Gumbel variables G, is a draw with probabilities proportional to w (the Gumbel-max
+        trick), and does not depend on the order of the objects.
         """
         total = np.bincount(self.member, weights)
         gumbel = -np.log(-np.log(self.uniform(t + 2)[self._first]))
@@ -70,14 +71,14 @@ class Draw:
 
 
 def far_apart(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> Floats:
-    """Choose up to ``m`` objects as k-means++ does, in the feature space of a fitted kernel (KK-4).
+    """Choose up to ``m`` objects by k-means++ in the feature space of a fitted kernel (KK-4).
 
-    Every choice evaluates one column of the kernel matrix, of all objects of ``source`` with the chosen one.
+    Every choice evaluates one column of the kernel matrix: all objects of ``source`` with the chosen one.
 
     Returns
     -------
     array of shape (m,)
-        The chosen ones, of those at the places ``among``; fewer where all the others equal one of them.
+        The chosen objects, out of ``among``; fewer than m if all others are equal to a chosen one.
     """
     evaluation, log = kernel._evaluation, kernel.domain == "log"
     prepared = evaluation.prepared(source)

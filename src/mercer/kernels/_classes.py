@@ -1,4 +1,4 @@
-"""What is learned from classes: which they are, who belongs to which, a model and a probability for each."""
+"""Classes of the target: their labels, their members, and a model and a prior probability for each."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ from mercer.kernels._data import n_objects
 
 
 def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
-    """Return the classes, and for every class the places of its data."""
+    """Return the classes, and the indices of the samples of each class."""
     if y is None:
-        raise ValueError(f"{who} requires y to be passed, but the target y is None: call fit(X, y) with the classes")
+        raise ValueError(f"{who} requires y to be passed, but the target y is None. Call fit(X, y) with the classes.")
     check_kind(np.asarray(y))
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != n_objects(X):
         raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {n_objects(X)} data, {len(y)} classes; give "
-            "one for each"
+            f"Found input variables with inconsistent numbers of samples: {n_objects(X)} samples, {len(y)} classes. "
+            "Pass one class per sample."
         )
     classes, member = np.unique(y, return_inverse=True)
     return classes, [np.flatnonzero(member == c) for c in range(len(classes))]
 
 
 def check_kind(y: Floats) -> None:
-    """Raise where a target holds what is neither a class nor a number."""
+    """Raise if a target contains values that are neither classes nor numbers."""
     if y.dtype.kind in "cmM":
-        raise ValueError(f"y is of type {y.dtype}: give classes, such as strings or whole numbers, or real numbers")
+        raise ValueError(f"y has dtype {y.dtype}. Pass classes, such as strings or whole numbers, or real numbers.")
     missing = [i for i, value in enumerate(y.ravel().tolist()) if value is None] if y.dtype == object else []
     if missing:
-        raise ValueError(f"y[{missing[0]}] is None: give a class or a number for every object, or leave it out")
+        raise ValueError(
+            f"y[{missing[0]}] is None. Pass a class or a number for every object, or leave the object out."
+        )
 
 
 def shared_alphabet(X: Any) -> Context | None:
-    """Return a context of the alphabet that was found in all data, so that every class knows it."""
+    """Return a context with the alphabet of all data, so that the models of all classes share it."""
     alphabet = getattr(X, "alphabet", None)
     return None if alphabet is None else Context(len(alphabet), alphabet)
 
 
 def learn_models(kernel: Any, X: Any, members: list[Floats]) -> None:
-    """Fit the model of a kernel to every one of its ``classes_``, as the model's own ``fit`` does."""
+    """Fit the model of a kernel to each of its ``classes_``, as the model's own ``fit`` does."""
     kernel.model._check_parameters()
     kernel.__dict__.pop("context_", None)
     context = shared_alphabet(X)
@@ -64,12 +66,12 @@ def learn_models(kernel: Any, X: Any, members: list[Floats]) -> None:
 
 
 def _fitted(model: Any, X: Any, context: Context | None) -> Any:
-    """Return the model of the data of one class; a search finds it in the cache of fits."""
+    """Fit the model to the samples of one class; a parameter search finds it in the cache of fits."""
     return model._once("class", model, X, lambda: model.fit(plain(X)).model_, context)
 
 
 def plain(X: Any) -> Any:
-    """Return accepted data as a model's own ``fit`` takes them."""
+    """Return accepted data in the form that the model's own ``fit`` accepts."""
     return X.to_scipy() if isinstance(X, CSRRows) else X
 
 
@@ -81,7 +83,7 @@ PRIORS = Rule(
 
 
 def class_priors(priors: Any, counts: Floats) -> Floats:
-    """Return probabilities of classes: their shares of the data, of which there are ``counts``, equal, or given."""
+    """Return class probabilities: proportional to ``counts``, uniform, or as given."""
     if priors is None or isinstance(priors, str):
         counts = np.ones(len(counts)) if priors == "uniform" else counts
         return np.asarray(counts / counts.sum())
@@ -89,9 +91,9 @@ def class_priors(priors: Any, counts: Floats) -> Floats:
         found = np.array(priors, dtype=float)  # a copy: the caller may change the array
     except (TypeError, ValueError):
         raise ValueError(
-            f"priors = {priors!r}: give a list of {len(counts)} probabilities, in the order of classes_, 'empirical' "
-            "or 'uniform'"
+            f"priors must be a list of {len(counts)} probabilities, in the order of classes_, 'empirical' or "
+            f"'uniform'; got {priors!r}."
         ) from None
     if found.shape != counts.shape or not np.all(found >= 0) or not abs(found.sum() - 1) < 1e-6:
-        raise ValueError(f"priors = {priors!r}: give {len(counts)} probabilities that sum to one")
+        raise ValueError(f"priors must be {len(counts)} probabilities that sum to one; got {priors!r}.")
     return found

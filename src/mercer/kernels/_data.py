@@ -1,4 +1,4 @@
-"""What kernels do with data of any kind: count, concatenate, and take some of them."""
+"""Operations on data of any kind: count, concatenate, and index."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def n_objects(X: Any) -> int:
 
 
 def object_name(source: Any, i: int) -> str:
-    """Name an object for a message: a sequence by its id, all else by its place."""
-    while hasattr(source, "parts"):  # of a compound kernel: views of the same objects
+    """Return the name of an object for a message: the id of a sequence, else the position."""
+    while hasattr(source, "parts"):  # a compound kernel: several views of the same objects
         source = source.parts[0]
-    sequences = getattr(source, "X", source)  # posteriors hold theirs
+    sequences = getattr(source, "X", source)  # posteriors contain their sequences
     return sequences.name(i) if isinstance(sequences, Sequences) else f"object {i}"
 
 
 def unwrapped(X: Any) -> Any:
-    """Return input that can be read twice: iterators as lists, and what `mc.objects` has wrapped."""
+    """Return input that can be read twice: iterators become lists, and `mc.objects` is unwrapped."""
     if hasattr(X, "__next__"):
         X = list(X)
     items = X
@@ -54,12 +54,12 @@ def unwrapped(X: Any) -> Any:
 
 
 def check_libraries(source: Any, reference: Any) -> None:
-    """Raise where two sides hold arrays of different libraries, which cannot meet in one operation."""
+    """Raise if two sides contain arrays of different libraries, which cannot be combined."""
     found = [" and ".join(sorted(_libraries(side))) for side in (source, reference)]
     if found[0] != found[1]:
         raise TypeError(
-            f"the two sides hold arrays of different libraries, {found[0]} and {found[1]}: make both with the same "
-            "one, such as torch.asarray(x), or x.detach().cpu().numpy()"
+            f"The two sides contain arrays of different libraries, {found[0]} and {found[1]}. Convert one of them, "
+            "as with torch.asarray(x), or x.detach().cpu().numpy()."
         )
 
 
@@ -74,12 +74,12 @@ def _libraries(source: Any) -> set[str]:
 
 
 def concatenated(data: tuple[Any, ...]) -> Any:
-    """Concatenate several inputs, so that what they share is learned from all; batches of models share nothing."""
+    """Concatenate several inputs to learn shared state from all of them; batches of models share nothing."""
     raw = [d for d in data if not isinstance(d, Batch)]
     if len(raw) <= 1:
         return raw[0] if raw else data[0]
     raw = [list(Sequences(d)) if is_column(d) else d for d in raw]
-    if any(_is_matrix(d) for d in raw):  # then lists of rows are matrices too
+    if any(_is_matrix(d) for d in raw):  # convert lists of rows to matrices, too
         raw = [np.asarray(d) if isinstance(d, list | tuple) and len(d) and looks_like_matrix(d) else d for d in raw]
     first = raw[0]
     for d in raw:
@@ -92,7 +92,7 @@ def concatenated(data: tuple[Any, ...]) -> Any:
             rows = np.concatenate([np.asarray(d) for d in raw])
             return type(first)(rows, columns=first.columns) if hasattr(first, "columns") else rows
         if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":
-            return first  # the other side's width is checked against it
+            return first  # the number of columns of the other side is checked against it
     raw = [d.toarray() if sparse.issparse(d) else np.asarray(d) if _is_matrix(d) else d for d in raw]
     return [datum for d in raw for datum in d]
 
@@ -102,7 +102,7 @@ def _is_matrix(d: Any) -> bool:
 
 
 def has_digests(source: Any) -> bool:
-    """Whether the memo can keep values of this source: NumPy numbers only, no gradients and nothing on a device."""
+    """Whether the memo can keep values of this source: only NumPy arrays, without gradients and not on a device."""
     if isinstance(source, Batch):
         fields = [getattr(source, name) for name in (*source._arrays, *source._parts)]
         return all(has_digests(field) for field in fields)
@@ -112,7 +112,7 @@ def has_digests(source: Any) -> bool:
 
 
 def take(source: Any, index: Floats) -> Any:
-    """Return the objects at ``index``; all of them as they are."""
+    """Return the objects at ``index``; if that is all of them, unchanged."""
     if len(index) == n_objects(source) and np.array_equal(index, np.arange(len(index))):
         return source
     return source[index]

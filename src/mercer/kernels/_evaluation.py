@@ -1,14 +1,14 @@
-"""How a kernel is evaluated: the stages from input to matrix, norms, logarithms, and the memo of pairs.
+"""Evaluation of kernels: the stages from input to matrix, normalization, logarithms, and the memo of pairs.
 
-A sample passes five stages, and every name in `mercer.kernels` means one of them:
+A sample passes through five stages, and the names in `mercer.kernels` refer to them:
 
 =========== ============================================================ ====================================
-stage       what it is                                                   made by
+stage       meaning                                                      made by
 =========== ============================================================ ====================================
-*input*     what a user passes: strings, a data frame, a batch           the user
+*input*     the argument of the user: strings, a data frame, a batch     the user
 *accepted*  checked data: a matrix, `Sequences`, a batch                 ``kernel._accept(input)``
-*source*    what is compared: a batch of models, or the accepted data    ``kernel._source(accepted)``
-*operand*   a source with all done that needs one side only              ``kernel._prepare(source)``
+*source*    compared objects: a batch of models, or the accepted data    ``kernel._source(accepted)``
+*operand*   a source after all work that needs only one side             ``kernel._prepare(source)``
 *prepared*  an operand with the self-kernels that normalize it           ``Evaluation(kernel).prepared(source)``
 =========== ============================================================ ====================================
 
@@ -33,11 +33,11 @@ from mercer.kernels._changes import same
 from mercer.kernels._data import has_digests, object_name, take
 
 LOG_RANGE = 1.0
-"""Log self-kernels closer than this have their distance from a formula that does not cancel."""
+"""If log self-kernels differ by less, distances use a formula that does not cancel."""
 
 
 class Prepared:
-    """An operand and the self-kernels that normalize it: what the engine slices into tiles."""
+    """An operand and the self-kernels that normalize it; the engine slices it into tiles."""
 
     def __init__(self, operand: Any, norm: Array | None, zero: Floats | None = None) -> None:
         self.operand = operand
@@ -46,12 +46,12 @@ class Prepared:
 
     @property
     def order(self) -> Floats | None:
-        """The operand's hint: neighbors cost alike."""
+        """The operand's hint: neighbors have similar cost."""
         return getattr(self.operand, "order", None)
 
     @property
     def tile_hint(self) -> int:
-        """The operand's hint: rows of a tile."""
+        """The operand's hint: number of rows of a tile."""
         return int(getattr(self.operand, "tile_hint", 256))
 
     def __len__(self) -> int:
@@ -63,16 +63,16 @@ class Prepared:
 
 
 class Side:
-    """One side of a matrix: a source, and what was made of it, each when first needed.
+    """One side of a matrix: a source and the results computed from it, each computed when first needed.
 
     The side of the training data lives as long as its kernel, so that ``transform`` prepares and digests the new
-    samples only. It is neither pickled nor copied. No lock is held while something is made: threads that come first
-    together make it twice, and one result stays.
+    samples only. It is neither pickled nor copied. No lock is held during a computation: two threads that
+    need a result at the same time both compute it, and one of the results is kept.
 
     Parameters
     ----------
     source : batch or data
-        What is compared; None until the training data are known.
+        The compared objects; None until the training data are known.
     """
 
     def __init__(self, source: Any = None) -> None:
@@ -80,10 +80,10 @@ class Side:
         self._made: dict[str, tuple[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"source": self.source, "_made": {}}  # the rest can be made again, and may be large or on a device
+        return {"source": self.source, "_made": {}}  # the rest can be computed again, and may be large or on a device
 
     def once(self, name: str, parameters: Any, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` made for these values of the kernel's parameters."""
+        """Return the result of ``make`` for the current values of the kernel's parameters."""
         known = self._made.get(name)
         if known is not None and _unchanged(known[0], parameters):
             return known[1]
@@ -92,16 +92,16 @@ class Side:
         return value
 
     def digests(self) -> list[bytes]:
-        """Return the digest of every object, always as the same list."""
+        """Return the digest of every object; always the same list."""
         digests: list[bytes] = self.once("digests", (), lambda: data_digests(self.source))
         return digests
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep something that ``fit`` has computed until the operand is made of it."""
+        """Keep a result of ``fit`` until the operand is made from it."""
         self._made[name] = ((), value)
 
     def spend(self, name: str) -> Any:
-        """Return what was kept, once; then None."""
+        """Return the kept result once, then None."""
         found = self._made.pop(name, None)
         return None if found is None else found[1]
 
@@ -111,12 +111,12 @@ def _unchanged(then: Any, now: Any) -> bool:
 
 
 class Evaluation:
-    """The values of one kernel that can answer: prepared sides, tiles, diagonals and matrices.
+    """The values of a kernel that can be evaluated: prepared sides, tiles, diagonals and matrices.
 
     Parameters
     ----------
     kernel : Kernel
-        Fitted, or a copy that has seen what the data share.
+        A fitted kernel, or a copy fitted to the data of the call.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -131,12 +131,12 @@ class Evaluation:
     # -- one side --------------------------------------------------------------------------------------------
 
     def side(self, source: Any) -> Side:
-        """Return the side of a source; that of the training data is there already."""
+        """Return the side of a source; the side of the training data exists already."""
         training: Side | None = self.kernel.__dict__.get("_train_side")
         return training if training is not None and training.source is source else Side(source)
 
     def prepared(self, source: Any) -> Prepared:
-        """Prepare a source; the training data once per fit and setting of the parameters."""
+        """Prepare a source; the training data only once per fit and parameter values."""
         return self.prepared_side(self.side(source))
 
     def prepared_side(self, side: Side) -> Prepared:
@@ -155,8 +155,8 @@ class Evaluation:
         bad = np.argwhere(np.isnan(values) | (values == np.inf))
         if len(bad):
             raise ValueError(
-                f"{object_name(source, bad[0][-1])} has no finite self-kernel ({values[tuple(bad[0])]}): it cannot be "
-                "normalized"
+                f"{object_name(source, bad[0][-1])} has a self-kernel that is not finite ({values[tuple(bad[0])]}). It "
+                "cannot be normalized."
             )
         zero = values == -np.inf if self.log_domain else values <= 0
         if not zero.any():
@@ -165,20 +165,20 @@ class Evaluation:
         if not self.log_domain and values.min() < -1e-10 * np.abs(values).max():
             raise ValueError(
                 f"{object_name(source, int(np.argmin(values)))} has the self-kernel {values.min():.4g} under {name}, "
-                "which is not positive semi-definite and cannot be normalized: wrap the kernel in mc.Repaired first"
+                "which is not positive semi-definite and cannot be normalized. Wrap the kernel in mc.Repaired first."
             )
         if kernel.on_zero == "raise":
             raise ValueError(
                 f"{object_name(source, np.argwhere(zero)[0][-1])} has zero norm under {name}{kernel._why_zero}, so it "
-                "cannot be normalized: leave it out, set on_zero='zero' to make it dissimilar to everything, or "
-                "normalize=False"
+                "cannot be normalized. Leave it out, set on_zero='zero' to make it dissimilar to everything, or "
+                "set normalize=False."
             )
         mask = beside(norm, zero)
         harmless = xp.zeros_like(norm) if self.log_domain else xp.ones_like(norm)
         return Prepared(operand, xp.where(mask, harmless, norm), zero)
 
     def diagonal(self, a: Prepared) -> Array:
-        """Return self-kernels in the kernel's domain; exactly one when normalized."""
+        """Return self-kernels in the kernel's domain; exactly 1 for a normalized kernel."""
         if not self.kernel.normalize:
             return self.kernel._self(a.operand)
         xp = namespace(a.norm)
@@ -190,7 +190,7 @@ class Evaluation:
     # -- tiles -----------------------------------------------------------------------------------------------
 
     def tile(self, a: Prepared, b: Prepared) -> Array:
-        """Answer a tile in the kernel's domain, normalized if asked for."""
+        """Return a tile in the kernel's domain, normalized if ``normalize`` is set."""
         kernel = self.kernel
         values = kernel._tile(a.operand, b.operand)
         if kernel.normalize:
@@ -204,13 +204,13 @@ class Evaluation:
         if bool(xp.any(xp.isnan(values))):
             i, j = np.argwhere(np.isnan(to_numpy(values)))[0][-2:]
             raise ArithmeticError(
-                f"{type(kernel).__name__} has no value for a pair (row {i}, column {j} of a tile): look for numbers in "
-                "the data that are too large to be squared, else please report it with the data"
+                f"{type(kernel).__name__} is NaN for a pair (row {i}, column {j} of a tile). Check the data for "
+                "numbers whose squares overflow; otherwise please report it with the data."
             )
         return values
 
     def _silenced(self, values: Array, a: Prepared, b: Prepared) -> Array:
-        """Give objects of zero norm the kernel 0, whatever rounding left of them."""
+        """Set the kernel of objects of zero norm to exactly 0, without rounding errors."""
         xp = namespace(values)
         nothing = -xp.inf if self.log_domain else 0.0
         for zero, at in ((a.zero, (..., slice(None), None)), (b.zero, (..., None, slice(None)))):
@@ -219,7 +219,7 @@ class Evaluation:
         return values
 
     def value_tile(self, a: Prepared, b: Prepared) -> Array:
-        """Answer a tile of kernel values, not of logarithms."""
+        """Return a tile of kernel values, not of logarithms."""
         values = self.kernel._value_tile(a.operand, b.operand) if self.log_domain else None
         if values is None:
             return self.exp(self.tile(a, b))
@@ -229,25 +229,23 @@ class Evaluation:
         return values
 
     def exp(self, values: Array) -> Array:
-        """Turn values in the kernel's domain into kernel values; raise where they overflow."""
+        """Convert values in the kernel's domain to kernel values; raise if they overflow."""
         xp, name = namespace(values), type(self.kernel).__name__
         if not self.log_domain:
             if bool(xp.any(xp.isinf(values))):
-                raise OverflowError(
-                    f"{name} has values beyond the largest number: scale the data, or normalize the kernel"
-                )
+                raise OverflowError(f"{name} has values that overflow. Rescale the data, or normalize the kernel.")
             return values
         if bool(xp.any(values > float(np.log(xp.finfo(values.dtype).max)))):
             raise OverflowError(
-                f"{name} has values up to exp({to_numpy(values).max():.6g}), beyond the largest number: use "
-                "kernel.log(X), or normalize the kernel"
+                f"{name} has values up to exp({to_numpy(values).max():.6g}), which overflow. Use "
+                "kernel.log(X), or normalize the kernel."
             )
         return xp.exp(values)
 
     # -- matrices --------------------------------------------------------------------------------------------
 
     def matrix(self, a: Prepared, b: Prepared | None, *, log: bool = False) -> Array:
-        """Fill the matrix of two prepared sides, or the symmetric one of ``a``; ``log`` in the kernel's domain."""
+        """Compute the matrix of two prepared sides, or the Gram matrix of ``a``; ``log`` keeps the kernel's domain."""
         diagonal = None
         if b is None:
             diagonal = self.diagonal(a)
@@ -256,7 +254,7 @@ class Evaluation:
         return fill(self.tile if log else self.value_tile, a, b, diagonal=diagonal, label=type(self.kernel).__name__)
 
     def distances(self, a: Prepared, b: Prepared | None) -> Array:
-        """Fill the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
+        """Compute the matrix of squared distances in feature space, k(x,x) + k(y,y) - 2 k(x,y) (KK-4)."""
         label = f"{type(self.kernel).__name__}.distance"
         if self.kernel._distance_tile(a[:1], (a if b is None else b)[:1]) is None:
             values = self.matrix(a, b, log=self.log_domain)
@@ -271,7 +269,7 @@ class Evaluation:
         own, other = own[..., :, None], other[..., None, :]
         plain = self.exp(own) + self.exp(other) - 2 * self.exp(values)
         if self.log_domain:
-            # Where self-kernels are alike, without cancellation: 2 e^h (cosh g - e^(log k - h)), h their mean.
+            # If self-kernels are similar, avoid cancellation: 2 e^h (cosh g - e^(log k - h)), h their mean.
             safe, safe_other = (xp.where(side > -xp.inf, side, xp.zeros_like(side)) for side in (own, other))
             alike = (own > -xp.inf) & (other > -xp.inf) & (xp.abs(safe - safe_other) < LOG_RANGE)
             mean = (safe + safe_other) / 2
@@ -286,8 +284,8 @@ class Evaluation:
     def remembered(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
         """Return the matrix of two sides through the memo of pairs; ``right=None`` for the symmetric one of ``left``.
 
-        All of a side is prepared at once, so that messages name an object by its place in the data, and not before a
-        pair is missing.
+        A side is prepared as a whole, so that messages can name an object by its position in the data, and only if a
+        pair is missing from the memo.
         """
         setting = self._setting(left, right)
         if setting is None:
@@ -304,7 +302,7 @@ class Evaluation:
         return gather((setting, "log") if log else setting, left.digests(), digests, rectangle)
 
     def _setting(self, left: Side, right: Side | None) -> Hashable | None:
-        """Return a key of all but the objects that values depend on; None where values are not remembered."""
+        """Return a key of all that values depend on, except the objects; None if values are not kept in the memo."""
         kernel, sides = self.kernel, (left,) if right is None else (left, right)
         if kernel._cheap_pairs(left.source) or not all(has_digests(side.source) for side in sides):
             return None

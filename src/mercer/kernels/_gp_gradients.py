@@ -20,7 +20,7 @@ from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.kernel import Kernel
 
 STEP = 1e-4
-"""Of central differences in the logarithm of a parameter: a relative error of about STEP^2 / 6."""
+"""Step of central differences in the logarithm of a parameter: a relative error of about STEP^2 / 6."""
 LINEAR_STEP = 1e-5
 """The same for kernels in the linear domain, whose curvature is larger: small values are exponentials."""
 SINGLE_STEP = 2e-2
@@ -37,14 +37,14 @@ def smooth_parameters(kernel: Kernel) -> Iterator[tuple[str, float, tuple[float,
 
 
 def _own_parameters(kernel: Kernel) -> dict[str, tuple[float, float]]:
-    # A parameter that went into what was learned would have to be learned again.
+    # Changing a parameter that ``fit`` used would require fitting again.
     fixed = kernel._fixed_by_fit()
     values = {name: getattr(kernel, name) for name in kernel._smooth_parameters() if name not in fixed}
     return {name: kernel._smooth[name] for name, value in values.items() if is_number(value) and float(value) > 0}
 
 
 def parts_of(kernel: Kernel) -> tuple[str, ...]:
-    """Name the parts whose parameters may change after ``fit``: those of a compound that learns nothing itself."""
+    """Return the names of the parts whose parameters may change after ``fit``: those of a transparent compound."""
     return kernel._names() if isinstance(kernel, Compound) and kernel._transparent else ()
 
 
@@ -54,11 +54,11 @@ def gram_and_slopes(kernel: Kernel, source: Any, wanted: Collection[str]) -> tup
     Parameters
     ----------
     kernel : Kernel
-        A kernel that can answer.
+        A kernel that can be evaluated.
     source : batch or data
-        What it compares, as its ``sources`` gives it.
+        The compared objects, as its ``sources`` returns them.
     wanted : names
-        Of `smooth_parameters`.
+        Names of parameters from `smooth_parameters`.
     """
     leaves = {path: _Leaf(leaf, data) for path, leaf, data in _leaves(kernel, source)}
     log = kernel.domain == "log"
@@ -78,7 +78,7 @@ def gram_and_slopes(kernel: Kernel, source: Any, wanted: Collection[str]) -> tup
 
 
 def _gram(kernel: Kernel, source: Any, leaves: dict[Any, _Leaf]) -> Floats:
-    """Return the Gram matrix, to the last bit as the kernel itself gives it."""
+    """Return the Gram matrix, bit-identical to that of the kernel itself."""
     if all(type(leaf.kernel)._value_tile is Hooks._value_tile for leaf in leaves.values()):
         return _assembled(kernel, leaves, log=False)
     evaluation = kernel._evaluation
@@ -112,8 +112,8 @@ class _Leaf:
             if name is None:
                 raise
             raise ValueError(
-                f"{type(kernel).__name__} has no derivative by {name} at {getattr(self.kernel, name):g} ({error}): "
-                f"fix it, as_gp({{'{name}': 'fixed'}}), under the name that the whole kernel has for it, such as "
+                f"{type(kernel).__name__} has no derivative by {name} at {getattr(self.kernel, name):g} ({error}). "
+                f"Fix it with as_gp({{'{name}': 'fixed'}}), under its name in the whole kernel, such as "
                 f"kernel__{name}"
             ) from None
         return np.asarray(to_numpy(values))
@@ -135,7 +135,7 @@ def _changed(kernel: Kernel, leaves: dict[Any, _Leaf], path: tuple[str, ...], na
 
 
 def _assembled(kernel: Any, leaves: dict[Any, _Leaf], *, log: bool, other: Any = None, change: Any = None) -> Floats:
-    """Combine the matrices of the leaves, of which one may be another, or one parameter of a compound changed."""
+    """Combine the matrices of the leaves; one matrix may be replaced, or one parameter of a compound changed."""
     known, source = _with_known_leaves(kernel, leaves, other, change, ())
     evaluation = known._evaluation
     return np.asarray(evaluation.matrix(evaluation.prepared(source), None, log=log), dtype=np.float64)
@@ -156,7 +156,7 @@ def _with_known_leaves(kernel: Any, leaves: dict[Any, _Leaf], other: Any, change
 
 
 class _Places:
-    """Places in a known matrix, as a source and as an operand."""
+    """Row indices of a known matrix, as a source and as an operand."""
 
     order = None
     tile_hint = 512

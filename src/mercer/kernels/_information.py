@@ -13,17 +13,17 @@ from mercer.data import Sequences
 from mercer.models.scores import alphabet_of
 
 CHUNK = 2_000_000
-"""Observations of drawn sequences that are alive at once."""
+"""Number of observations of drawn sequences in memory at once."""
 
 WHOLE = 1000
-"""Whole sequences, of unknown lengths, that are drawn at once."""
+"""Number of sequences of unknown length that are drawn at once."""
 
 LONGER = 10
-"""Chains that end by themselves may draw sequences so many times as long as the longest of the training data."""
+"""Models with an end state draw sequences of up to this multiple of the longest training sequence."""
 
 
 class Diagonal(NamedTuple):
-    """Multiply every column by a number."""
+    """Scale every column."""
 
     columns: Floats
 
@@ -65,7 +65,7 @@ Metric = Diagonal | LowRank | Blocks
 
 
 def inverse_root(values: Floats, ridge: float) -> Floats:
-    """Return (values + ridge)^{-1/2}; without a ridge 0 where a value is below 1e-12 of the largest (FK-2)."""
+    """Return (values + ridge)^{-1/2}; without a ridge 0 if a value is below 1e-12 of the largest (FK-2)."""
     values = np.maximum(values, 0.0)
     raised = values + ridge * values.mean()
     keep = raised > (0.0 if ridge else 1e-12 * values.max())
@@ -104,11 +104,11 @@ def estimated(scores: Any, ridge: float, *, diagonal: bool) -> tuple[Metric, Flo
 # -- drawn from the model -----------------------------------------------------------------------------------
 
 Scorer = Callable[[Any, Any], Floats]
-"""Scores of data under one model, ``(N, P)``."""
+"""Return the scores of samples under one model, ``(N, P)``."""
 
 
 def sampled(models: Any, draws: Iterator[tuple[Any, Any]], scorer: Scorer, ridge: float) -> tuple[Blocks, Floats]:
-    """Root of the second moment of scores of data drawn from every model; their blocks stand apart."""
+    """Root of the second moment of scores of samples from every model; a block-diagonal matrix."""
     moments: dict[int, Floats] = {}
     counts: dict[int, int] = {}
     for c, data in draws:
@@ -120,12 +120,12 @@ def sampled(models: Any, draws: Iterator[tuple[Any, Any]], scorer: Scorer, ridge
 
 
 def draw_points(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Points of every model."""
+    """Draw points from every model."""
     yield from enumerate(models.sample(n_samples, random_state=random_state))
 
 
 def draw_whole(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Sequences of every model that ends by itself, of the lengths that it gives them."""
+    """Draw sequences from every model with an end state; the model determines their lengths."""
     rng = np.random.default_rng(random_state)
     for c in range(len(models)):
         for begin in range(0, n_samples, WHOLE):
@@ -133,10 +133,10 @@ def draw_whole(models: Any, n_samples: int, random_state: Any) -> Iterator[tuple
 
 
 def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: Any) -> Iterator[tuple[int, Any]]:
-    """Sequences of every model, as long as those of the training data."""
+    """Draw sequences from every model, with the lengths of the training data."""
     quantiles = (np.arange(n_samples) + 0.5) / n_samples * len(lengths)
     wanted = np.sort(lengths)[quantiles.astype(int)]
-    if getattr(models, "end", False):  # sequences end by themselves: none is cut off
+    if getattr(models, "end", False):  # the model has an end state: no sequence is truncated
         wanted = np.full(n_samples, LONGER * max(int(lengths.max()), 1))
     rng = np.random.default_rng(random_state)
     alphabet = alphabet_of(models)
@@ -150,7 +150,7 @@ def draw_sequences(models: Any, lengths: Floats, n_samples: int, random_state: A
 
 
 def _as_sequences(drawn: Floats, alphabet: Any) -> Sequences:
-    """Make sequences of draws ``(size, length, ...)``; -1 fills what ended earlier."""
+    """Convert draws ``(size, length, ...)`` to sequences; -1 marks positions after the end."""
     if alphabet is not None:
         return Sequences.from_codes(drawn, alphabet)
     size, length = drawn.shape[:2]
@@ -171,10 +171,10 @@ def exact(models: Any, parametrization: str) -> tuple[Blocks, Floats]:
 
 
 def complete(models: Any, lengths: Floats, parametrization: str, per: str) -> Blocks:
-    """Root of the information if hidden components and states were seen: FK-5's Fisher vector.
+    """Root of the complete-data information, as if hidden variables were observed: FK-5's Fisher vector.
 
-    It is the information itself where components are well separated. Hidden Markov models: for sequences as long as
-    those of the training data, whose scores are divided by their lengths where they are means per step.
+    It equals the information if components are well separated. For hidden Markov models it is that of sequences with
+    the lengths of the training data; scores that are means per step are divided by these lengths.
     """
     share = np.where(lengths > 0, 1.0 / np.maximum(lengths, 1) ** (2 if per == "step" else 0), 0.0)
     parts: list[Floats] = []
@@ -191,8 +191,10 @@ def complete(models: Any, lengths: Floats, parametrization: str, per: str) -> Bl
 
 
 def _expected_visits(initial: Floats, transition: Floats, lengths: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """Return how often every state is expected to be left, and to be visited; ``share`` weighs the lengths."""
-    longer = np.bincount(lengths, weights=share)[::-1].cumsum()[::-1]  # longer[t]: those of t observations or more
+    """Return the expected numbers of transitions from and visits to every state; ``share`` weights the lengths."""
+    longer = np.bincount(lengths, weights=share)[::-1].cumsum()[
+        ::-1
+    ]  # longer[t]: the weight of sequences of t observations or more
     state, left, visits = initial, np.zeros(len(initial)), np.zeros(len(initial))
     for t in range(1, len(longer)):
         visits += longer[t] / len(lengths) * state
@@ -220,17 +222,17 @@ def _members(members: Any, parametrization: str) -> list[list[Floats]]:
 
 
 def _scaled(members: list[list[Floats]], mass: Floats) -> list[Floats]:
-    """Divide the roots of every member by the root of how often it is expected; 0 where never."""
+    """Divide the roots of every member by the square root of its expected count; 0 if that is 0."""
     factor = inverse_mass(mass)
     return [factor[i] * part for i, member in enumerate(members) for part in member]
 
 
 def _simplex_root(p: Floats, parametrization: str, draws: float) -> Floats:
-    """Return the diagonal whose square is g' I^+ g, since scores of logits sum to 0: sum of g^2 / p, by draw."""
+    """Return the diagonal W with |W g|^2 = g' I^+ g = sum of g^2 / p per draw, since scores of logits sum to 0."""
     scale = inverse_mass(np.asarray(draws))
     return scale * (np.sqrt(p) if parametrization == "weight" else inverse_mass(p))
 
 
 def inverse_mass(mass: Floats) -> Floats:
-    """Return mass^{-1/2}; 0 where there is none."""
+    """Return mass^{-1/2}; 0 where the mass is 0."""
     return np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)

@@ -1,4 +1,4 @@
-"""Operands that several kernels share: rows of a matrix, an operand beside a number for every object."""
+"""Operands of several kernels: rows of a matrix, and an operand with one number per object."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mercer.data.csr import CSRRows
 
 
 class Rows:
-    """Rows of a matrix, dense or compressed: inner products by one matrix product a tile."""
+    """Rows of a matrix, dense or sparse: inner products by one matrix product per tile."""
 
     order: np.ndarray[Any, Any] | None = None
     tile_hint = 512
 
     def __init__(self, values: Any, dtype: Any = None) -> None:
         self.values: Any = _csr.prepare(values) if isinstance(values, CSRRows) else values
-        self.dtype = dtype  # of distances, where the rows were widened
+        self.dtype = dtype  # dtype of distances, if the rows were converted to float64
 
     @staticmethod
     def widened(values: Any) -> Rows:
-        """Hold rows in float64, since distances cancel; these come back in the type of ``values``."""
+        """Store rows in float64, since distances cancel; distances are returned in the dtype of ``values``."""
         if isinstance(values, CSRRows):
             wide = CSRRows(values.data.astype(np.float64), values.indices, values.indptr, values.n_columns)
             return Rows(wide, values.dtype)
@@ -34,7 +34,7 @@ class Rows:
 
     @property
     def sparse(self) -> bool:
-        """Whether the rows are compressed."""
+        """Whether the rows are sparse (CSR)."""
         return isinstance(self.values, _csr.Prepared)
 
     @property
@@ -62,7 +62,7 @@ class Rows:
         return namespace(self.values).sum(self.values * self.values, axis=-1)
 
     def squared_distances(self, other: Rows) -> Array:
-        """Return |x - y|^2 of every pair; pairs whose digits cancel are computed from their differences."""
+        """Return |x - y|^2 of every pair; after cancellation, pairs are recomputed from their differences."""
         if self.sparse and other.sparse:
             total = self.squares()[:, None] + other.squares()[None, :]
             squared = total - 2 * self.inner(other)
@@ -80,7 +80,7 @@ class Rows:
     def _narrowed(self, squared: Floats, other: Rows) -> Floats:
         if self.dtype is None or other.dtype is None:
             return squared
-        with np.errstate(over="ignore"):  # the kernel of points that far apart is 0
+        with np.errstate(over="ignore"):  # the kernel of such distant points is 0
             return squared.astype(np.result_type(self.dtype, other.dtype), copy=False)
 
     def dense(self) -> Array:
@@ -89,14 +89,14 @@ class Rows:
 
 
 class CenteredCounts:
-    """Rows of counts x minus what is expected of their totals, ``x - n a``: they stay compressed.
+    """Rows of counts x minus their expectation given the totals, ``x - n a``, stored sparse.
 
-    <x - n a, z - m a> = <x, z> - m <x, a> - n <z, a> + n m |a|^2, n and m the rows' totals.
+    <x - n a, z - m a> = <x, z> - m <x, a> - n <z, a> + n m |a|^2, where n and m are the totals of the rows.
 
     Parameters
     ----------
     rows : Rows
-        Compressed counts.
+        Sparse counts.
     expected : array of shape (k,)
         The frequencies a.
     """
@@ -112,7 +112,7 @@ class CenteredCounts:
 
     @classmethod
     def of(cls, counts: CSRRows, expected: Floats) -> CenteredCounts:
-        """Prepare counts."""
+        """Return the operand of counts."""
         rows = Rows.widened(counts)
         along = np.asarray(rows.values.rows.to_scipy() @ expected)
         return cls(rows, expected, counts.row_sums(), along)
@@ -134,7 +134,7 @@ class CenteredCounts:
         return values
 
     def squares(self) -> Floats:
-        """Return the squared norms of the rows; 0 where only rounding is left."""
+        """Return the squared norms of the rows; 0 if only rounding errors are left."""
         own = self.rows.squares()
         mixed, square = 2 * self.totals * self.along, self.totals**2 * (self.expected @ self.expected)
         values = own - mixed + square
@@ -146,21 +146,21 @@ class CenteredCounts:
 
 
 CANCELLED = 1e-7
-"""Squared distances below this fraction of |x|^2 + |y|^2 have lost half of their digits to cancellation."""
+"""Squared distances below this fraction of |x|^2 + |y|^2 have lost half of their digits by cancellation."""
 CHUNK = 1 << 18
-"""Numbers of the differences that are alive at once."""
+"""Number of entries of differences in memory at once."""
 UNDERFLOWN = 1e-280
-"""Inner products of features with the largest entry 1 that have lost terms below the smallest number."""
+"""Inner products of features with largest entry 1 below this value have lost terms by underflow."""
 
 
 def squared_distances(x: Floats, y: Floats, negligible: float = 0.0) -> Floats:
     """Compute |x - y|^2 of every pair of rows in float64, by one matrix product.
 
-    Pairs whose digits cancel are computed once more from their differences, unless ``|x|^2 + |y|^2`` about a common
-    origin is at most ``negligible`` for all of them, so that the rounding does not matter to the caller.
+    Pairs with cancellation are recomputed from their differences, unless ``|x|^2 + |y|^2`` about a common
+    origin is at most ``negligible`` for all of them, so that rounding does not matter to the caller.
     """
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-    origin = x.mean(axis=0)  # near the points, few pairs cancel
+    origin = x.mean(axis=0)  # with an origin near the points, few pairs cancel
     left, right = x - origin, y - origin
     own, theirs = np.sum(left * left, axis=1), np.sum(right * right, axis=1)
     total = own[:, None] + theirs
@@ -172,7 +172,7 @@ def squared_distances(x: Floats, y: Floats, negligible: float = 0.0) -> Floats:
 
 
 def _refined(squared: Floats, total: Floats, differences: Any, width: int = 256) -> Floats:
-    """Compute the pairs that have cancelled once more, from their differences, a few at a time."""
+    """Recompute pairs with cancellation from their differences, a few at a time."""
     rows, columns = np.nonzero(squared < CANCELLED * total)
     step = max(1, CHUNK // max(width, 1))
     for at in range(0, len(rows), step):
@@ -182,7 +182,7 @@ def _refined(squared: Floats, total: Floats, differences: Any, width: int = 256)
 
 
 class LogFeatures:
-    """Logarithms of features that are not negative, ``(N, M)``: log inner products, exact where these underflow."""
+    """Logarithms of nonnegative features, ``(N, M)``: log inner products, exact even where these underflow."""
 
     order: np.ndarray[Any, Any] | None = None
     tile_hint = 512
@@ -216,7 +216,7 @@ class LogFeatures:
 
 
 class InnerProducts:
-    """A kernel whose operands are `Rows`, or like them, and whose values are their inner products: its features."""
+    """A kernel whose values are inner products of explicit features: its operands are `Rows` or similar."""
 
     domain: str = "linear"
 
@@ -230,7 +230,7 @@ class InnerProducts:
         return a.dense()
 
     def _distance_tile(self, a: Any, b: Any) -> Array | None:
-        """Answer |x - y|^2, from the differences of features where digits cancel; None where these are no rows."""
+        """Return |x - y|^2, from differences of features after cancellation; None if the operands are not rows."""
         sides = [_unit_rows(side) for side in (a, b)]
         return None if sides[0] is None or sides[1] is None else sides[0].squared_distances(sides[1])
 
@@ -249,7 +249,7 @@ def _unit_rows(side: Any) -> Rows | None:
 
 
 class WithNumbers:
-    """An operand and a number for every object: its self-kernel, its mean kernel, its distance to a centre."""
+    """An operand with one number per object: its self-kernel, its mean kernel, or its distance to a center."""
 
     def __init__(self, operand: Any, numbers: Array) -> None:
         self.operand = operand
@@ -265,15 +265,15 @@ class WithNumbers:
 
 
 def finite(logs: Array) -> Array:
-    """Return logarithms with 0 for -inf: what they are taken from, or multiplied by, is zero there anyway."""
+    """Replace -inf by 0 in logarithms, where the other term or factor is zero anyway."""
     xp = namespace(logs)
     return xp.where(logs > -xp.inf, logs, xp.zeros_like(logs))
 
 
 def scaled_rows(values: Any, scale: Array) -> Any:
-    """Multiply every row by a number of its own; a SciPy CSR array stays one."""
+    """Scale every row; a SciPy CSR array stays sparse."""
     if not sparse.issparse(values):
         return values * scale[:, None]
-    # Not by a product with a diagonal matrix, which would allocate vectors as long as a row.
+    # A product with a diagonal matrix would allocate vectors of the length of a row.
     data = values.data * np.repeat(scale, np.diff(values.indptr))
     return sparse.csr_array((data, values.indices, values.indptr), shape=values.shape)

@@ -21,7 +21,7 @@ class Tangents:
     odds : array of shape (N, V)
         Log odds.
     coefficients : array of shape (N, V, C)
-        What the score of model k is multiplied with in the gradient of log odds v.
+        Coefficient of the score of model k in the gradient of log odds v.
     scores : list of C Rows or CenteredCounts
         The scores of every model.
     """
@@ -56,20 +56,20 @@ class Tangents:
         return np.asarray(value)
 
     def dense(self) -> Floats:
-        """Return the features, ``(N, V + V C P)``: log odds, and the gradient of each in the models one by one."""
+        """Return the features, ``(N, V + V C P)``: log odds, and the gradient of each with respect to every model."""
         n, v, _ = self.coefficients.shape
         size = n * v * sum(part.width if isinstance(part, Rows) else len(part.expected) for part in self.scores)
         if size > DENSE:
             raise ValueError(
-                f"the explicit features of {n} data under {len(self.scores)} classes are {size} numbers: ask for fewer "
-                "data at once, or use the Gram matrix, which does not need them"
+                f"The explicit features of {n} samples under {len(self.scores)} classes are {size} numbers. Pass fewer "
+                "samples at once, or use the Gram matrix, which does not need them."
             )
         rows = [part.dense() for part in self.scores]
         gradients = [self.coefficients[:, c, k, None] * rows[k] for c in range(v) for k in range(len(rows))]
         return np.concatenate([self.odds, *gradients], axis=1)
 
     def scales(self, ridge: float) -> tuple[Floats, Floats]:
-        """Return inverse roots of the second moments: of log odds ``(V,)``, and in every parameter ``(C P,)``."""
+        """Return inverse roots of the second moments of log odds ``(V,)`` and of every parameter ``(C P,)``."""
         weights = np.sum(self.coefficients**2, axis=1)
         moments = []
         for k, rows in enumerate(self.scores):
@@ -90,10 +90,10 @@ class Tangents:
 
 
 def log_odds(joint: Floats) -> tuple[Floats, Floats]:
-    """Turn log P(c) p_c(x) ``(N, C)`` into log odds ``(N, V)`` and the coefficients of scores ``(N, V, C)``."""
+    """Convert log P(c) p_c(x) ``(N, C)`` to log odds ``(N, V)`` and the coefficients of scores ``(N, V, C)``."""
     n, count = joint.shape
     scale = np.abs(joint).max(axis=1, keepdims=True)
-    if count == 2:  # the other log odds are these with the other sign
+    if count == 2:  # the other log odds are the negatives of these
         odds = difference(joint[:, 1:], joint[:, :1], scale)
         return odds, np.broadcast_to(np.array([-1.0, 1.0]), (n, 1, 2))
     others = np.where(np.eye(count, dtype=bool), -np.inf, joint[:, None, :])

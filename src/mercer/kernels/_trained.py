@@ -1,4 +1,4 @@
-"""Wrappers about the training data: they compare every object with all of them, and map test rows too."""
+"""Wrappers that depend on the training data: they compare every object with all training objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TrainedWrapper(Wrapper):
 
     @property
     def _needs_fit(self) -> str:
-        return f"{type(self).__name__} is about the training data"
+        return f"{type(self).__name__} depends on the training data"
 
     def _training(self, X: Any) -> Any:
         source = super()._training(X)
@@ -29,7 +29,7 @@ class TrainedWrapper(Wrapper):
         raise NotImplementedError
 
     def _objects(self, source: Views) -> Side:
-        """Return the side of objects that are stored as the training objects are; of these themselves their own."""
+        """Return the side of objects in the format of the training objects; the existing side for the training data."""
         inner, objects = self._inner, source.parts[0]
         if objects is not inner.train_:
             objects = inner._match(objects, inner.train_)
@@ -41,11 +41,11 @@ class TrainedWrapper(Wrapper):
         return Views((self._inner._evaluation.prepared_side(objects),))
 
     def _train_gram(self, *, log: bool = False) -> Array:
-        """Kernel of the training objects, ``(n_train, n_train)``."""
+        """Return the kernel of the training objects, ``(n_train, n_train)``."""
         return self._inner._gram(self._inner._train_side, None, log=log)
 
     def _columns(self, objects: Side, *, log: bool = False) -> Array:
-        """Kernel of every object with the training objects, ``(N, n_train)``."""
+        """Return the kernel of every object with the training objects, ``(N, n_train)``."""
         train = self._inner._train_side
         return self._inner._gram(objects, None if objects is train else train, log=log)
 
@@ -54,7 +54,7 @@ class TrainedWrapper(Wrapper):
 
 
 class FeaturedWrapper(InnerProducts, TrainedWrapper):
-    """A wrapper with explicit features, computed from the columns of the training data."""
+    """A wrapper with explicit features, computed from the kernel with the training data."""
 
     def _map(self, objects: Side) -> Floats:
         """Return the features of objects."""

@@ -1,4 +1,4 @@
-"""Samples as points with weight vectors: their kernel is the sum of base kernels times inner products of weights."""
+"""Samples as points with weight vectors: sums of base kernels times inner products of weights."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
 TILE_POINTS = 2048
-"""Points of one side of a tile."""
+"""Number of points on one side of a tile."""
 
 
 @dataclass(frozen=True)
 class WeightedPoints:
-    """Points with weights, and rows of features beside them."""
+    """Points with weights, and optional rows of further features."""
 
     sets: PointSets
     """Points and weights of every sample."""
     sizes: Floats
     """Number of points of every sample, ``(N,)`` int."""
     gamma: float
-    """Of the base kernel."""
+    """Parameter of the base kernel."""
     beside: Rows
-    """Features whose inner products are added."""
+    """Features whose inner products are added to the kernel."""
 
     order = None
 
     @classmethod
     def of(cls, points: Floats, weights: Floats, offsets: Floats, gamma: float, beside: Rows) -> Self:
-        """Lay out points ``(T, d)`` and weights ``(T, m)``, sample i at ``offsets[i]:offsets[i + 1]``."""
+        """Arrange points ``(T, d)`` and weights ``(T, m)``, sample i at ``offsets[i]:offsets[i + 1]``."""
         from mercer.compiled.points import PointSets
 
         return cls(PointSets.of(points, offsets, weights), np.diff(offsets), gamma, beside)
 
     @property
     def tile_hint(self) -> int:
-        """Samples of a tile, by their average number of points."""
+        """Number of samples in a tile, from their average number of points."""
         average = float(self.sizes.mean()) if len(self) else 1.0
         return int(np.clip(TILE_POINTS / max(average, 1.0), 1, 256))
 
@@ -59,14 +59,14 @@ class WeightedPoints:
         return np.asarray(sums + self.beside.inner(other.beside))
 
     def squares(self) -> Floats:
-        """Return the kernel of every sample with itself."""
+        """Return the self-kernel of every sample."""
         every = np.arange(len(self))
         return np.asarray(self._sums(self, every, every) + self.beside.squares())
 
     def dense(self) -> Floats:
         """Raise: the base kernel of vectors has no finite features."""
         raise NoFeatures(
-            "LatentMeanMap of vectors has no finite explicit features: give n_components=1000 for random ones, or use "
+            "LatentMeanMap of vectors has no finite explicit features. Set n_components=1000 for random ones, or use "
             "its Gram matrix"
         )
 

@@ -14,7 +14,7 @@ from mercer.kernels.base.hooks import WIDE
 
 
 class _Pair(Compound):
-    """Two kernels; in logarithms while both are."""
+    """Two kernels; in the log domain if both are."""
 
     _transparent = True
 
@@ -27,7 +27,7 @@ class _Pair(Compound):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Logarithms while both parts are."""
+        """The log domain if both parts are in it."""
         return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
 
@@ -55,7 +55,7 @@ class Sum(_Pair):
 
     @property
     def psd(self) -> Verdict:
-        """As its weakest part."""
+        """The verdict of its weakest part."""
         return weakest([part.psd for part in self._parts()], "a sum of kernels")
 
 
@@ -82,8 +82,8 @@ class Product(_Pair):
         for part, values in zip(self._parts(), (left, right), strict=True):
             if part.domain == "log" and not part.normalize and not bool(namespace(values).any(values > 0)):
                 raise FloatingPointError(
-                    f"all values of {type(part).__name__} underflow beside a kernel that can be negative: normalise "
-                    "it, with normalize=True or mc.Normalized"
+                    f"All values of {type(part).__name__} underflow in a product with a kernel that can be negative. "
+                    "Normalize it with normalize=True or mc.Normalized."
                 )
         return left * right
 
@@ -93,7 +93,7 @@ class Product(_Pair):
 
     @property
     def psd(self) -> Verdict:
-        """As its weakest part (Schur)."""
+        """The verdict of its weakest part (Schur)."""
         return weakest([part.psd for part in self._parts()], "a product of kernels (Schur)")
 
 
@@ -105,7 +105,7 @@ class Scaled(Wrapper):
     kernel : Kernel
         The kernel.
     weight : float, default=1.0
-        The factor; a negative one makes a matrix that is not positive semi-definite.
+        The factor; with a negative one, matrices are not positive semi-definite.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Scaled(Wrapper):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Logarithms while the weight is positive."""
+        """The log domain if the kernel is in it and the weight is positive."""
         return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
@@ -139,7 +139,7 @@ class Scaled(Wrapper):
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel, for a positive weight."""
+        """The verdict of the kernel, for a positive weight."""
         if self.weight < 0:
             return Verdict("no", f"the weight is {self.weight}: minus a positive semi-definite matrix")
         return self._inner.psd

@@ -1,4 +1,4 @@
-"""A kernel about the mean of the training data."""
+"""Kernels centered in feature space."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mercer.kernels._trained import TrainedWrapper
 
 
 class Centered(TrainedWrapper):
-    r"""A kernel about the mean of the training data in feature space.
+    r"""A kernel centered in feature space, at the mean of the training data.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
     normalize : bool, default=False
-        Whether every object has the kernel 1 with itself after centering.
+        Whether to scale the centered kernel so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        Whether objects of zero norm raise an error or get zeros.
 
     Notes
     -----
@@ -58,9 +58,9 @@ class Centered(TrainedWrapper):
         xp = namespace(own)
         values = own - 2 * a.numbers + self._mean
         rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.numbers) + xp.abs(self._mean))
-        return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the centre has no direction
+        return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the center has no direction
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel."""
-        return Verdict(str(self._inner.psd), f"inner products about a mean (KK-3); {self._inner.psd.reason}")
+        """The verdict of the kernel."""
+        return Verdict(str(self._inner.psd), f"inner products of centered features (KK-3); {self._inner.psd.reason}")

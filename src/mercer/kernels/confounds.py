@@ -1,4 +1,4 @@
-"""Objects beside their confounds, which come in any form and become a matrix of finite numbers."""
+"""Objects with their confounds, which are converted to a matrix of finite numbers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Floats = np.ndarray[Any, Any]
 
 
 class Confounded:
-    """Objects beside their confounds, in one container that scikit-learn can cut into folds.
+    """Objects with their confounds, in one container that scikit-learn can split into folds.
 
-    `Residualized` takes it as ``X``, where confounds cannot come as an argument of their own: scorers with a name
-    (``scoring="roc_auc"``), ``GridSearchCV.predict``, kernels made from `Residualized`.
+    `Residualized` accepts it as ``X`` where confounds cannot be a separate argument: named scorers
+    (``scoring="roc_auc"``), ``GridSearchCV.predict``, and kernels built on `Residualized`.
 
     Parameters
     ----------
     objects : data
-        What the kernel compares: N objects of any kind.
+        N objects of any kind that a kernel compares.
     confounds : array or data frame of shape (N, c) or (N,)
-        Numbers, a row for every object.
+        Numbers, one row per object.
 
     Examples
     --------
@@ -38,14 +38,14 @@ class Confounded:
 
     def __init__(self, objects: Any, confounds: Any) -> None:
         if isinstance(objects, Confounded):
-            raise TypeError("these objects came with confounds already: give all of them once")
+            raise TypeError("These objects have confounds already. Pass all confounds at once.")
         self.objects = unwrapped(objects)
         self.confounds = _numbers(confounds)
         self.names = _names(confounds)
         if len(self.confounds) != n_objects(self.objects):
             raise ValueError(
-                f"{n_objects(self.objects)} objects came with {len(self.confounds)} rows of confounds: give a row for "
-                "every object"
+                f"confounds must have one row per object; got {len(self.confounds)} rows for {n_objects(self.objects)} "
+                "objects."
             )
 
     @property
@@ -65,7 +65,7 @@ class Confounded:
         return taken
 
     def with_objects(self, objects: Any) -> Confounded:
-        """Return other objects, as many, beside the same confounds: what a transformer made of these.
+        """Return other objects with the same confounds, such as the output of a transformer.
 
         Parameters
         ----------
@@ -80,29 +80,31 @@ class Confounded:
         Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 3)
         """
         if n_objects(objects) != len(self):
-            raise ValueError(f"{n_objects(objects)} objects for the confounds of {len(self)}: give as many")
+            raise ValueError(
+                f"{n_objects(objects)} objects for the confounds of {len(self)}. Pass one object per row of confounds."
+            )
         other = object.__new__(Confounded)
         other.objects, other.confounds, other.names = objects, self.confounds, self.names
         return other
 
 
 def _names(confounds: Any) -> list[Any] | None:
-    """Return the names of the columns; None where they have none."""
+    """Return the names of the columns; None if they have no names."""
     columns = getattr(confounds, "columns", None)
     return None if columns is None else list(columns)
 
 
 def _numbers(confounds: Any) -> Floats:
-    """Return confounds as a float matrix of finite numbers, or raise a sentence."""
+    """Return confounds as a float matrix of finite numbers."""
     if sparse.issparse(confounds):
         confounds = confounds.toarray()
     frame = hasattr(confounds, "iloc") and hasattr(confounds, "columns")
-    # Column by column, since one column of text makes objects of all.
+    # Column by column, since one column of text would turn the whole matrix into objects.
     columns = [confounds.iloc[:, j] for j in range(confounds.shape[1])] if frame else None
     if columns is None:
         values = _as_array(confounds)
         if values.ndim not in (1, 2):
-            raise ValueError(f"confounds of shape {values.shape}: give a matrix, objects by confounds")
+            raise ValueError(f"confounds must be a matrix, objects by confounds; got shape {values.shape}.")
         columns = list(values.T) if values.ndim == 2 else [values]
     titles = _names(confounds) or range(len(columns))
     found = [_column(column, title) for column, title in zip(columns, titles, strict=True)]
@@ -113,7 +115,7 @@ def _as_array(confounds: Any) -> Floats:
     try:
         return np.asarray(confounds if isinstance(confounds, list | tuple) else to_numpy(confounds))
     except ValueError:
-        raise ValueError("the rows of the confounds differ in length: give a matrix, objects by confounds") from None
+        raise ValueError("confounds must be a matrix, objects by confounds; got rows of different lengths.") from None
 
 
 def _column(column: Any, title: Any) -> Floats:
@@ -122,8 +124,8 @@ def _column(column: Any, title: Any) -> Floats:
         times = [value for value in values if isinstance(value, date | timedelta | np.datetime64 | np.timedelta64)]
         if times:
             raise ValueError(
-                f"confound {title!r} holds the date or time {str(times[0])!r}, which is no number: turn dates into "
-                "numbers of days"
+                f"confound {title!r} contains the date or time {str(times[0])!r}, which is not a number. Convert dates "
+                "to numbers of days."
             )
         try:
             if values.dtype.kind == "c" or any(isinstance(value, str) for value in values):
@@ -132,14 +134,14 @@ def _column(column: Any, title: Any) -> Floats:
         except (TypeError, ValueError):
             wrong = values[0].item() if isinstance(values[0], np.generic) else values[0]  # 'a', not np.str_('a')
             raise ValueError(
-                f"confound {title!r} holds {wrong!r}, which is no number: turn categories into columns of 0 and 1, "
-                "with sklearn.preprocessing.OneHotEncoder or pandas.get_dummies"
+                f"confound {title!r} contains {wrong!r}, which is not a number. Encode categories as columns of 0 and "
+                "1, with sklearn.preprocessing.OneHotEncoder or pandas.get_dummies."
             ) from None
     values = values.astype(float)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise ValueError(
-            f"confound {title!r} is {values[bad[0]]} for object {bad[0]}: leave such objects out, or fill the gap with "
-            "sklearn.impute.SimpleImputer, fitted to the training data"
+            f"confound {title!r} is {values[bad[0]]} for object {bad[0]}. Leave such objects out, or impute the value "
+            "with sklearn.impute.SimpleImputer, fitted to the training data."
         )
     return values

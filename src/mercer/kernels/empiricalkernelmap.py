@@ -1,4 +1,4 @@
-"""The empirical kernel map: objects described by their log kernels with the training data."""
+"""The empirical kernel map: log kernels with the training data as features."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mercer.kernels.base.hooks import WIDE, NoFeatures
 
 
 class EmpiricalKernelMap(FeaturedWrapper):
-    r"""Objects described by their log kernels with the training data: a cure for diagonal dominance.
+    r"""Log kernels with the training data as features, a remedy for diagonal dominance.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel that is never negative.
     gamma : float or None, default=None
-        None takes inner products of the descriptions; a number takes ``exp(-gamma |phi - phi'|^2 / n)`` of them, n the
+        None for inner products of the features phi; a number for ``exp(-gamma |phi - phi'|^2 / n)``, with n the
         number of training objects.
     floor : float, default=-700.0
-        What a log kernel of -inf counts as, or the smallest finite one of the training data where that is lower.
+        Replaces log kernels of -inf, or the smallest finite one of the training data does if it is lower.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        Whether objects of zero norm raise an error or get zeros.
 
     Notes
     -----
-    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, columns
-    standardised. Positive semi-definite by construction.
+    KK-1: :math:`\phi(x) = (\log \hat k(x, z_1), \ldots, \log \hat k(x, z_n))` over the training objects z, with
+    standardized columns. Positive semi-definite by construction.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Inner products can be negative, Gaussians cannot."""
+        """Linear, but log with ``gamma``: inner products can be negative, Gaussians cannot."""
         return "linear" if self.gamma is None else "log"
 
     def _check_parameters(self) -> None:
@@ -123,12 +123,10 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     def _features(self, a: Rows) -> Array:
         if self.gamma is not None:
-            raise NoFeatures(
-                f"a Gaussian of descriptions (gamma={self.gamma}) has no finite explicit features: gamma=None has"
-            )
+            raise NoFeatures(f"EmpiricalKernelMap(gamma={self.gamma}) has no finite explicit features. Use gamma=None.")
         return super()._features(a)
 
     @property
     def psd(self) -> Verdict:
         """Always positive semi-definite."""
-        return Verdict("always", "an inner product, or a Gaussian, of explicit descriptions (KK-1)")
+        return Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")

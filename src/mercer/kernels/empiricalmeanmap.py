@@ -29,19 +29,20 @@ class EmpiricalMeanMap(Kernel):
     order : int, default=0
         Compare windows of ``order + 1`` consecutive points; 0 compares points, in any order.
     gamma : float, default=1.0
-        Of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2 gamma)``.
+        Parameter of the base kernel ``exp(-gamma |x - y|^2)``; symbols are one-hot, so that a mismatch costs ``exp(-2
+        gamma)``.
     alphabet : Alphabet, str, iterable or None, default=None
-        The symbols of strings; None takes them from `Sequences`, or finds them in the data.
+        The symbols of strings; if None, that of `Sequences`, or the symbols found in the data.
     n_components : int or None, default=None
-        Frequencies of random Fourier features of vectors, in place of their exact base kernel: the cost is linear in
-        the lengths, and there are explicit features, two for every frequency. Symbols have exact features and do not
-        need it.
+        Number of frequencies of random Fourier features of vectors, which replace the exact base kernel: the cost is
+        linear in the lengths, and there are two explicit features per frequency. Not needed for symbols, which have
+        exact features.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the frequencies; None is 0.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        Whether objects of zero norm raise an error or get zeros.
 
     Notes
     -----
@@ -49,7 +50,7 @@ class EmpiricalMeanMap(Kernel):
 
     (EMMK-2) with k = ``order``; for k = 0 the points of two sets in any order (EMMK-1). No model is needed. Kernels of
     strings are inner products of counts of windows; for large gamma they are `Spectrum` kernels. Logarithms are exact
-    where the kernel underflows.
+    even where the kernel underflows.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class EmpiricalMeanMap(Kernel):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """Logarithms; with random features values, which may be negative."""
+        """The log domain; with random features the linear domain, since values may be negative."""
         return "log" if self.n_components is None else "linear"
 
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
@@ -108,8 +109,8 @@ class EmpiricalMeanMap(Kernel):
             point = int(np.flatnonzero(np.isnan(X.values).any(axis=1))[0])
             owner = int(np.searchsorted(X.offsets, point, side="right")) - 1
             raise ValueError(
-                f"{X.name(owner)} has a coordinate that was not observed (NaN): a mean map of the data cannot "
-                "marginalise it; use MeanMap(Gaussian('diagonal')), or leave such points out"
+                f"{X.name(owner)} has a missing coordinate (NaN), which an empirical mean map cannot "
+                "marginalize. Use MeanMap(Gaussian('diagonal')), or leave such points out."
             )
         return X
 
@@ -124,7 +125,8 @@ class EmpiricalMeanMap(Kernel):
     def _source(self, X: Sequences) -> Sequences:
         if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
             raise ValueError(
-                f"the data are {X!r}, unlike the training data: alphabet {self.alphabet_}, dimension {self.dimension_}"
+                f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
+                f"{self.dimension_}."
             )
         return X
 
@@ -147,15 +149,15 @@ class EmpiricalMeanMap(Kernel):
         return a.alone() if self.domain == "log" else a.squares()
 
     def _value_tile(self, a: Any, b: Any) -> Array | None:
-        # Inner products of counts: no logarithm is taken where none is asked for, which would cost more than they do.
+        # Inner products of counts: logarithms would cost more than the products, so take them only on request.
         return a.inner(b) if isinstance(a, WindowCounts) else None
 
     def features(self, X: Any) -> Array:
         """Return explicit features of symbols, or random ones of vectors: their inner products are the kernel.
 
-        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, a column for every window. Where that are
-        many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with a column for every window with gaps. Of vectors with
-        ``n_components``: ``(N, 2 n_components)``. Rows have length 1 where the kernel is normalised.
+        Of symbols: ``(N, A^(order + 1))`` for an alphabet of A symbols, one column per window; if these
+        are too many, a SciPy CSR array ``(N, (A + 1)^(order + 1))`` with one column per window with gaps. Of vectors
+        with ``n_components``: ``(N, 2 n_components)``. Rows have norm 1 if the kernel is normalized.
         """
         kernel, a, _ = self.operands(X)
         values = a.operand.dense() if isinstance(a.operand, Rows) else a.operand.features()
@@ -169,13 +171,13 @@ class EmpiricalMeanMap(Kernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        Zeros where the kernel is exact: without ``n_components``, or for symbols. Infinite where fewer than about 20
-        frequencies carry an object's norm: too few to tell.
+        Zero if the kernel is exact: without ``n_components``, or for symbols. Infinite for objects with an effective
+        number of frequencies below about 20, which is too small for an estimate.
 
         Parameters
         ----------
         X, Y : data
-            What the kernel compares; ``Y=None`` compares ``X`` with itself.
+            Objects to compare; ``Y=None`` compares ``X`` with itself.
         """
         kernel, a, b = self.operands(X, Y)
         b = a if b is None else b
@@ -184,18 +186,18 @@ class EmpiricalMeanMap(Kernel):
         return spread(kernel._frequencies(a), kernel._frequencies(b), bool(self.normalize))
 
     def errors(self, X: Any) -> Errors:
-        """Return how far the matrix of random features is from the exact one, estimated without that.
+        """Estimate the error of the matrix of random features without computing the exact matrix.
 
         Parameters
         ----------
         X : data
-            What the kernel compares.
+            Objects to compare.
 
         Returns
         -------
         Errors
-            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 where they are normalised),
-            and ``frobenius``, of all entries. 0 where the kernel is exact.
+            Standard errors, both relative: ``trace``, of the sum of the self-kernels (0 if the kernel is
+            normalized), and ``frobenius``, of all entries. 0 if the kernel is exact.
         """
         kernel, a, _ = self.operands(X)
         if not isinstance(a.operand, Rows):
@@ -207,7 +209,7 @@ class EmpiricalMeanMap(Kernel):
 
     def _frequencies(self, a: Prepared) -> Floats:
         if int(self.n_components or 0) < 2:
-            raise ValueError("n_components = 1: one random frequency has no spread; give 2 or more")
+            raise ValueError("n_components must be 2 or more for standard errors; got 1.")
         return np.asarray(a.operand.dense())
 
     def __sklearn_tags__(self) -> Any:
@@ -224,11 +226,11 @@ class EmpiricalMeanMap(Kernel):
 
 
 def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:
-    """Raise where a random feature has no value: the frequencies times the points are infinite."""
+    """Raise if random features overflow: the products of frequencies and points are infinite."""
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         largest = float(np.abs(X[int(bad[0])]).max())
         raise ValueError(
-            f"{X.name(bad[0])} holds {largest:.6g}, and with gamma = {gamma:g} its random features overflow: divide "
-            "the data by a constant, or lower gamma"
+            f"{X.name(bad[0])} contains {largest:.6g}; with gamma = {gamma:g} its random features overflow. Rescale "
+            "the data, or lower gamma."
         )

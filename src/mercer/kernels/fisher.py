@@ -1,4 +1,4 @@
-"""Fisher kernels: data compared by how they would change one shared model (Shawe-Taylor and Cristianini 2004)."""
+"""Fisher kernels: inner products of scores under a shared model (Shawe-Taylor and Cristianini 2004)."""
 
 from __future__ import annotations
 
@@ -38,54 +38,54 @@ INFORMATION = ("identity", "diagonal", "empirical", "sampled", "complete", "exac
 
 
 class Fisher(InnerProducts, SharedModelKernel):
-    r"""The Fisher kernel: inner products of scores under one model that all data share, or one per class.
+    r"""The Fisher kernel: inner products of scores under one shared model, or one model per class.
 
     Parameters
     ----------
     model : estimator, or batch of shape (C,)
-        The shared model: fitted to the training data, or used as it is. Under several models (C > 1) the scores stand
-        side by side.
+        The shared model: an estimator is fitted to the training data, a batch is used as it is. The scores of several
+        models (C > 1) are concatenated.
     information : {"identity", "diagonal", "empirical", "sampled", "complete", "exact"}, default="identity"
-        The metric of the scores: none (the practical kernel), the diagonal or all of the training data's second moment,
-        that of data drawn from the model, that of data whose hidden components and states are seen (of mixtures, the
-        Fisher vector), or the model's own information where it has a closed form.
+        The metric of the scores: the identity (the practical kernel), the diagonal of the second moment of the training
+        scores or the full matrix, the second moment of samples from the model, the complete-data information (hidden
+        components and states as if observed; the Fisher vector of mixtures), or the closed form.
     per : {"sequence", "step"}, default="sequence"
-        Scores are sums over the observations of a datum, or means. A normalised kernel with "identity" or "complete"
-        does not depend on it.
+        Whether scores are sums or means over the observations of a sequence. A normalized kernel with "identity" or
+        "complete" does not depend on it.
     parametrization : {"logit", "weight"}, default="logit"
-        Parameters of probabilities: logits, or unnormalised weights at the normalised point (FK-0).
+        Parameters of probabilities: logits, or unnormalized weights, evaluated where they sum to 1 (FK-0).
     power : float, default=1.0
         Whitened scores z become sign(z) abs(z)^power; 0.5 is usual for Fisher vectors.
     ridge : float, default=1e-3
-        Added to an estimated information, as a fraction of its mean diagonal; 0 takes the pseudo-inverse.
+        Added to an estimated information, as a fraction of its mean diagonal; 0 uses the pseudo-inverse.
     n_samples : int, default=10000
-        Points, or sequences, drawn from every model for ``information="sampled"``: as long as the training data's, or
-        whole where the model has an end (pair HMMs).
+        Number of points or sequences drawn from every model for ``information="sampled"``. Sequences have the lengths
+        of the training data, or those of the model if it has an end state (pair HMMs).
     random_state : int, Generator, RandomState or None, default=0
         Seed of these draws; None is 0.
     normalize : bool, default=True
-        Whether every object has the kernel 1 with itself.
+        Whether to normalize the kernel, so that every self-kernel is 1.
     on_zero : {"raise", "zero"}, default="raise"
-        What an object of zero norm gets: an error, or zeros.
+        Whether objects of zero norm raise an error or get zeros.
     by_class : bool, default=False
-        Whether one model is fitted to every class of the target.
+        Whether to fit one model to every class of the target.
 
     Attributes
     ----------
     model_ : batch of shape (1,), or (C,)
-        The shared model, or those of the classes.
+        The shared model, or the models of the classes.
     classes_ : ndarray of shape (C,)
-        The classes, where there is one model for each.
+        The classes, if there is one model for each.
     effective_rank_ : float
-        Of the information that was estimated.
+        Effective rank of the estimated information.
 
     Notes
     -----
     .. math:: g(x) = \nabla_\theta \log p_\theta(x), \qquad k(x, z) = g(x)^\top I^{-1} g(z)
 
-    (FK-1). A datum of several points has the sum of their scores. Parameters are logits, means, log standard deviations
-    (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov chains: FK-6; pair HMMs:
-    FK-7; hidden Markov models: FK-8 and FK-9.
+    (FK-1). The score of a sample of several points is the sum of their scores. Parameters are logits, means, log
+    standard deviations (FK-0); the kernel with exact information does not depend on them. Mixtures: FK-5; Markov
+    chains: FK-6; pair HMMs: FK-7; hidden Markov models: FK-8 and FK-9.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         "random_state": seed(),
         "by_class": boolean(),
     }
-    _why_zero = " (nothing in it was observed, or it is just what the model expects)"
+    _why_zero = " (all of its values are missing, or its score is exactly zero)"
 
     def __init__(
         self,
@@ -139,21 +139,21 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     @classmethod
     def from_posteriors(cls, model: Any, X: Any, states: Any, transitions: Any = None, **parameters: Any) -> Self:
-        """Return a Fisher kernel that is fitted to posteriors of hidden states that were computed elsewhere.
+        """Return a Fisher kernel that is fitted to given posteriors of hidden states.
 
         Parameters
         ----------
         model : HMMs of shape (1,)
-            The model that they were computed with.
-        X : Sequences or what makes them
+            The model that the posteriors were computed with.
+        X : Sequences, or data that can be converted
             N sequences, with T observations in all.
         states : array of shape (T, n), or list of arrays (T_i, n)
-            Posterior probabilities of the states at every observation.
+            Posterior probabilities of the states for every observation.
         transitions : array of shape (N, n, n) or (number of steps, n, n), default=None
-            Expected numbers of transitions in every sequence, or posteriors of every step; without them, the block of
-            the transitions is zero.
+            Expected numbers of transitions in every sequence, or posteriors of every step; if None, the scores of the
+            transitions are zero.
         **parameters
-            Of this kernel.
+            Parameters of this kernel.
 
         Examples
         --------
@@ -164,7 +164,9 @@ class Fisher(InnerProducts, SharedModelKernel):
         (1, 10)
         """
         if not getattr(model, "takes_posteriors", False):
-            raise TypeError(f"model = {model!r}: give the HMMs of shape (1,) that the posteriors were computed with")
+            raise TypeError(
+                f"model must be the HMMs of shape (1,) that the posteriors were computed with; got {model!r}."
+            )
         kernel = cls(model, **parameters)
         kernel._check_parameters()
         return kernel.fit(Posterior(kernel._accept(X, reset=False), states, transitions))
@@ -176,14 +178,14 @@ class Fisher(InnerProducts, SharedModelKernel):
             Kernel._check_parameters(self)
             if self.model.ndim != 1 or len(self.model) == 0:
                 raise ValueError(
-                    f"the shared model has shape {self.model.shape}: give a batch of shape (1,), such as p[3:4], or "
+                    f"model must have shape (1,); got shape {self.model.shape}. Pass a batch such as p[3:4], or "
                     "(C,) for several"
                 )
             self._check_scores(self.model)
             if self.by_class:
                 raise TypeError(
-                    "by_class=True fits one model to every class, and model is a fitted batch: give an estimator, "
-                    "such as mc.HMM(...), or a batch with a model per class and by_class=False"
+                    "by_class=True fits one model to every class, but model is a fitted batch. Pass an estimator, "
+                    "such as mc.HMM(...), or a batch with one model per class and by_class=False."
                 )
         else:
             super()._check_parameters()
@@ -192,8 +194,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     def _check_scores(model: Any) -> None:
         if not has_scores(model):
             raise TypeError(
-                f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have; use a family such as "
-                f"Gaussians or Multinomials{or_point(model)}"
+                f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have. Use a family such as "
+                f"Gaussians or Multinomials{or_point(model)}."
             )
 
     @property
@@ -203,7 +205,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         if self.information not in ("sampled", "complete") or not isinstance(self.model, Batch):
             return super()._needs_fit
         if is_sequential(self.model) and not (self.information == "sampled" and ends_by_itself(self.model)):
-            return f"information={self.information!r} is that of sequences as long as the training data"
+            return f"information={self.information!r} depends on the lengths of the training sequences"
         return super()._needs_fit
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
@@ -217,14 +219,14 @@ class Fisher(InnerProducts, SharedModelKernel):
         if is_posterior(X):
             if not getattr(self.model, "takes_posteriors", False):
                 raise TypeError(
-                    "posteriors belong to the model that they were computed with: give it to Fisher, as in "
+                    "Posteriors belong to the model that they were computed with. Pass that model to Fisher, as in "
                     "Fisher(hmm.model_)"
                 )
             check_posterior(self.model, X)
             return X
         return super()._accept(X, reset=reset)
 
-    # -- what is learned ----------------------------------------------------------------------------------
+    # -- learned state ------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
         self.__dict__.pop("classes_", None)
@@ -241,7 +243,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         learn_models(self, X, members)
 
     def _metric(self, X: Any) -> information_.Metric | None:
-        """Return what scores are multiplied with, or nothing."""
+        """Return the root of the information that scores are multiplied with; None for the identity."""
         models, values = self.model_, None
         metric: information_.Metric
         if self.information == "identity":
@@ -249,16 +251,17 @@ class Fisher(InnerProducts, SharedModelKernel):
         if self.information == "complete":
             if not has_complete(models):
                 raise TypeError(
-                    "information='complete' is for mixtures and hidden Markov models of families that know theirs: for "
-                    f"{type(getattr(models, 'components', models)).__name__} use 'sampled', 'diagonal' or 'empirical'"
+                    "information='complete' needs a mixture or hidden Markov model of families with a closed-form "
+                    f"information. For {type(getattr(models, 'components', models)).__name__} use 'sampled', "
+                    "'diagonal' or 'empirical'."
                 )
             return information_.complete(models, lengths_of(X), self.parametrization, self.per)
         if self.information == "exact":
             if not hasattr(models, "fisher_information"):
                 other = "'complete'" if has_complete(models) else "'diagonal'"
                 raise TypeError(
-                    f"{type(models).__name__} has no closed form of its information: use information={other}, "
-                    "'sampled' or 'empirical'"
+                    f"{type(models).__name__} has no closed form of its information. Use information={other}, "
+                    "'sampled' or 'empirical'."
                 )
             metric, values = information_.exact(models, self.parametrization)
         elif self.information == "sampled":
@@ -273,7 +276,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         else:
             diagonal = self.information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
-            self._train_side.keep("scores", scores)  # what the operand of the training data is made of
+            self._train_side.keep("scores", scores)  # reused for the operand of the training data
             metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
@@ -283,7 +286,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         return dense(scores, f"information={self.information!r}")
 
     def _scores(self, X: Any) -> Any:
-        """Scores of every datum, ``(N, P)``."""
+        """Return the score of every sample, ``(N, P)``."""
         return score_rows(self.model_, X, self.parametrization, self.per)
 
     def _learned(self) -> Any:
@@ -307,7 +310,7 @@ class Fisher(InnerProducts, SharedModelKernel):
         return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
 
     def get_score_names(self) -> Floats:
-        """Name the parameters of the columns of un-whitened scores, such as "transition[0, 1]"."""
+        """Return the names of the parameters of the unwhitened scores, such as "transition[0, 1]"."""
         check_is_fitted(self, "model_")
         return np.array(score_names(self.model_), dtype=object)
 

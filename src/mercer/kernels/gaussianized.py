@@ -58,12 +58,12 @@ class Gaussianized(Wrapper):
 
     @property
     def infinitely_divisible(self) -> bool:  # type: ignore[override]
-        """A power only changes gamma, which is safe where the distance is one of a Hilbert space."""
+        """A power only changes gamma, which is valid if the distance is that of a Hilbert space."""
         return self._inner.psd == "always"
 
     @property
     def psd(self) -> Verdict:
-        """As the kernel (Schoenberg)."""
+        """The verdict of the kernel (Schoenberg)."""
         return Verdict(
             str(self._inner.psd), f"a Gaussian of a Hilbert space distance (LMMK-2); {self._inner.psd.reason}"
         )

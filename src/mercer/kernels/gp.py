@@ -21,32 +21,32 @@ from mercer.kernels.base.kernel import Kernel
 
 
 class GPKernel(_SklearnKernel):
-    r"""A kernel as scikit-learn's Gaussian processes want it, made by ``kernel.as_gp()``.
+    r"""A kernel for scikit-learn's Gaussian processes, returned by ``kernel.as_gp()``.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel; fitted, where it learns from training data.
+        The kernel; must be fitted if it learns from training data.
     parameter_bounds : dict, pair, "fixed" or None, default=None
-        Between which values a parameter is searched: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
-        "fixed" for all. None, and names that are left out: 1e-5 to 1e5, powers rho 0.05 to 5, beta up to 1; wider
-        where the kernel's own value is outside.
+        Search interval of each parameter: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+        "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, beta up to 1; wider
+        if the current value is outside.
 
     See Also
     --------
-    mercer.objects : Wraps sequences so that Gaussian processes take them.
+    mercer.objects : Wraps sequences so that Gaussian processes accept them.
 
     Notes
     -----
-    The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, as far as they are
-    positive numbers, under the names that ``kernel.get_params()`` has for them. A kernel class of your own declares its
-    own, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that learns from the
+    The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, if they are
+    positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its hyper-parameters,
+    with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that learns from the
     training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay as they
     were fitted, and so do the parameters of models.
 
     Derivatives are central differences in the logarithm of a parameter: two further Gram matrices of the part that has
-    the parameter, with a relative error below 1e-6. Two are equal where their parameters, their bounds and what they
-    have learned are.
+    the parameter, with a relative error below 1e-6. Two `GPKernel` objects are equal if their parameters, bounds and
+    learned state are equal.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class GPKernel(_SklearnKernel):
 
     @property
     def hyperparameters(self) -> list[Any]:
-        """What a Gaussian process searches: names, bounds, and which are fixed."""
+        """The hyper-parameters that a Gaussian process tunes: names, bounds, and which are fixed."""
         found = list(smooth_parameters(self.kernel))
         given = self._given_bounds([name for name, _, _ in found])
         return [
@@ -85,13 +85,18 @@ class GPKernel(_SklearnKernel):
             given = dict.fromkeys(names, given)
         for name, bounds in given.items():
             if name not in names:
-                known = f"{', '.join(names)}, so give bounds of that" if names else "nothing, so leave bounds out"
-                raise ValueError(f"bounds of {name!r}: {type(self.kernel).__name__} is searched over {known}")
+                known = f"{', '.join(names)}; pass bounds for these" if names else "nothing; leave bounds out"
+                raise ValueError(
+                    f"Unknown hyper-parameter {name!r} in bounds: {type(self.kernel).__name__} is searched over "
+                    f"{known}."
+                )
             if isinstance(bounds, str) and bounds == "fixed":
                 continue
             pair = list(bounds) if np.ndim(bounds) == 1 else []
             if len(pair) != 2 or not all(map(is_number, pair)) or not 0 < pair[0] <= pair[1]:
-                raise ValueError(f"bounds of {name!r} = {bounds!r}: give two positive numbers in order, or 'fixed'")
+                raise ValueError(
+                    f"Bounds of {name!r} must be two increasing positive numbers, or 'fixed'; got {bounds!r}."
+                )
         return {name: b if isinstance(b, str) else (float(b[0]), float(b[1])) for name, b in given.items()}
 
     @property
@@ -105,7 +110,7 @@ class GPKernel(_SklearnKernel):
         names = [h.name for h in self.hyperparameters if not h.fixed]
         values = np.asarray(theta, dtype=np.float64).reshape(-1)
         if len(values) != len(names):
-            raise ValueError(f"theta has {len(values)} numbers, and there are {len(names)} hyper-parameters to set")
+            raise ValueError(f"theta must have {len(names)} entries, one per hyper-parameter; got {len(values)}.")
         self.set_params(**dict(zip(names, np.exp(values).tolist(), strict=True)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -125,7 +130,7 @@ class GPKernel(_SklearnKernel):
         Parameters
         ----------
         **params : values
-            As in `get_params`. A kernel is checked and copied as ``kernel.as_gp()`` does it.
+            As in `get_params`. A kernel is checked and copied as by ``kernel.as_gp()``.
         """
         kernel, bounds = params.pop("kernel", self.kernel), self.parameter_bounds
         if kernel is not self.kernel:
@@ -135,9 +140,9 @@ class GPKernel(_SklearnKernel):
         known = _values(kernel)
         for name, value in params.items():
             if name not in known:
-                raise ValueError(f"{name!r} is no hyper-parameter; there are {', '.join(known) or 'none'}")
+                raise ValueError(f"{name!r} is not a hyper-parameter. Use one of {', '.join(known) or 'none'}.")
             if not is_number(value) or float(value) <= 0:
-                raise ValueError(f"{name} = {value!r}: a hyper-parameter of a Gaussian process is a positive number")
+                raise ValueError(f"{name} must be a positive number; got {value!r}.")
         changed = {name: float(value) for name, value in params.items() if float(value) != known[name]}
         if changed:
             kernel = independent(kernel)
@@ -148,7 +153,7 @@ class GPKernel(_SklearnKernel):
         return self
 
     def __sklearn_clone__(self) -> GPKernel:
-        # What the kernel has learned from its training data stays: a Gaussian process does not fit it.
+        # The learned state of the kernel stays: a Gaussian process does not fit it.
         return GPKernel(independent(self.kernel), copy.copy(self.parameter_bounds))
 
     def __eq__(self, other: object) -> bool:
@@ -170,23 +175,23 @@ class GPKernel(_SklearnKernel):
         Parameters
         ----------
         X : data
-            What the kernel compares: a matrix, or ``mc.objects(sequences)``.
+            Objects to compare: a matrix, or ``mc.objects(sequences)``.
         Y : data, default=None
             The other side; None for the Gram matrix of ``X``.
         eval_gradient : bool, default=False
-            Whether to return derivatives with respect to theta, the logarithms of the hyper-parameters, too.
+            Whether to return also the derivatives with respect to theta, the logarithms of the hyper-parameters.
 
         Returns
         -------
         K : array of shape (N, M)
             The kernel.
         gradient : array of shape (N, N, n_dims)
-            With ``eval_gradient`` only.
+            Only with ``eval_gradient``.
         """
         if not eval_gradient:
             return np.asarray(to_numpy(self.kernel(X, Y)), dtype=np.float64)
         if Y is not None:
-            raise ValueError("derivatives are those of a Gram matrix: leave out Y, or set eval_gradient=False")
+            raise ValueError("Derivatives exist only for a Gram matrix. Leave out Y, or set eval_gradient=False.")
         kernel, source, _ = self.kernel.sources(X)
         names = [h.name for h in self.hyperparameters if not h.fixed]
         gram, slopes = gram_and_slopes(kernel, source, names)
@@ -201,45 +206,45 @@ class GPKernel(_SklearnKernel):
         Parameters
         ----------
         X : data
-            What the kernel compares.
+            Objects to compare.
         """
         return np.array(to_numpy(self.kernel.diag(X)), dtype=np.float64)
 
     def is_stationary(self) -> bool:
-        """Whether the kernel depends on the difference of two vectors only: `RBF`, and what is made of it."""
+        """Whether the kernel depends on the difference of two vectors only: `RBF`, and kernels made from it."""
         return _is_stationary(self.kernel)
 
     @property
     def requires_vector_input(self) -> bool:
-        """False: the objects may be anything that the kernel takes."""
+        """False: the objects may be of any kind that the kernel accepts."""
         return False
 
 
 def _values(kernel: Kernel) -> dict[str, float]:
-    """Return the values of all hyper-parameters by their names."""
+    """Return the values of all hyper-parameters by name."""
     return {name: value for name, value, _ in smooth_parameters(kernel)}
 
 
 def gp_kernel(kernel: Any, bounds: Any) -> GPKernel:
-    """Return a checked `GPKernel` of a copy of ``kernel``, which raises where it should have been fitted."""
+    """Return a `GPKernel` of a copy of ``kernel``; raise if the kernel must be fitted first."""
     made = GPKernel(ready(kernel), copy.deepcopy(bounds))
     made.hyperparameters  # noqa: B018  (raises where bounds have no meaning)
     return made
 
 
 def ready(kernel: Any) -> Any:
-    """Return a copy of a kernel that gives a pair one value whatever comes beside it, or raise."""
+    """Return a copy of a kernel whose values do not depend on the other objects of a call, or raise."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel = {kernel!r}: give a kernel of mercer, such as mc.RBF()")
+        raise TypeError(f"kernel must be a mercer kernel, such as mc.RBF(); got {kernel!r}.")
     kernel._check_parameters()
     if kernel._needs_fit or hasattr(kernel, "train_"):
         kernel._ready()
     elif (learner := _first_of_data(kernel)) is not None:
-        # Of a few new data alone it would learn something else, and a pair would have two values.
+        # From a few new samples it would learn different values, and a pair would have two kernel values.
         raise NotFittedError(
-            f"this {type(learner).__name__} depends on what the training data share (a prior, a start, a floor of "
-            "variances, an alphabet), which a Gaussian process must not change between calls: call "
-            "kernel.fit(training_data) first"
+            f"This {type(learner).__name__} learns shared state from the data (a prior, a start, a variance floor, an "
+            "alphabet), which must not change between calls in a Gaussian process. Call "
+            "kernel.fit(training_data) first."
         )
     copied = independent(kernel)
     if not hasattr(kernel, "train_"):
@@ -248,7 +253,7 @@ def ready(kernel: Any) -> Any:
 
 
 def _first_of_data(kernel: Any) -> Any:
-    """Return the first part that learns from the data of a call, None where there is none."""
+    """Return the first part that learns from the data of a call, or None."""
     if isinstance(kernel, Compound):
         found = (_first_of_data(getattr(kernel, name)) for name in kernel._names())
         return next((part for part in found if part is not None), None)
@@ -256,7 +261,7 @@ def _first_of_data(kernel: Any) -> Any:
 
 
 def _seed(kernel: Any) -> None:
-    """Replace generators, which move on between calls, by the seeds that they give now."""
+    """Replace generators, whose state changes between calls, by seeds drawn from them."""
     for name in parts_of(kernel):
         _seed(getattr(kernel, name))
     if hasattr(kernel, "random_state"):
@@ -264,12 +269,12 @@ def _seed(kernel: Any) -> None:
 
 
 def independent(kernel: Any) -> Any:
-    """Return a copy, fitted as the kernel is, whose parameters can be set without a change of the kernel's.
+    """Return a fitted copy whose parameters can be set without changing the original.
 
-    Kernels and estimators inside are copied, too, wherever they stand; data are shared.
+    Nested kernels and estimators are copied, too; data are shared.
     """
     twin = copy.copy(kernel)
-    twin.__dict__.pop("feature_names_in_", None)  # processes look at names of columns themselves, and pass arrays on
+    twin.__dict__.pop("feature_names_in_", None)  # Gaussian processes check column names themselves, and pass arrays on
     for name, value in vars(twin).items():
         if isinstance(value, BaseEstimator):
             twin.__dict__[name] = independent(value)
@@ -280,7 +285,7 @@ def independent(kernel: Any) -> Any:
 
 
 def _alike(mine: Any, theirs: Any) -> bool:
-    """Whether two kernels have the same parameters, and have learned the same."""
+    """Whether two kernels have the same parameters and the same learned state."""
     if isinstance(mine, BaseEstimator) and isinstance(theirs, BaseEstimator):
         states = mine.__getstate__(), theirs.__getstate__()
         if type(mine) is not type(theirs) or states[0].keys() != states[1].keys():
@@ -294,7 +299,7 @@ def _alike(mine: Any, theirs: Any) -> bool:
 
 
 def _assign(kernel: Any, path: list[str], value: float) -> None:
-    """Set a parameter of a kernel or of its parts, of the fitted ones too."""
+    """Set a parameter of a kernel or of its parts, including the fitted parts."""
     first, *rest = path
     if not rest:
         setattr(kernel, first, value)

@@ -242,7 +242,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         seed = int(random_generator(self.random_state).integers(2**63))
         draw = Draw(seed, digests)
         m = min(int(self.n_components), draw.n_kinds)
-        held = draw.beside(m)[: int(self.held_out)]
+        held = draw.all_but(m)[: int(self.held_out)]
         rest = np.setdiff1d(np.arange(n), held)
         if self.method == "uniform":
             self.indices_ = rest[draw.different(rest, m)]

@@ -1,6 +1,6 @@
-"""Test batteries that every kernel, family and estimator of mercer passes, for third parties too.
+"""Test batteries for kernels, families and estimators, those of mercer and third-party ones.
 
-A test class inherits a battery, names what it tests and gives a slow truth; the battery does the rest. In your own
+A test class inherits a battery, and defines the tested object and a slow reference implementation. In your own
 repository::
 
     from mercer.testing import KernelContract, by_pairs
@@ -17,8 +17,8 @@ repository::
             return by_pairs(lambda x, y: ..., X)
 
 ===================  ================================================================================
-`KernelContract`     kernels of any input: symmetry, positive semi-definiteness, threads, tiles, clone, pickle
-`PluralContract`     kernels between batches: other array libraries on top; with `Gradients`, torch's gradcheck
+`KernelContract`     kernels for any input: symmetry, positive semi-definiteness, threads, tiles, clone, pickle
+`PluralContract`     kernels between batches: also other array libraries; with `Gradients`, torch's gradcheck
 `FamilyContract`     exponential families: closed forms against quadrature or sums, scores, samples, shapes, files
 `EstimatorContract`  estimators of families: maximum likelihood, priors, weights, caches, scikit-learn's conventions
 ===================  ================================================================================
@@ -29,9 +29,9 @@ Needs ``pip install 'mercer[testing]'``.
 try:
     import pytest
 except ImportError as error:
-    raise ImportError("mercer.testing needs pytest: pip install 'mercer[testing]'") from error
+    raise ImportError("mercer.testing requires pytest; run pip install 'mercer[testing]'.") from error
 
-# Before the batteries are imported, so that their plain asserts say what differs.
+# Before the batteries are imported, so that failures of their plain asserts show the values.
 pytest.register_assert_rewrite("mercer.testing.families", "mercer.testing.kernels", "mercer.testing.plain_families")
 
 from mercer.testing.families import EstimatorContract, FamilyContract  # noqa: E402

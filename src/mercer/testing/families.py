@@ -1,7 +1,7 @@
 """The batteries of families and of their estimators.
 
-A test class names random members and a slow truth: `nodes`, points and weights whose weighted sums are integrals (a
-fine grid, spectrally exact for Gaussians) or sums over all outcomes. Closed forms are compared with these.
+A test class defines random members and `nodes`: points and weights whose weighted sums are integrals (a fine grid,
+spectrally exact for Gaussians) or sums over all outcomes. Closed forms are compared with these sums.
 """
 
 import copy
@@ -25,7 +25,7 @@ from mercer.families.estimator import fits
 RHOS = (0.3, 0.5, 1.0, 2.0)
 GAMMAS = (0.05, 0.7, 3.0)
 NUMPY_ONLY = {"sample", "save", "log_prob of NaN in full Gaussians", "sparse Multinomials", "estimators"}
-"""All that makes a detour through NumPy; the rest of the methods answer in the library that they were asked in."""
+"""Methods that convert to NumPy; all others return arrays of the library of their arguments."""
 
 seeds = given(seed=st.integers(0, 10**6))
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
@@ -37,40 +37,40 @@ def smallest_ratio(gram):
 
 
 def dual_gram(psi, form, t=1.0, to_center=None):
-    """DJS-3, from divergences."""
+    """Compute DJS-3 from divergences."""
     if form == "exp":
         return np.exp(-t * psi)
     return 1 / (t + psi) if form == "inverse" else to_center[:, None] + to_center[None, :] - psi
 
 
 class FamilyContract:
-    """Name ``members(seed, shape)``, ``nodes()``, ``parameters(p)`` and ``build(theta)``; inherit the tests."""
+    """Battery of families: define ``members(seed, shape)``, ``nodes()``, ``parameters(p)`` and ``build(theta)``."""
 
-    constants = ()  # names of constructor arguments that are no arrays
+    constants = ()  # names of constructor arguments that are not arrays
     mean_map = True
-    rhos = RHOS  # (0.5,) for a family that has the generic formula only
+    rhos = RHOS  # (0.5,) for a family with only the generic formula
     dual_always = True  # whether every form and t of JensenShannon is positive semi-definite
     sharp = None  # gamma, offset(gamma), tolerance: log_mean_map + offset -> log_product at rho = 1 (T-14)
 
-    # -- what a test class writes ----------------------------------------------------------------------
+    # -- methods that a test class writes --------------------------------------------------------------
 
     def members(self, seed=0, shape=(3,)):
         raise NotImplementedError
 
     def nodes(self):
-        """Points (T, *event) and weights (T,)."""
+        """Return points (T, *event) and weights (T,)."""
         raise NotImplementedError
 
     def parameters(self, p):
-        """What fisher_scores differentiates in (FK-0), (*B, P)."""
+        """Return the parameters of fisher_scores (FK-0), (*B, P)."""
         raise NotImplementedError
 
     def build(self, theta):
-        """The inverse of `parameters`, in any array library."""
+        """Invert `parameters`, in any array library."""
         raise NotImplementedError
 
     def points(self, p):
-        """A few points for log_prob."""
+        """Return a few points for log_prob."""
         return p.reshape(-1)[0].sample(4, random_state=1)
 
     def base_kernel(self, gamma):
@@ -82,7 +82,7 @@ class FamilyContract:
         return (self.mass(p) * w) @ self.base_kernel(gamma) @ (self.mass(q) * w).T
 
     def edge(self):
-        """Members on the boundary of the parameters, or None where there are none."""
+        """Return members on the boundary of the parameter space, or None."""
 
     # -- helpers ----------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class FamilyContract:
                 assert smallest_ratio(dual_gram(psi, form, t, to_center)) > -1e-10
 
     def test_on_the_boundary(self):
-        """Zeros: sums over outcomes hold, F is finite (DJS-6), KL is +inf where q lacks what p has; never a NaN."""
+        """Zeros: sums over outcomes agree, F is finite (DJS-6), KL is +inf if q is 0 where p is not; never NaN."""
         p = self.edge()
         if p is None:
             pytest.skip("no members on the boundary")
@@ -360,7 +360,7 @@ class FamilyContract:
         arrays = {name: np.array(getattr(p, name)) for name in p._arrays}
         q = type(p)(**arrays, **{name: getattr(p, name) for name in self.constants})
         for name, value in arrays.items():
-            value[...] = 0  # the border copies
+            value[...] = 0  # the constructor copies
             assert_array_equal(getattr(q, name), getattr(p, name))
 
     def test_borders(self, tmp_path):
@@ -443,9 +443,9 @@ class FamilyContract:
 
 
 class EstimatorContract:
-    """What every singular does. ``sets`` are data of one or more points each."""
+    """Battery of estimators. ``sets`` are samples of one or more points each."""
 
-    exact: Mapping[str, Any] = MappingProxyType({})  # parameters under which a fit is the bare formula
+    exact: Mapping[str, Any] = MappingProxyType({})  # parameters for which a fit is the plain formula
 
     def estimator(self, **parameters):
         raise NotImplementedError
@@ -454,15 +454,15 @@ class EstimatorContract:
         raise NotImplementedError
 
     def empty(self):
-        """A datum without points."""
+        """Return a sample without points."""
         raise NotImplementedError
 
     def totals(self, datum):
-        """Sum of the statistics and the mass of one datum, in the unit of prior_strength."""
+        """Return the sum of the statistics and the mass of one sample, in units of prior_strength."""
         raise NotImplementedError
 
     def frequencies(self, p):
-        """Mean parameters of one observation."""
+        """Return the mean parameters of one observation."""
         return p.mean_parameters
 
     def truth(self, data, prior=None, strength=0.0):
@@ -555,7 +555,7 @@ class EstimatorContract:
         clone(estimator).set_params(prior_strength=7.0).fit_each(sets, context=estimator.context_)
         assert fitted[2:] == [len(sets)]
         for name in first._arrays:
-            assert not getattr(first, name).flags.writeable  # what the cache holds, nobody can change
+            assert not getattr(first, name).flags.writeable  # cached models are immutable
 
     def test_scikit_learn_manners(self):
         estimator = self.estimator(prior="pooled", prior_strength=3.0)

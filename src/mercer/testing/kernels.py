@@ -1,8 +1,8 @@
-"""The batteries of kernels: a test class names the kernel, a maker of samples and a slow truth.
+"""The batteries of kernels: a test class defines the kernel, random data and a slow reference implementation.
 
-``KernelContract`` is for any input. ``PluralContract`` is for batches of distributions: from one function
-``build(z)``, free numbers to a batch, come random, adversarial and nearly equal members, the other array libraries and
-the gradients.
+``KernelContract`` is for any input. ``PluralContract`` is for batches of distributions: one function ``build(z)``
+converts unconstrained numbers to a batch, and gives random, adversarial and nearly equal members, batches of other
+array libraries, and gradients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mercer.kernels.base import Prepared
 
 
 def take(X, index):
-    """Objects of a list, a matrix, a container or a batch."""
+    """Return the objects at ``index`` of a list, a matrix, a container or a batch."""
     return [X[i] for i in index] if isinstance(X, list) else X[np.asarray(index)]
 
 
@@ -39,7 +39,7 @@ def normalized(K):
 
 
 def another_kind(X):
-    """Rows and points with a coordinate more, strings of other letters; None for what is neither."""
+    """Return rows and points with another coordinate, strings of other letters; None for other data."""
     if isinstance(X, list) and isinstance(X[0], str):
         return [x.translate(str.maketrans("abc", "xyz")) for x in X]
     if isinstance(X, list):
@@ -50,7 +50,7 @@ def another_kind(X):
 
 
 def by_pairs(pair, X, Y=None):
-    """A matrix by a double loop over the objects."""
+    """Compute a matrix by a double loop over the objects."""
     Y = X if Y is None else Y
     return np.array([[pair(X[i], Y[j]) for j in range(size(Y))] for i in range(size(X))])
 
@@ -60,13 +60,13 @@ def numpy(x):
 
 
 class KernelContract:
-    """Name ``kernel()``, ``data(seed, n)`` and ``truth(X)``; say what is special; inherit the tests."""
+    """Battery of kernels: define ``kernel()``, ``data(seed, n)`` and ``truth(X)``, and set the class attributes."""
 
     needs_fit = False
     features = False
     truth_tolerance = 1e-10
     degenerate = "zero norm"
-    """What a kernel about differences may say of one object, or of equal ones (a pattern)."""
+    """Pattern of the error that a kernel may raise for a single object, or for equal objects."""
 
     def kernel(self):
         raise NotImplementedError
@@ -75,19 +75,19 @@ class KernelContract:
         raise NotImplementedError
 
     def truth(self, X):
-        """Un-normalised Gram matrix of a few objects by loops, enumeration or quadrature."""
+        """Return the unnormalized Gram matrix of a few objects by loops, enumeration or quadrature."""
         raise NotImplementedError
 
     def adversarial(self):
-        """Twenty or more members, some of them nearly equal and some extreme."""
+        """Return twenty or more members, some of them nearly equal and some extreme."""
         return self.data(99, 24)
 
     def nearly(self, epsilon):
-        """Two objects at a distance of order epsilon, or None."""
+        """Return two objects at a distance of order epsilon, or None."""
         return None
 
     def other_data(self, seed, n):
-        """Data of another width or alphabet, to which the same kernel can be fitted as well; None if there are none."""
+        """Return data of another width or alphabet to which the same kernel can be fitted, or None."""
         return another_kind(self.data(seed, n))
 
     def ready(self, X):
@@ -254,7 +254,7 @@ class KernelContract:
     def test_a_second_fit_forgets_the_first(self):
         X, other = self.data(22, 6), self.other_data(23, 7)
         if other is None:
-            pytest.skip("has data of one kind only")
+            pytest.skip("has only one kind of data")
         k = self.kernel()
         for data in (X, other, X):
             k.fit(data)
@@ -278,7 +278,7 @@ class KernelContract:
         before = dict(vars(k))
         if self.needs_fit:
             for ask in (k, k.diag, k.log, k.distance):
-                with pytest.raises(NotFittedError, match=r"because .*: call kernel.fit\(training_data(, y)?\) first"):
+                with pytest.raises(NotFittedError, match=r"because .* Call kernel.fit\(training_data(, y)?\) first"):
                     ask(X)
         else:
             k(X), k.diag(X)
@@ -289,7 +289,7 @@ class KernelContract:
     def test_an_iterator_is_read_once(self):
         X = self.data(24, 5)
         if not isinstance(X, list | np.ndarray):
-            pytest.skip("has data that are not iterated over")
+            pytest.skip("has data that are not iterable")
         k = self.kernel().fit(iter(X))
         np.testing.assert_allclose(k.transform(iter(X)), k.fit(X).transform(X), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(k(iter(X)), k(X), rtol=1e-9, atol=1e-10)
@@ -297,7 +297,7 @@ class KernelContract:
     def test_training_data_may_be_written_into_afterwards(self):
         X = self.data(25, 5)
         if not isinstance(X, np.ndarray):
-            pytest.skip("is fitted to no matrix")
+            pytest.skip("is not fitted to a matrix")
         given = X.copy()
         k = self.kernel().fit(given)
         given[:] = 100.0
@@ -336,7 +336,7 @@ class KernelContract:
         np.testing.assert_allclose(found[0] / scale, whole / scale, rtol=1e-11, atol=1e-12)
 
 
-# -- batches of distributions, from free numbers -----------------------------------------------------------
+# -- batches of distributions, from unconstrained ----------------------------------------------------------
 
 
 def softmax(z):
@@ -346,7 +346,7 @@ def softmax(z):
 
 
 def gaussians(z, structure="full"):
-    """Gaussians in two dimensions from 5 free numbers each."""
+    """Return Gaussians in two dimensions from 5 unconstrained numbers each."""
     xp = array_namespace(z)
     mean, variance = z[:, :2], xp.exp(2 * z[:, 2:4])
     if structure == "diagonal":
@@ -371,13 +371,13 @@ def poissons(z):
 
 
 def mixtures(z):
-    """Two Gaussians on the line from 6 free numbers."""
+    """Return mixtures of two Gaussians on the line from 6 unconstrained numbers each."""
     xp = array_namespace(z)
     return mc.Mixtures(softmax(z[:, :2]), mc.Gaussians(2 * z[:, 2:4, None], xp.exp(z[:, 4:])))
 
 
 def hmms(z, states=2, symbols=3):
-    """Hidden Markov models over symbols from n + n n + n k free numbers."""
+    """Return hidden Markov models of symbols from n + n n + n k unconstrained numbers each."""
     xp, n = array_namespace(z), states
     initial, transition, emission = z[:, :n], z[:, n : n + n * n], z[:, n + n * n :]
     return mc.HMMs(
@@ -388,7 +388,7 @@ def hmms(z, states=2, symbols=3):
 
 
 def gaussian_hmms(z):
-    """Two states that emit points on the line, from 2 + 4 + 4 free numbers."""
+    """Return hidden Markov models of two states with Gaussian emissions, from 2 + 4 + 4 numbers each."""
     xp = array_namespace(z)
     emission = mc.Gaussians(z[:, 6:8, None], xp.exp(z[:, 8:10]))
     return mc.HMMs(softmax(z[:, :2]), softmax(xp.reshape(z[:, 2:6], (-1, 2, 2))), emission)
@@ -398,7 +398,7 @@ WIDTH = {gaussians: 5, categoricals: 3, bernoullis: 2, poissons: 2, mixtures: 6,
 
 
 class PluralContract(KernelContract):
-    """A kernel between batches: ``build`` makes a batch from free numbers, of any array library."""
+    """A kernel between batches: ``build`` converts unconstrained numbers of any array library to a batch."""
 
     width: int
     libraries = True
@@ -437,7 +437,7 @@ class PluralContract(KernelContract):
 
 
 class Gradients:
-    """For a `PluralContract` whose kernel is differentiated through."""
+    """For a `PluralContract` whose kernel supports gradients."""
 
     @pytest.mark.parametrize("normalize", [True, False])
     def test_gradients(self, normalize):
@@ -447,7 +447,7 @@ class Gradients:
         assert torch.autograd.gradcheck(lambda z: k(self.build(z)), (z,), atol=1e-6)
 
 
-# -- slow truths that several kernels share -----------------------------------------------------------------
+# -- shared reference implementations -----------------------------------------------------------------------
 
 
 def strings(symbols, length):
@@ -455,7 +455,7 @@ def strings(symbols, length):
 
 
 def string_weights(model, length, rho=1.0):
-    """Sum over hidden paths of P(string, path)^rho, for every string: enumeration."""
+    """Sum P(string, path)^rho over all hidden paths, for every string, by enumeration."""
     initial, transition = np.asarray(model.initial), np.asarray(model.transition)
     emission = np.asarray(model.emission.probability)
     weights = []
@@ -475,7 +475,7 @@ STEP = AXIS[1] - AXIS[0]
 
 
 def density_on_plane(p):
-    """Density of a Gaussian in two dimensions on the grid AXIS x AXIS."""
+    """Return the density of a Gaussian in two dimensions on the grid AXIS x AXIS."""
     covariance = np.asarray(p.covariance)
     if p.structure != "full":
         covariance = np.diag(np.broadcast_to(covariance, 2))
@@ -489,7 +489,7 @@ def density_on_line(mean, variance):
 
 
 class Matrices(KernelContract):
-    """Kernels on rows of a matrix."""
+    """Battery of kernels on rows of a matrix."""
 
     def data(self, seed, n):
         return np.random.default_rng(seed).normal(size=(n, 3))

@@ -1,4 +1,4 @@
-"""The battery of families that are not exponential families: without moments and duals."""
+"""The battery of families that are not exponential families, without moments and duals."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from mercer.testing.families import FamilyContract
 
 
 class PlainFamilyContract(FamilyContract):
-    """Name members, nodes and parameters, as for `FamilyContract`."""
+    """Define members, nodes and parameters, as for `FamilyContract`."""
 
     dual_always = mean_map = False
     test_exponential_form = test_mean_parameters = test_members_from_mean_parameters = test_kl = None

@@ -1,1 +1,1 @@
-"""Average base kernels between the windows of two sequences: of symbols by counts, of vectors by loops or at random."""
+"""Average base kernels between windows of two sequences: counts for symbols, loops or random features for vectors."""

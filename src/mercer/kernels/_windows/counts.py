@@ -1,17 +1,17 @@
 """Windows of symbols as counts: the empirical mean map of strings as an inner product of explicit features (EMMK-2).
 
-With e = exp(-2 gamma), two windows of w symbols are worth e to the number of places in which they differ. There are
-three ways to sum that over all pairs of windows of two strings; which is cheapest depends on the alphabet and on w, and
-on nothing else, so that all data of a kernel go the same way:
+With e = exp(-2 gamma), the base kernel of two windows of w symbols is e^d, with d the number of positions in which they
+differ. There are three ways to sum it over all pairs of windows of two strings; the cheapest depends only on the
+alphabet and on w, so that all data of a kernel use the same one:
 
 * "table": count every window in a table of A^w cells, and apply the square root of e + (1 - e) I along every axis. Then
   kernels are inner products of tables. Best while the table is small: DNA up to seven symbols.
-* "gaps": the product over places of e + (1 - e) [x = y] is a sum over all sets S of places of
-  e^(w - |S|) (1 - e)^|S| [x_S = y_S], an inner product of counts of windows with gaps. Those of few places are
+* "gaps": the product over positions of e + (1 - e) [x = y] is a sum over all sets S of positions of
+  e^(w - |S|) (1 - e)^|S| [x_S = y_S], an inner product of counts of windows with gaps. Those of few positions are
   dense, all others sparse. Best for large alphabets: three amino acids have 1,261 dense columns and 198 counts of whole
-  windows in place of 8,000 cells.
-* "pairs": walk along all diagonals of a pair of strings with a running number of differences. L L' steps whatever w
-  is, and no memory; for long windows.
+  windows instead of 8,000 cells.
+* "pairs": walk along all diagonals of a pair of strings with a running number of differences. L L' steps for
+  any w, and no memory; for long windows.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from mercer.kernels.spectrum import INDEXED_COLUMNS, FarColumns
 __all__ = ["WindowCounts", "way_of"]
 
 MOST_CELLS = 1 << 14
-"""Numbers of one string beyond which pairs are walked through."""
+"""Number of features per string above which "pairs" is used."""
 DENSE_CELLS = 1024
-"""Windows with gaps that are at most so many different ones are counted densely, all of them in one matrix."""
+"""Windows with gaps are counted in one dense matrix if the number of different ones is at most this."""
 SPARSE_COST = 64
-"""What sparse counts of one set of places cost, in cells of a table."""
+"""Cost of sparse counts of one set of positions, in cells of a table."""
 CHUNK = 1 << 16
-"""Cells of tables that are made at once: they stay in the cache."""
+"""Number of table cells computed at once, so that they stay in the cache."""
 MOST_COLUMNS = 1 << 27
-"""Explicit features: a linear model has a number for each of them (1 GiB)."""
+"""Largest number of explicit features: a linear model has one coefficient for each (1 GiB)."""
 GAPPED_CHUNK = 1 << 22
-"""Windows with gaps that are listed at once, before equal ones are counted."""
+"""Number of windows with gaps that are listed at once, before equal ones are counted."""
 LOST = 1e-260
-"""Inner products below this have lost terms to underflow, and are summed once more, as logarithms."""
+"""Inner products below this have lost terms by underflow, and are recomputed in the log domain."""
 PAIRS_SYMBOLS = 4096
-"""Symbols of one side of a tile, where pairs are walked through."""
+"""Number of symbols on one side of a tile for "pairs"."""
 
 Places = tuple[int, ...]
 
@@ -57,7 +57,7 @@ Places = tuple[int, ...]
 def way_of(n_symbols: int, width: int) -> str:
     """Choose "table", "gaps" or "pairs", whichever is cheapest."""
     if width * np.log(n_symbols + 1) >= 63 * np.log(2):
-        return "pairs"  # windows with gaps are too many to be numbered
+        return "pairs"  # too many windows with gaps for an integer index
     table = n_symbols**width
     gaps = sum(
         comb(width, j) * (n_symbols**j if n_symbols**j <= DENSE_CELLS else SPARSE_COST) for j in range(width + 1)
@@ -72,19 +72,19 @@ class WindowCounts:
     """Strings under the empirical mean map of windows of symbols."""
 
     strings: Sequences
-    """Plain symbols, every string at least as long as a window."""
+    """Strings without wildcards, each at least as long as a window."""
     width: int
-    """Symbols of a window."""
+    """Number of symbols in a window."""
     gamma: float
-    """Of the base kernel."""
+    """Parameter of the base kernel."""
     parts: tuple[Any, ...]
-    """Rows whose inner products add up to the kernel; none where pairs are walked through."""
+    """Rows whose inner products add up to the kernel; empty for "pairs"."""
 
     order = None
 
     @classmethod
     def of(cls, strings: Sequences, width: int, gamma: float) -> WindowCounts:
-        """Count windows; a code that is not one symbol, or a string shorter than a window, raises."""
+        """Count windows; raise for wildcards, and for strings shorter than a window."""
         n_symbols = len(strings._observed("a mean map of windows"))
         way = way_of(n_symbols, width)
         if way == "table":
@@ -103,7 +103,7 @@ class WindowCounts:
 
     @property
     def tile_hint(self) -> int:
-        """Strings of a tile."""
+        """Number of strings in a tile."""
         if self.parts:
             return 512
         average = self.strings.offsets[-1] / max(len(self), 1)
@@ -125,11 +125,11 @@ class WindowCounts:
         return np.asarray(first)
 
     def squares(self) -> Floats:
-        """Return the kernel of every string with itself, which is at least one part in its number of windows."""
+        """Return the self-kernel of every string, which is at least 1 / its number of windows."""
         return np.asarray(sum(part.squares() for part in self.parts)) if self.parts else np.exp(self.alone())
 
     def pair(self, other: WindowCounts) -> Floats:
-        """Return the log kernels of every pair, exact where the kernel underflows."""
+        """Return the log kernels of every pair, exact even where the kernel underflows."""
         if self.parts:
             values = self.inner(other)
             logs = safe_log(values)
@@ -142,12 +142,12 @@ class WindowCounts:
         return np.asarray(logs)
 
     def alone(self) -> Floats:
-        """Return the log kernel of every string with itself."""
+        """Return the log self-kernel of every string."""
         every = np.arange(len(self))
         return np.asarray(safe_log(self.squares())) if self.parts else self._walked(self, every, every)
 
     def features(self) -> Array:
-        """Return explicit features: a table of all windows, or of all windows with gaps as a CSR array.
+        """Return explicit features: a dense table of all windows, or a CSR array of all windows with gaps.
 
         Columns are windows in alphabetical order; a gap comes after the last symbol.
         """
@@ -155,29 +155,29 @@ class WindowCounts:
         way = way_of(n_symbols, self.width)
         if way == "pairs" or (n_symbols + 1) ** self.width > MOST_COLUMNS:
             raise NoFeatures(
-                f"EmpiricalMeanMap has no finite explicit features of use here, because windows of {self.width} "
-                f"symbols out of {n_symbols} are too many: lower order, or use its Gram matrix, or mc.Landmarks"
+                f"EmpiricalMeanMap has too many explicit features here: windows of {self.width} symbols out of "
+                f"{n_symbols}. Lower order, or use its Gram matrix or mc.Landmarks."
             )
         if way == "table":
             return self.parts[0].dense()
         return _gapped(self.strings, n_symbols, self.width, self.gamma, _sets_of_places(self.width))
 
     def _walked(self, other: WindowCounts, left: Floats, right: Floats) -> Floats:
-        """Log kernels of pairs of strings, from the numbers of pairs of windows that differ in 0, 1, ... places."""
+        """Log kernels of pairs of strings, from the numbers of pairs of windows that differ in 0, 1, ... positions."""
         from mercer.compiled.windows import difference_counts
 
         counts = np.zeros((len(left), self.width + 1))
         x, y = self.strings, other.strings
         codes = (np.ascontiguousarray(side.values, dtype=np.int32) for side in (x, y))
         difference_counts(*codes, x.offsets, y.offsets, left, right, self.width, counts)
-        with np.errstate(over="ignore"):  # an infinite cost of a difference; none costs nothing
+        with np.errstate(over="ignore"):  # a difference costs infinity, but no difference costs 0
             costs = self.gamma * (2.0 * np.arange(self.width + 1))
         logs = logsumexp(safe_log(counts) - costs, axis=1)
         return np.asarray(logs - np.log(counts.sum(axis=1)))
 
 
 def _sets_of_places(width: int) -> list[Places]:
-    """Return all sets of places of a window, small ones first."""
+    """Return all sets of positions of a window, small ones first."""
     return [places for size in range(width + 1) for places in combinations(range(width), size)]
 
 
@@ -193,12 +193,12 @@ def _tables(strings: Sequences, n_symbols: int, width: int, gamma: float) -> Flo
         counts = np.bincount(found.owner * cells + found.code, minlength=len(part) * cells)
         shares = counts.reshape(len(part), cells) / (part.lengths - width + 1)[:, None]
         table = shares.reshape(len(part), len(first), len(last))
-        out[begin : begin + step] = (first @ (table @ last)).reshape(len(part), cells)  # two halves of the places
+        out[begin : begin + step] = (first @ (table @ last)).reshape(len(part), cells)  # two halves of the positions
     return out
 
 
 def _root(n_symbols: int, places: int, gamma: float) -> Floats:
-    """Return the square root of e + (1 - e) I, for several places at once; no entry is negative, so nothing cancels."""
+    """Return the square root of e + (1 - e) I for several positions; no entry is negative, so nothing cancels."""
     e, rest = np.exp(-2.0 * gamma), -np.expm1(-2.0 * gamma)
     own = np.sqrt(rest)
     shared = e / (np.sqrt(rest + n_symbols * e) + own)
@@ -209,7 +209,7 @@ def _root(n_symbols: int, places: int, gamma: float) -> Floats:
 
 
 def _dense(strings: Sequences, n_symbols: int, width: int, gamma: float, sets: list[Places]) -> Floats:
-    """Weighted shares of windows with gaps, those of one set of places beside those of another, (N, cells)."""
+    """Weighted shares of windows with gaps, the sets of positions concatenated, (N, cells)."""
     ends = np.cumsum([0, *(n_symbols ** len(places) for places in sets)])
     out = np.empty((len(strings), int(ends[-1])))
     step = max(1, CHUNK // DENSE_CELLS)

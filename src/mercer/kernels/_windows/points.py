@@ -14,30 +14,30 @@ from mercer.kernels.base.hooks import NoFeatures
 __all__ = ["WindowSets", "require_windows"]
 
 TILE_POINTS = 2048
-"""Points of one side of a tile."""
+"""Number of points on one side of a tile."""
 
 
 def require_windows(X: Sequences, order: int) -> None:
-    """Raise where a sequence has no window."""
+    """Raise if a sequence has no window."""
     short = np.flatnonzero(X.lengths <= order)
     if len(short):
         raise ValueError(
-            f"{X.name(short[0])} has length {X.lengths[short[0]]}, but windows of order {order} need {order + 1}; "
-            "leave it out, or lower the order"
+            f"{X.name(short[0])} has length {X.lengths[short[0]]}, but windows of order {order} need {order + 1}. "
+            "Leave it out, or lower the order."
         )
 
 
 class WindowSets:
-    """Sequences of vectors: tiles by compiled loops, in which no table of a pair of sequences is made.
+    """Sequences of vectors: tiles by compiled loops, without a table per pair of sequences.
 
     Parameters
     ----------
     sequences : Sequences
         Vectors, every sequence longer than ``window_order``.
     window_order : int
-        Windows have one vector more.
+        Windows have ``window_order + 1`` vectors.
     gamma : float
-        Of the base kernel.
+        Parameter of the base kernel.
     """
 
     order: Floats | None = None
@@ -57,12 +57,12 @@ class WindowSets:
 
     @cached_property
     def lanes(self) -> Floats:
-        """The same coordinate by coordinate."""
+        """All vectors, coordinate by coordinate."""
         return np.ascontiguousarray(self.rows.T)
 
     @property
     def tile_hint(self) -> int:
-        """Sequences of a tile, by their average length."""
+        """Number of sequences in a tile, from their average length."""
         average = self.sequences.offsets[-1] / max(len(self), 1)
         return int(np.clip(TILE_POINTS / max(average, 1), 1, 256))
 
@@ -73,7 +73,7 @@ class WindowSets:
         return WindowSets(self.sequences[key], self.window_order, self.gamma)
 
     def pair(self, other: WindowSets) -> Floats:
-        """Log average base kernel of every pair of sequences, exact where all terms underflow."""
+        """Log average base kernel of every pair of sequences, exact even where all terms underflow."""
         left, right = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))
         return self._log_means(other, left, right).reshape(len(self), len(other))
 
@@ -85,8 +85,8 @@ class WindowSets:
     def features(self) -> Floats:
         """Raise: the base kernel of vectors has no finite features."""
         raise NoFeatures(
-            "EmpiricalMeanMap of vectors has no finite explicit features: give n_components=1000 for random ones, or "
-            "use its Gram matrix"
+            "EmpiricalMeanMap of vectors has no finite explicit features. Set n_components=1000 for random ones, or "
+            "use its Gram matrix."
         )
 
     def _log_means(self, other: WindowSets, left: Floats, right: Floats) -> Floats:

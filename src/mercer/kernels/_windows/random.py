@@ -1,4 +1,4 @@
-"""Random Fourier features of windows of vectors, and how far their kernel may be from the exact one (MM-2)."""
+"""Random Fourier features of windows of vectors, and the error of their kernel (MM-2)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from mercer.data import Sequences
 __all__ = ["random_means", "spread", "trace_spread"]
 
 CHUNK = 1 << 18
-"""Numbers of random features of single windows that are alive at once: they stay in the cache."""
+"""Number of random features of single windows computed at once, so that they stay in the cache."""
 FEWEST = 20
-"""Effective number of frequencies of an object from which on its standard errors are to be believed."""
+"""Smallest effective number of frequencies of an object for reliable standard errors."""
 
 
 def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed: int) -> Floats:
     """Average cosines and sines of random projections over the windows of every sequence, ``(N, 2 n_components)``.
 
-    Inner products of rows are, on average over seeds, the exact kernel (EMMK-2, MM-2). The cost is linear in the
-    lengths.
+    Inner products of rows are, on average over seeds, the exact kernel (EMMK-2, MM-2). The cost is linear in
+    the lengths.
     """
     d = X.values.shape[1]
     directions = np.random.default_rng(seed).standard_normal(((order + 1) * d, n_components))
     frequencies = np.sqrt(2 * gamma) * directions
     out = np.empty((len(X), 2 * n_components))
     step = max(1, CHUNK // n_components)
-    for i in range(len(X)):  # a few windows of one sequence at a time: its mean does not depend on neighbours
+    for i in range(len(X)):  # a few windows of one sequence at a time: its mean does not depend on its neighbors
         points = np.asarray(X[i], dtype=np.float64).reshape(-1, d)
         windows = np.lib.stride_tricks.sliding_window_view(points, (order + 1, d))[:, 0]
         total = np.zeros((2, n_components))
@@ -40,9 +40,9 @@ def random_means(X: Sequences, order: int, gamma: float, n_components: int, seed
 def spread(a: Floats, b: Floats, normalize: bool) -> Floats:
     """Estimate the standard errors of the kernels of every pair of rows of `random_means`, ``(N, M)``.
 
-    A kernel is the mean over frequencies of v_f = c_f c'_f + s_f s'_f, which are independent. Where it is divided by
-    the roots of the self-kernels, those vary too, with it: v_f is replaced by its linear part in all three (delta
-    method). Infinite where few frequencies carry all of an object's norm: their spread says nothing of the others.
+    A kernel is the mean over frequencies of v_f = c_f c'_f + s_f s'_f, which are independent. If the kernel is
+    normalized, the self-kernels vary with it: v_f is replaced by its linearization in all three (delta method).
+    Infinite if a few frequencies carry the whole norm of an object: their variance says nothing about the others.
     """
     count = a.shape[1] // 2
     if normalize:
@@ -56,21 +56,21 @@ def spread(a: Floats, b: Floats, normalize: bool) -> Floats:
         variance += kernel**2 * selves / 4 - kernel * mixed
     else:
         variance -= kernel**2
-    errors = np.sqrt(np.maximum(variance, 0.0) / (count - 1))  # of two equal rows nothing but rounding is left
+    errors = np.sqrt(np.maximum(variance, 0.0) / (count - 1))  # for two equal rows only rounding errors are left
     errors[~left.enough] = np.inf
     errors[:, ~right.enough] = np.inf
     return errors
 
 
 def trace_spread(a: Floats) -> float:
-    """Estimate the standard error of the sum of the self-kernels, not normalised."""
+    """Estimate the standard error of the sum of the self-kernels before normalization."""
     count = a.shape[1] // 2
     per_frequency = count * _Moments(a).powers.sum(axis=0)
     return float(np.std(per_frequency, ddof=1) / np.sqrt(count))
 
 
 class _Moments:
-    """What the variance over frequencies is made of."""
+    """The terms of the variance over frequencies."""
 
     def __init__(self, rows: Floats) -> None:
         cosine, sine = np.split(rows, 2, axis=1)
@@ -79,11 +79,11 @@ class _Moments:
         self.weighted = rows * np.concatenate([self.powers, self.powers], axis=1)
         squares = (self.powers**2).sum(axis=1)
         self.fourth = cosine.shape[1] * squares
-        # (sum p)^2 / sum p^2 is how many frequencies of equal power would vary as much
+        # (sum p)^2 / sum p^2 is the effective number of frequencies
         self.enough = (squares > 0) & (self.powers.sum(axis=1) ** 2 >= FEWEST * squares)
 
 
 def _unit(rows: Floats) -> Floats:
-    """Divide rows by their norms; a row of zeros stays."""
+    """Divide rows by their norms; rows of zeros stay zero."""
     norms = np.sqrt((rows**2).sum(axis=1, keepdims=True))
     return np.asarray(rows / np.where(norms > 0, norms, 1.0))

@@ -1,8 +1,8 @@
 """Base classes of kernels, for those who write their own.
 
 `Kernel` is any kernel. `ModelKernel` compares one fitted model per sample, `CoupledKernel` by a coupling of batches of
-models, `SharedModelKernel` samples under one model. `Compound` is made of several kernels, `Wrapper` of one. What a
-subclass writes is told in the page about the protocol.
+models, `SharedModelKernel` samples under one model. `Compound` is made of several kernels, `Wrapper` of one. The
+protocol page of the documentation describes the methods that a subclass implements.
 """
 
 from mercer.kernels._evaluation import Prepared

@@ -45,22 +45,22 @@ class Views:
         return Views(tuple(part[key] for part in self.parts))
 
     def digests(self) -> list[bytes]:
-        """Digest every object by all of its views."""
+        """Return a digest of every object, from all of its views."""
         return [b"".join(row) for row in zip(*(data_digests(part) for part in self.parts), strict=True)]
 
 
 class Compound(Kernel):
-    """A kernel made of others. They are cloned when it is fitted, so that its parameters stay as they were given."""
+    """A kernel made of others. ``fit`` clones them, so that the parameters stay unchanged."""
 
     _transparent: ClassVar[bool] = False
-    """Whether it learns nothing of its own, so that a parameter of a part may change after ``fit`` (``as_gp``)."""
+    """Whether it learns nothing itself, so that parameters of its parts may change after ``fit`` (``as_gp``)."""
 
     def _names(self) -> tuple[str, ...]:
-        """Name the parameters that are kernels."""
+        """Return the names of the parameters that are kernels."""
         raise NotImplementedError
 
     def _parts(self) -> tuple[Kernel, ...]:
-        """Return the fitted parts, or the parameters before fitting."""
+        """Return the fitted parts; before ``fit``, the parameters."""
         fitted = getattr(self, "kernels_", None)
         return fitted if fitted is not None else tuple(getattr(self, name) for name in self._names())
 
@@ -82,7 +82,7 @@ class Compound(Kernel):
         return accepted
 
     def _copy_width(self) -> None:
-        """Follow scikit-learn's rule: the object that is fitted remembers the width of its input."""
+        """Follow scikit-learn's rule: a fitted estimator knows the number of columns of its input."""
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
             if hasattr(self.kernels_[0], name):
@@ -135,7 +135,7 @@ class Compound(Kernel):
         return tags
 
     def _tiles(self, a: Views, b: Views) -> list[Array]:
-        """Answer every part's tile, as logarithms if this kernel is in logarithms, else as values."""
+        """Return the tile of every part: logarithms if this kernel is in the log domain, else values."""
         return [
             part.tile(p, q) if self.domain == "log" else part._evaluation.value_tile(p, q)
             for part, p, q in zip(self._parts(), a.parts, b.parts, strict=True)

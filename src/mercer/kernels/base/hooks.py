@@ -1,4 +1,4 @@
-"""What a subclass of `Kernel` writes, and what it may say about itself."""
+"""The methods and attributes that a subclass of `Kernel` overrides."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class NoFeatures(TypeError):
 
 
 class Hooks(CheckedParameters):
-    """The methods and attributes of a kernel that a subclass writes; those with a body have a sensible default."""
+    """The methods and attributes of a kernel that a subclass overrides; those with a body have a sensible default."""
 
     domain: str = "log"
     """What ``_tile`` and ``_self`` return: "log", or "linear" for kernels that can be negative."""
     nonnegative: bool = False
-    """Whether a "linear" kernel is never negative all the same, so that it has a logarithm, of zero -inf."""
+    """Whether a "linear" kernel is never negative, so that its logarithm is defined (-inf for 0)."""
     infinitely_divisible: bool = False
     """Whether every positive power of the normalized kernel is a positive semi-definite kernel too."""
     normalize: bool = False
@@ -39,86 +39,86 @@ class Hooks(CheckedParameters):
     _stationary: ClassVar[bool] = False
     """Whether the kernel depends on the difference of two vectors only."""
     _why_zero: str = ""
-    """Half a sentence in brackets: what an object of zero norm is like."""
+    """For messages, in brackets: what an object of zero norm looks like."""
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
-        """Turn what a user passes into checked data."""
+        """Convert the input to checked data."""
         raise NotImplementedError
 
     def _learn(self, X: Any, y: Any = None) -> None:
-        """Learn from accepted training data what the kernel needs: a context, a model, a center."""
+        """Learn what the kernel needs from accepted training data: a context, a model, a center."""
 
     def _source(self, X: Any) -> Any:
-        """Turn accepted data into what is compared: a batch of models, or the data themselves."""
+        """Convert accepted data to the compared objects: a batch of models, or the data themselves."""
         return X
 
     def _training(self, X: Any) -> Any:
-        """Return the source of the accepted training data, and learn what depends on it; comes after `_learn`."""
+        """Return the source of the accepted training data, and learn what depends on it; called after `_learn`."""
         source = self._source(X)
-        # The caller may write into a matrix later; all else is a copy already.
+        # The caller may write into a matrix later; everything else is a copy already.
         return frozen(source) if is_numpy_array(source) else source
 
     def _match(self, source: Any, reference: Any) -> Any:
-        """Check that two sources can be compared, and return the first as the second is stored."""
+        """Check that two sources can be compared, and return the first in the format of the second."""
         return source
 
     def _prepare(self, source: Any) -> Any:
-        """Do once per source what does not depend on the other side; returns an operand."""
+        """Return an operand: the work that does not depend on the other side, done once per source."""
         raise NotImplementedError
 
     def _tile(self, a: Any, b: Any) -> Array:
-        """Answer a tile from two operands, ``(..., I, J)``: pure and thread-safe."""
+        """Return the tile of two operands, ``(..., I, J)``; must be pure and thread-safe."""
         raise NotImplementedError
 
     def _value_tile(self, a: Any, b: Any) -> Array | None:
-        """Answer a tile of a "log" kernel without logarithms, not normalized; None where that is no faster."""
+        """Return a tile of a "log" kernel without logarithms, not normalized; None if that is not faster."""
         return None
 
     def _distance_tile(self, a: Prepared, b: Prepared) -> Array | None:
-        """Answer squared distances from differences, which do not cancel; None to take them from kernel values."""
+        """Return squared distances from differences, which do not cancel; None to use kernel values."""
         return None
 
     def _self(self, a: Any) -> Array:
-        """Answer every object with itself, ``(..., N)``."""
+        """Return the self-kernel of every object, ``(..., N)``."""
         raise NotImplementedError
 
     def _features(self, a: Any) -> Array:
-        """Return explicit features in the kernel's domain: their logarithms, where the kernel gives logarithms."""
+        """Return explicit features in the kernel's domain: their logarithms in the log domain."""
         name = type(self).__name__
         raise NoFeatures(
-            f"{name} has no finite explicit features: use its Gram matrix, Landmarks({name}(...)) or "
-            f"EmpiricalKernelMap({name}(...))"
+            f"{name} has no finite explicit features. Use its Gram matrix, Landmarks({name}(...)) or "
+            f"EmpiricalKernelMap({name}(...))."
         )
 
     def _cheap_pairs(self, source: Any) -> bool:
-        """Whether a pair costs less than remembering it, so that the memo of pairs is not used."""
+        """Whether a pair is cheaper to compute than to look up, so that the memo of pairs is not used."""
         return False
 
     def _smooth_parameters(self) -> tuple[str, ...]:
-        """Name those of ``_smooth`` on which the kernel depends with its present parameters."""
+        """Return the names in ``_smooth`` on which the kernel depends with its current parameters."""
         return tuple(self._smooth)
 
     @property
     def _learns_from_call(self) -> bool:
-        """Whether ``kernel(X)`` before ``fit`` learns from X what changes values, such as a prior or an alphabet."""
+        """Whether ``kernel(X)`` before ``fit`` learns something from X that changes values, such as a prior."""
         return False
 
     @property
     def _needs_fit(self) -> str:
-        """Why the kernel cannot answer before ``fit``; empty if it can."""
+        """Why the kernel cannot be evaluated before ``fit``; empty if it can."""
         return ""
 
     @property
     def _takes_confounds(self) -> bool:
-        """Whether the kernel takes objects with their confounds (`Confounded`)."""
+        """Whether the kernel accepts objects with their confounds (`Confounded`)."""
         return False
 
     def _learned(self) -> Any:
-        """Return what was learned and changes kernel values, as something that can be hashed."""
+        """Return the learned state that kernel values depend on, as something that can be hashed."""
         return None
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        """Name the parameters that went into what ``fit`` learned; all others take effect at once."""
+        """Return the names of the parameters that ``fit`` used; changes of all others take effect at once."""
         return ()
 
     @property

@@ -27,12 +27,12 @@ from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator):
     """A positive semi-definite kernel as a scikit-learn transformer.
 
-    ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, ``transform`` the rows of new data
-    against them: ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` return
+    ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, and ``transform`` the kernel of new
+    data with them: ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` return
     matrices without learning anything.
 
-    A subclass writes `_accept`, `_prepare`, `_tile`, `_self` and ``psd``, and says in ``domain`` whether `_tile` and
-    `_self` return logarithms. The stages from input to matrix are named in `mercer.kernels._evaluation`.
+    A subclass implements `_accept`, `_prepare`, `_tile`, `_self` and ``psd``; its ``domain`` says whether `_tile` and
+    `_self` return logarithms. The stages from input to matrix are described in `mercer.kernels._evaluation`.
 
     Examples
     --------
@@ -46,21 +46,21 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     """
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Name the successor of a parameter that was renamed."""
+        """Raise for a renamed parameter, with its new name."""
         for old in PARAMETERS.keys() & parameters.keys() - set(cls._get_param_names()):
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}; use {PARAMETERS[old]!r}")
+            raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {PARAMETERS[old]!r}.")
         return super().__new__(cls)
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 
     @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the training data, and learn from them what the kernel shares.
+        """Keep the training data, and learn what all objects share from them.
 
         Parameters
         ----------
         X : data
-            What the kernel compares: a batch of models, sequences, a matrix, ...
+            Objects to compare: a batch of models, sequences, a matrix, ...
         y : array, default=None
             Ignored by most kernels.
         """
@@ -73,7 +73,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     @warns_once
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """Fit, and return the Gram matrix of the training data, ``(N, N)``."""
+        """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
         self.fit(X, y, **fit_params)
         return self._gram(self._train_side, None)
 
@@ -81,14 +81,14 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
-        self._check_parameters()  # those that take effect at once may have been set since
+        self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
         source = self._source(self._admit(unwrapped(X), reset=False))
         check_libraries(source, self.train_)
         return self._gram(Side(self._match(source, self.train_)), self._train_side)
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
-        """Name the columns of the Gram matrix: one per training object."""
+        """Return the names of the columns of the Gram matrix: one per training object."""
         check_is_fitted(self, "train_")
         name = type(self).__name__.lower()
         return np.array([f"{name}{i}" for i in range(n_objects(self.train_))], dtype=object)
@@ -100,7 +100,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_train_side", None)  # can be made again, and may be large or live on a device
+        state.pop("_train_side", None)  # can be computed again, and may be large or on a device
         return state
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -124,19 +124,19 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return kernel._evaluation.matrix(a, b)
 
     def log(self, X: Any, Y: Any = None) -> Array:
-        """Return the logarithm of the Gram matrix, exact where the kernel itself under- or overflows."""
+        """Return the logarithm of the Gram matrix, exact even where the kernel under- or overflows."""
         kernel, a, b = self.operands(X, Y)
         if kernel.domain == "log":
             return kernel._evaluation.matrix(a, b, log=True)
         values = kernel._evaluation.matrix(a, b)
         if bool(namespace(values).any(values < 0)):
             raise ValueError(
-                f"{type(self).__name__} takes negative values here, which have no logarithm: use the kernel itself"
+                f"{type(self).__name__} takes negative values here, which have no logarithm. Use kernel(X)."
             )
         return safe_log(values)
 
     def diag(self, X: Any) -> Array:
-        """Return the kernel of every object with itself, without the rest of the matrix."""
+        """Return the diagonal of the Gram matrix without computing the rest."""
         kernel, a, _ = self.operands(X)
         return kernel._evaluation.exp(kernel._evaluation.diagonal(a))
 
@@ -147,7 +147,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return namespace(squared).sqrt(squared)
 
     def features(self, X: Any) -> Array:
-        """Return explicit features whose inner products are the kernel, where the kernel has them."""
+        """Return explicit features whose inner products are the kernel, if the kernel has any."""
         kernel, a, _ = self.operands(X)
         values = kernel._features(a.operand)
         if kernel.domain == "log":
@@ -162,14 +162,14 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return Evaluation(self)
 
     def tile(self, a: Prepared, b: Prepared) -> Array:
-        """Answer a tile of two prepared sides in the kernel's domain, normalized if asked for."""
+        """Return the tile of two prepared sides in the kernel's domain, normalized if ``normalize`` is set."""
         return self._evaluation.tile(a, b)
 
     def operands(self, X: Any, Y: Any = None) -> tuple[Self, Prepared, Prepared | None]:
-        """Return a kernel that can answer, and what it has prepared of each side.
+        """Return a kernel that can be evaluated, and the prepared sides.
 
-        Fits models where needed, and does once per batch what does not depend on the other side. The second side is
-        None where ``Y`` is None or ``X`` itself: the matrix is symmetric.
+        Fits models where needed, and does the work that does not depend on the other side once per batch. The second
+        side is None if ``Y`` is None or ``X`` itself: the matrix is symmetric.
         """
         kernel, left, right = self.sources(X, Y)
         prepared = kernel._evaluation.prepared
@@ -177,7 +177,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     @warns_once
     def sources(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any]:
-        """Return a kernel that can answer, and what it compares of each side: models, or checked data."""
+        """Return a kernel that can be evaluated, and the source of each side: models, or checked data."""
         self._check_parameters()
         symmetric = Y is None or Y is X
         X, Y = unwrapped(X), None if symmetric else unwrapped(Y)
@@ -191,68 +191,68 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return kernel, left, kernel._match(right, left)
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
-        """Return the matrix of two sides, of which pairs may be remembered; ``log`` in the kernel's domain."""
+        """Return the matrix of two sides through the memo of pairs; with ``log``, in the kernel's domain."""
         return self._evaluation.remembered(left, right, log=log)
 
     def _setting(self) -> Hashable | None:
-        """Return a key of everything but the objects that kernel values depend on; None where there is none."""
+        """Return a key of all that kernel values depend on, except the objects; None if there is no key."""
         return parameter_key(self, self._learned())
 
     def _current_parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Return all parameters that values may depend on, to see whether one was changed after ``fit``."""
+        """Return all parameters that values may depend on, to detect changes after ``fit``."""
         return tuple(self.get_params(deep=False).items())
 
     # -- fitting -----------------------------------------------------------------------------------------
 
     def _admit(self, X: Any, *, reset: bool) -> Any:
-        """Accept data; there must be at least one object."""
+        """Check and convert data of at least one object."""
         shape = getattr(X, "shape", None)
         if (len(X) if shape is None and hasattr(X, "__len__") else (*(shape or ()), 1)[0]) == 0:
-            raise ValueError(f"{type(self).__name__} got no data (0 objects): pass at least one")
+            raise ValueError(f"{type(self).__name__} got no data (0 objects). Pass at least one.")
         self._check_confounds(X)
-        if reset:  # set again by what has columns
+        if reset:  # input with columns sets them again
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
         return self._accept(X, reset=reset)
 
     def _check_confounds(self, *data: Any) -> None:
-        """Raise where objects come with confounds, and the kernel does not take any."""
+        """Raise if objects come with confounds and the kernel does not accept them."""
         if any(is_wrapped(X) for X in data) and not self._takes_confounds:
             raise TypeError(
-                f"{type(self).__name__} does not accept objects with their confounds: wrap the kernel in "
-                "mc.Residualized"
+                f"{type(self).__name__} does not accept objects with their confounds. Wrap the kernel in "
+                "mc.Residualized."
             )
 
     def _fit_accepted(self, X: Any, y: Any) -> None:
-        """Learn from accepted data; what is computed on the way may be kept for the training side."""
+        """Learn from accepted data; intermediate results may be kept for the training side."""
         self._train_side = Side()
         self._learn(X, y)
 
     def _keep_training(self, X: Any) -> None:
-        """Keep the source of the accepted training data, which is prepared when first needed."""
+        """Keep the source of the accepted training data; it is prepared when first needed."""
         self.train_ = self._training(X)
         self._train_side.source = self.train_
 
     def _kept(self, source: Any, name: str) -> Any:
-        """Return what ``fit`` has computed of the training data, once, and None for other data."""
+        """Return, once, a result that ``fit`` has kept for the training data; None for other data."""
         return self._train_side.spend(name) if source is getattr(self, "train_", None) else None
 
     def _ready(self, *data: Any) -> Self:
-        """Return this kernel if it can answer, else a copy that has seen what the data share. Nothing is kept."""
+        """Return this kernel if it can be evaluated, else a copy fitted to ``data``. Nothing is kept."""
         if hasattr(self, "train_"):
             self._check_unchanged()
             return self
         if self._needs_fit:
             given = "training_data, y" if self.__sklearn_tags__().target_tags.required else "training_data"
             raise NotFittedError(
-                f"this {type(self).__name__} cannot answer before it is fitted, because {self._needs_fit}: call "
-                f"kernel.fit({given}) first"
+                f"This {type(self).__name__} must be fitted before it is evaluated, because {self._needs_fit}. Call "
+                f"kernel.fit({given}) first."
             )
         kernel: Self = clone(self)
         kernel._fit_accepted(kernel._admit(concatenated(data), reset=True), None)
         return kernel
 
     def _check_unchanged(self) -> None:
-        """Raise where a parameter that ``fit`` used was changed since; a part of a compound is watched by that."""
+        """Raise if a parameter that ``fit`` used has changed; a compound checks its parts."""
         if hasattr(self, "_fitted_with"):
             check_unchanged(self, self._fitted_with, self._fixed_by_fit())

@@ -1,4 +1,4 @@
-"""Kernels between models, one per sample."""
+"""Kernels between models, one model per sample."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mercer.kernels.base.kernel import Kernel
 from mercer.models.discount import Discounted, check_lengths
 
 LONGEST = 10_000_000
-"""Observations of the longest sequences that are compared."""
+"""Number of observations of the longest sequences that are compared."""
 
 
 class ModelKernel(Kernel):
-    """A kernel between models: of batches as they are, or of data through ``model.fit_each``."""
+    """A kernel between models: batches are used as they are, data are fitted with ``model.fit_each``."""
 
     _parameters: ClassVar[Rules] = {
         "model": instance_of(
@@ -37,13 +37,13 @@ class ModelKernel(Kernel):
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Batch):
             if X.ndim != 1:
-                raise ValueError(f"a kernel compares a batch of shape (N,), got {X.shape}: use p[3:4] or p.reshape(-1)")
+                raise ValueError(f"A kernel needs a batch of shape (N,); got {X.shape}. Use p[3:4] or p.reshape(-1).")
             return X
         if self.model is None:
             raise TypeError(
-                f"{type(self).__name__}() has no model, and {type(X).__name__} is no batch of distributions: give it a "
-                f"model that turns data into distributions, as in {type(self).__name__}(mc.Gaussian()), or pass a "
-                "batch such as mc.Gaussians(...)"
+                f"{type(self).__name__}() has no model, and {type(X).__name__} is not a batch of distributions. Give "
+                f"it a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or pass a batch such "
+                "as mc.Gaussians(...)."
             )
         context = None if reset else getattr(self, "context_", None)
         return self.model.accept(X, owner=self, reset=reset, context=context)
@@ -58,8 +58,8 @@ class ModelKernel(Kernel):
             return X
         if not hasattr(self, "context_"):
             raise NotFittedError(
-                f"this {type(self).__name__} was fitted to a batch of models and has learned nothing about data: fit "
-                "it to data, or pass a batch"
+                f"This {type(self).__name__} was fitted to a batch of models and has learned nothing about data. Fit "
+                "it to data, or pass a batch."
             )
         return self.model._fit_accepted(X, self.context_)
 
@@ -71,7 +71,7 @@ class ModelKernel(Kernel):
         return self.model is not None
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return ("model",) if hasattr(self, "context_") else ()  # a batch of models was not made by this one
+        return ("model",) if hasattr(self, "context_") else ()  # a batch of models does not depend on ``model``
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -83,7 +83,7 @@ class ModelKernel(Kernel):
 
 
 class CoupledKernel(ModelKernel):
-    """A kernel between models that is one coupling of their batches."""
+    """A kernel between models that is computed by one coupling of their batches."""
 
     _parameters: ClassVar[Rules] = {
         "length": whole(
@@ -97,7 +97,7 @@ class CoupledKernel(ModelKernel):
     }
     length: Any
     _path: tuple[int, ...] | None = None
-    """Lengths that the copy which answers `path` asks for."""
+    """Lengths of a copy that `path` evaluates."""
 
     def _coupling(self) -> Coupling:
         raise NotImplementedError
@@ -110,12 +110,12 @@ class CoupledKernel(ModelKernel):
     def _prepare(self, source: Any) -> Any:
         if not hasattr(source, "couple"):
             raise TypeError(
-                f"{type(self).__name__} compares models, one a datum, and {type(source).__name__} is a model that data "
-                "share: use mc.Marginalization or mc.Fisher"
+                f"{type(self).__name__} compares one fitted model per sample; {type(source).__name__} is a single "
+                "shared model. Use mc.Marginalization or mc.Fisher."
             )
         operand = source.couple(self._coupling(), self._lengths())
         if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
-            operand.alone()  # raises where the kernel of a model with itself is infinite; normalising asks anyway
+            operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand
 
     def _tile(self, a: Any, b: Any) -> Array:
@@ -125,20 +125,20 @@ class CoupledKernel(ModelKernel):
         return self._single(a, a.alone())
 
     def _single(self, operand: Any, values: Array) -> Array:
-        """Drop the axis of lengths, of which there is one."""
+        """Drop the axis of lengths if there is only one."""
         return values[0, ...] if self._path is None and _by_length(operand) else values
 
     def path(self, X: Any, Y: Any = None, *, lengths: Any, log: bool = False) -> Array:
-        """Return the kernels of several lengths, from one sweep over the longest.
+        """Return the kernel for several lengths, from one pass over the longest.
 
         Parameters
         ----------
         X : data
-            What the kernel compares, as in ``kernel(X)``: models of sequences, or data that become such.
+            Objects to compare, as in ``kernel(X)``: models of sequences, or data to fit them to.
         Y : data, default=None
             The other side; None for the Gram matrices of ``X``.
         lengths : iterable of int
-            Numbers of observations, in any order. The kernel's own ``length`` does not count.
+            Numbers of observations, in any order. The kernel's own ``length`` is ignored.
         log : bool, default=False
             Whether to return logarithms.
 
@@ -169,7 +169,7 @@ class CoupledKernel(ModelKernel):
                 f"{distinct[-1]}. Use length=mc.Discounted(0.9) for all lengths."
             )
         asking = copy.copy(self)
-        asking._path = tuple(distinct)  # so that its own length does not matter
+        asking._path = tuple(distinct)  # so that its own length is not used
         kernel, left, right = asking.sources(X, Y)
         kernel = copy.copy(kernel)
         kernel._path = asking._path
@@ -177,8 +177,8 @@ class CoupledKernel(ModelKernel):
         a, b = prepared(left), None if right is None else prepared(right)
         if not _by_length(a.operand):
             raise TypeError(
-                f"{type(left).__name__} has no path over lengths, because it is no model of sequences: use the kernel "
-                "itself"
+                f"{type(left).__name__} has no path over lengths, because it is not a model of sequences. Use "
+                "kernel(X)."
             )
         values = kernel._evaluation.matrix(a, b, log=log)
         place = [distinct.index(int(length)) for length in asked]
@@ -191,9 +191,9 @@ class CoupledKernel(ModelKernel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.length is None and self._path is None and self.model is not None and self.model.of_sequences:
-            check_lengths(None)  # now, rather than when all models are fitted
+            check_lengths(None)  # raise now, not after all models are fitted
 
 
 def _by_length(operand: Any) -> bool:
-    """Whether the operand is of a model of sequences: its answers have a first axis of lengths."""
+    """Whether the operand is of a model of sequences: its values have a first axis of lengths."""
     return bool(getattr(operand, "by_length", False))

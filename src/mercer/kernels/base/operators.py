@@ -1,4 +1,4 @@
-"""What kernels can be made into: sums, products, multiples, and kernels of Gaussian processes."""
+"""Operators on kernels: sums, products, multiples, and conversion for Gaussian processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Arithmetic:
     """Sums, products and multiples of kernels: ``k1 + k2``, ``k1 * k2``, ``0.5 * k``."""
 
     def __add__(self, other: Any) -> Any:
-        from mercer.kernels.algebra import Sum  # not at import: it is made of kernels
+        from mercer.kernels.algebra import Sum  # not at import time: it imports kernels
 
         return Sum(self, other) if isinstance(other, Arithmetic) else NotImplemented
 
@@ -29,19 +29,19 @@ class GaussianProcess:
     """The kernel of a Gaussian process."""
 
     def as_gp(self, bounds: Any = None) -> Any:
-        """Return this kernel for scikit-learn's Gaussian processes, which choose its parameters by their evidence.
+        """Return this kernel for scikit-learn's Gaussian processes, which tune its parameters.
 
         Parameters
         ----------
         bounds : dict, pair, "fixed" or None, default=None
-            Between which values a parameter is searched: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair
-            or "fixed" for all; None takes wide ones.
+            Search interval of each parameter: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+            "fixed" for all; with None, the intervals are wide.
 
         Returns
         -------
         mercer.kernels.gp.GPKernel
-            A copy: later changes of this kernel do not reach it. A kernel that learns has to be fitted before, and
-            stays so.
+            A copy: later changes of this kernel do not affect it. A kernel that learns from data must be fitted
+            first, and is not fitted again.
 
         Examples
         --------
@@ -49,6 +49,6 @@ class GaussianProcess:
         >>> (1.0 * mc.RBF(gamma=0.5) + mc.Linear()).as_gp({"k1__weight": "fixed"}).theta.round(3)
         array([-0.693])
         """
-        from mercer.kernels.gp import gp_kernel  # not at import: few programs need it
+        from mercer.kernels.gp import gp_kernel  # not at import time: few programs need it
 
         return gp_kernel(self, bounds)

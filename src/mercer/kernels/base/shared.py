@@ -1,4 +1,4 @@
-"""Kernels between samples under one model that they share."""
+"""Kernels between samples under one shared model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mercer.models.inference import read_before
 
 
 class SharedModelKernel(Kernel):
-    """A kernel between data under one model: an estimator, fitted to the training data, or a batch of shape (1,)."""
+    """A kernel between samples under one model: an estimator, fitted to the training data, or a batch of shape (1,)."""
 
     model: Any
     model_: Any
     _such_as: ClassVar[str] = "mc.Gaussian()"
-    """A model that the kernel takes, for messages."""
+    """A model that the kernel accepts, for messages."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -37,7 +37,7 @@ class SharedModelKernel(Kernel):
     def _accept(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Batch):
             raise TypeError(
-                f"{type(self).__name__} compares data under one model, not models: pass the data themselves"
+                f"{type(self).__name__} compares data under one model, not models. Pass the data themselves."
             )
         if hasattr(self.model, "read"):
             return self.model.read(X)
@@ -49,11 +49,13 @@ class SharedModelKernel(Kernel):
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]
         expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
         if expected is not None and found is not None and found != expected:
-            raise ValueError(f"the data have {found} coordinates, the model of {type(self).__name__} has {expected}")
+            raise ValueError(
+                f"The data have {found} coordinates, but the model of {type(self).__name__} has {expected}."
+            )
         return X
 
     def _reader(self) -> Estimator:
-        """Return the estimator that knows what data of the model look like."""
+        """Return the estimator that reads data for the model."""
         return self.model if isinstance(self.model, Estimator) else self.model.estimator()
 
     def _learn(self, X: Any, y: Any = None) -> None:
@@ -72,14 +74,16 @@ class SharedModelKernel(Kernel):
     def _needs_fit(self) -> str:
         if isinstance(self.model, Batch):
             return ""
-        before = " (pass model.model_ to use what was fitted before)" if hasattr(self.model, "model_") else ""
-        return f"it learns one model that all data share{before}"
+        before = " (pass model.model_ to use the model that was fitted before)" if hasattr(self.model, "model_") else ""
+        return f"it learns one model for all data{before}"
 
     def _learned(self) -> Any:
         return self.model_.digests()
 
     def _setting(self) -> Hashable | None:
-        return super()._setting() if has_digests(self.model_) else None  # values of other libraries are not remembered
+        return (
+            super()._setting() if has_digests(self.model_) else None
+        )  # values of other array libraries are not kept in the memo
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model",)
