@@ -329,6 +329,6 @@ def test_one_vs_one_takes_positions():
     """It validates its input as a matrix of numbers; the pipeline looks the sequences up."""
     strings, y = ["abab", "baba", "aabb", "bbaa", "cccc", "caca"], np.array([0, 0, 1, 1, 2, 2])
     lookup = FunctionTransformer(lambda positions: [strings[int(i)] for i in positions[:, 0]])
-    machine = make_pipeline(lookup, mc.Spectrum(2), SVC(kernel="precomputed", C=10))
+    machine = make_pipeline(lookup, mc.Spectrum(2, alphabet="abc"), SVC(kernel="precomputed", C=10))
     positions = np.arange(6)[:, None]
     assert OneVsOneClassifier(machine).fit(positions, y).predict(positions).shape == (6,)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_NOT_THE_USER = ("mercer", "sklearn")
+_NOT_THE_USER = ("joblib", "mercer", "sklearn")
 """Packages whose lines a warning does not point at."""
 NAMED = 5
 """Models that are named in a message; the others are counted."""
