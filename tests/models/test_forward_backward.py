@@ -16,9 +16,9 @@ from mercer.models._forward.interface import Densities, Runs, Symbols, expectati
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_lanes():
-    """Compile for every number of states at once, rather than when it has paid."""
+    """Compile for every number of states at once, rather than when there is enough work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scaled, "COMPILE_SECONDS", -1.0)
+        patch.setattr(scaled, "LANES_AFTER_SECONDS", -1.0)
         yield
 
 
@@ -262,7 +262,7 @@ def test_bits_do_not_depend_on_rare_codes_of_neighbours():
 
 
 @pytest.mark.parametrize("sink", [False, True])
-def test_lanes_are_compiled_when_they_would_have_paid(sink, monkeypatch):
+def test_lanes_are_compiled_when_there_is_enough_work(sink, monkeypatch):
     """Before, the rows of other numbers of states serve, with the same bits."""
     initial, transition, evidence, runs = problem(11, 3, [30] * 32)
     forms, saved = [], {}
@@ -271,7 +271,7 @@ def test_lanes_are_compiled_when_they_would_have_paid(sink, monkeypatch):
     monkeypatch.setattr(scaled, "is_compiled", lambda *arguments: False)
     monkeypatch.setattr(scaled, "_saved", saved)
     step = 32 * 30 * (scaled._row_step(3) - scaled._lanes_step(3) / scaled.Form.together(3).lanes)
-    monkeypatch.setattr(scaled, "COMPILE_SECONDS", 2.5 * step)
+    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 2.5 * step)
     found = []
     for _ in range(4):
         forms.append(None)
@@ -290,7 +290,7 @@ def test_code_on_disk_is_used_at_once(monkeypatch):
     initial, transition, evidence, runs = problem(11, 3, [30] * 32)
     want = log_likelihoods(initial, transition, evidence, runs)  # compiles
     monkeypatch.setattr(scaled, "_saved", {})
-    monkeypatch.setattr(scaled, "COMPILE_SECONDS", 1e9)
+    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 1e9)
     np.testing.assert_array_equal(log_likelihoods(initial, transition, evidence, runs), want)
     assert scaled._saved == {(3, None): np.inf}
 

@@ -23,8 +23,8 @@ __all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods"
 
 LANE_STATES = 20
 """Models of more states have their own lanes full: their runs go one by one."""
-COMPILE_SECONDS = 1.0
-"""Time that compiling the lanes of one number of states takes, about."""
+LANES_AFTER_SECONDS = 0.1
+"""Lanes of one number of states are compiled when they would have saved this time: so much work usually comes again."""
 GROUP_NUMBERS = 8_000_000
 """Runs so long that a group of them would keep more weights than this go one by one."""
 
@@ -185,7 +185,7 @@ _saved: dict[tuple[int, Sink | None], float] = {}
 def _lanes_pay(n: int, sink: Sink | None, last: int, observations: int, types: tuple[Any, ...]) -> bool:
     """Whether to put several runs of n states side by side, which is compiled for n; a row serves several n.
 
-    Code that is on disk is used at once. Other code is compiled as soon as it would have saved the time of compiling.
+    Code that is on disk is used at once. Other code is compiled when there is enough work for it.
     The forms have the same bits.
     """
     saved, key = _saved.get((n, sink), 0.0), (n, sink)
@@ -194,7 +194,7 @@ def _lanes_pay(n: int, sink: Sink | None, last: int, observations: int, types: t
     else:
         saved += observations * (_row_step(n) - _lanes_step(n) / Form.together(n).lanes)
     _saved[key] = saved
-    return saved > COMPILE_SECONDS
+    return saved > LANES_AFTER_SECONDS
 
 
 def _row_step(n: int) -> float:
