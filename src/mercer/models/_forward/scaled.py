@@ -23,7 +23,7 @@ __all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods"
 
 LANE_STATES = 20
 """Models of more states have their own lanes full: their runs go one by one."""
-LANES_AFTER_SECONDS = 0.1
+LANES_AFTER_SECONDS = 0.25
 """Lanes of one number of states are compiled when they would have saved this time: so much work usually comes again."""
 GROUP_NUMBERS = 8_000_000
 """Runs so long that a group of them would keep more weights than this go one by one."""
