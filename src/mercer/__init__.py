@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROOMS = ("datasets", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
-        Alphabet Delays Derivatives Lengths PerStep Sequences objects read_fasta read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Sequences Standardize objects read_fasta read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet

@@ -22,9 +22,19 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer.data.lengths import Lengths
 from mercer.data.sequences import Sequences
+from mercer.data.standardize import Clock, Standardize
 from mercer.data.transformers import Delays, Derivatives, PerStep
 
-ON_VECTORS = [Derivatives(), Derivatives((2,)), Delays(2), PerStep(StandardScaler()), PerStep(PCA(1))]
+ON_VECTORS = [
+    Derivatives(),
+    Derivatives((2,)),
+    Delays(2),
+    PerStep(StandardScaler()),
+    PerStep(PCA(1)),
+    Standardize(),
+    Standardize(per="series"),
+    Clock(2.0),
+]
 
 
 def series(lengths, d=2, seed=0, dtype=np.float64):
@@ -122,6 +132,100 @@ class TestPerStep:
     def test_a_transformer_of_sequences_is_a_step_of_its_own(self, value):
         with pytest.raises(TypeError, match=r"single time steps; .* requires sequences. .*make_pipeline"):
             PerStep(value).fit(series([3]))
+
+
+GAPS = [np.array([[1.0, 7.0], [np.nan, 7.0], [3.0, 7.0]]), np.array([[4.0, np.nan], [10.0, np.nan]])]
+
+
+class TestStandardize:
+    @given(ragged)
+    def test_channels_are_scaled_as_scikit_learn_does(self, lengths):
+        data = [10 * x + 3 for x in series([*lengths, 2])]
+        expected = StandardScaler().fit(np.vstack(data))
+        for x, z in zip(data, Standardize().fit_transform(data), strict=True):
+            np.testing.assert_allclose(z, expected.transform(x), atol=1e-12)
+
+    @given(ragged)
+    def test_every_series_is_scaled_by_itself(self, lengths):
+        data = [1e3 * x + 3 for x in series(lengths)]
+        for x, z in zip(data, Standardize(per="series").fit_transform(data), strict=True):
+            np.testing.assert_allclose(z, StandardScaler().fit_transform(x), atol=1e-9)
+
+    def test_missing_values_are_left_out_and_constants_become_zero(self):
+        first, second = Standardize(per="series").fit_transform(GAPS)
+        np.testing.assert_allclose(first, [[-1, 0], [np.nan, 0], [1, 0]])
+        np.testing.assert_allclose(second, [[-1, np.nan], [1, np.nan]])
+        step = Standardize().fit(GAPS)
+        np.testing.assert_allclose(step.mean_, [4.5, 7.0])
+        np.testing.assert_allclose(step.scale_, [np.std([1, 3, 4, 10]), 1.0])
+        assert Standardize().fit([[np.nan, np.nan]]).scale_.tolist() == [1.0]
+
+    @pytest.mark.parametrize("per", ["channel", "series"])
+    @pytest.mark.parametrize("level", [0.1, 1e9, -1e300, 5e-324])
+    def test_a_constant_is_constant_at_every_level(self, per, level):
+        step = Standardize(per=per).fit([np.full((7, 1), level)])
+        np.testing.assert_array_equal(step.transform([np.full((7, 1), level)])[0], np.zeros((7, 1)))
+
+    @pytest.mark.parametrize("per", ["channel", "series"])
+    @pytest.mark.parametrize("size", [1e-300, 1e300])
+    def test_extreme_sizes(self, per, size):
+        z = Standardize(per=per).fit_transform([size * np.array([[1.0], [2.0], [3.0]])])[0]
+        np.testing.assert_allclose(z[:, 0], np.array([-1, 0, 1]) * np.sqrt(1.5), atol=1e-12)
+
+    def test_the_order_of_the_series_does_not_change_a_bit(self):
+        data = series([30, 50, 20, 40])
+        forward, backward = Standardize().fit(data), Standardize().fit(data[::-1])
+        assert forward.mean_.tolist() == backward.mean_.tolist()
+        assert forward.scale_.tolist() == backward.scale_.tolist()
+
+    def test_empty_series(self):
+        X = Sequences([np.zeros((0, 1)), np.array([[1.0], [2.0]])])
+        for per in ("channel", "series"):
+            assert Standardize(per=per).fit_transform(X).values.tolist() == [[-1.0], [1.0]]
+
+    def test_before_fit(self):
+        with pytest.raises(NotFittedError):
+            Standardize().transform(series([3]))
+        assert Standardize(per="series").transform(series([3])).dimension == 2
+
+    def test_its_parameter_is_checked(self):
+        with pytest.raises(ValueError, match="per must be 'channel' or 'series'; got 'step'"):
+            Standardize(per="step").fit(series([3]))
+
+    def test_a_result_that_overflows_raises(self):
+        step = Standardize().fit([[1e-200, 2e-200]])
+        with pytest.raises(ValueError, match="finite values or NaN"):
+            step.transform([[1e200]])
+
+
+class TestClock:
+    @given(ragged, st.sampled_from([0, 1, 2.5]))
+    def test_the_time_runs_from_start_to_end(self, lengths, weight):
+        data = series(lengths)
+        for x, z in zip(data, Clock(weight).fit_transform(data), strict=True):
+            edge = weight * np.sqrt(3)
+            time = np.linspace(-edge, edge, len(x)) if len(x) > 1 else np.zeros(1)
+            np.testing.assert_array_equal(z[:, :2], x)
+            np.testing.assert_allclose(z[:, 2], time, atol=1e-14)
+
+    def test_the_weight_is_its_standard_deviation(self):
+        z = Clock(10.0).fit_transform([np.zeros((10_000, 1))])[0]
+        np.testing.assert_allclose(z[:, 1].std(), 10.0, rtol=1e-3)
+        np.testing.assert_allclose(z[[0, -1], 1], [-17.32, 17.32], atol=0.01)
+
+    def test_points_are_compared_with_those_of_their_time(self):
+        # One class rises, one falls: as sets of points they are alike.
+        rng = np.random.default_rng(0)
+        y = np.arange(20) % 2
+        X = [np.linspace(-1, 1, 15)[:: 1 - 2 * c] + 0.1 * rng.normal(size=15) for c in y]
+        for transformer, low, high in ((Clock(0.0), 0.0, 0.8), (Clock(3.0), 1.0, 1.0)):
+            chain = make_pipeline(transformer, mc.EmpiricalMeanMap(gamma=4.0), SVC(kernel="precomputed", C=10))
+            assert low <= chain.fit(X[:10], y[:10]).score(X[10:], y[10:]) <= high
+
+    @pytest.mark.parametrize("weight", [-1, np.nan, "1", None])
+    def test_the_weight_is_checked(self, weight):
+        with pytest.raises(ValueError, match="weight must be a number, 0 or more; got"):
+            Clock(weight).fit(series([3]))
 
 
 @pytest.mark.parametrize("transformer", ON_VECTORS, ids=repr)

@@ -356,7 +356,7 @@ MASK = np.array([[True, True, False], [False, True, True], [True, False, True]])
 
 @pytest.mark.parametrize("prior", [None, "pooled"])
 @pytest.mark.parametrize("data", [strings(4), series(4)], ids=["symbols", "vectors"])
-@pytest.mark.parametrize("topology", ["left-right", ("left-right", 1), "banded", MASK], ids=str)
+@pytest.mark.parametrize("topology", ["left-right", ("left-right", 1), ("left-right", None), "banded", MASK], ids=str)
 def test_what_a_topology_forbids_stays_exactly_zero(topology, data, prior):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -368,7 +368,8 @@ def test_what_a_topology_forbids_stays_exactly_zero(topology, data, prior):
 
 
 def test_topologies_by_name():
-    assert allowed("left-right", 3)[1].tolist() == np.triu(np.ones((3, 3), dtype=bool)).tolist()
+    assert allowed("left-right", 4)[1].astype(int).tolist() == [[1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+    assert allowed(("left-right", None), 5)[1].tolist() == np.triu(np.ones((5, 5), dtype=bool)).tolist()
     assert allowed(("left-right", 1), 3)[1].astype(int).tolist() == [[1, 1, 0], [0, 1, 1], [0, 0, 1]]
     assert allowed("left-right", 3)[0].tolist() == [True, False, False]
     assert allowed("banded", 4)[1].astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -568,6 +569,7 @@ NEVER = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.Categoricals([[[1.0
         (HMM(emission=HMM()), "emission must be .* family or a mixture"),
         (HMM(emission=mc.Gaussian()), r"Gaussian emissions must be numbers; got symbols. Use mc.Categorical"),
         (HMM(topology="ring"), "topology must be 'ergodic'.* got 'ring'"),
+        (HMM(topology=("banded", None)), r"topology must be .* got \('banded', None\)"),
         (HMM(topology=("left-right", 0)), r"topology must be .* got \('left-right', 0\)"),
         (HMM(2, topology=np.ones((3, 3), dtype=bool)), r"mask of shape \(2, 2\) for 2 states; got shape \(3, 3\)"),
         (HMM(2, topology=np.eye(2)), r"must be a boolean mask .* got an array of dtype float64 and shape \(2, 2\)"),

@@ -6,17 +6,20 @@ from mercer.data.fasta import read_fasta
 from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
 from mercer.data.sequences import Sequences
+from mercer.data.standardize import Clock, Standardize
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.data.transformers import Delays, Derivatives, PerStep
 
 __all__ = [
     "Alphabet",
+    "Clock",
     "Delays",
     "Derivatives",
     "Lengths",
     "PerStep",
     "Records",
     "Sequences",
+    "Standardize",
     "objects",
     "read_fasta",
     "read_ts",

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._parameters import CheckedParameters
 from mercer.data._forms import as_floats
 from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside, wrapped_like
 
 
-class _Transformer(TransformerMixin, BaseEstimator):
+class _Transformer(CheckedParameters, TransformerMixin, BaseEstimator):
     """Base class of the transformers: converts input to `Sequences` and checks its dimension."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -31,9 +32,6 @@ class _Transformer(TransformerMixin, BaseEstimator):
         self._check_parameters()
         self.n_features_in_ = self._vectors(X, reset=True).dimension
         return self
-
-    def _check_parameters(self) -> None:
-        """Raise if a parameter is invalid."""
 
     def _vectors(self, X: Any, *, reset: bool = False) -> Sequences:
         """Return the input as Sequences of vectors; unless ``reset``, check the dimension against that seen in fit."""

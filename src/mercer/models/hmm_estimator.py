@@ -61,9 +61,9 @@ class HMM(IterativeEstimator):
         ``Gaussian("diagonal")`` for vectors. For a `Mixture`, only the component and the number of components are used;
         prior, starts and iterations are those of the HMM.
     topology : "ergodic", "left-right", "banded", pair or bool array of shape (n, n), default="ergodic"
-        Allowed transitions: all; from i to j >= i, starting in state 0; from i to j with abs(i - j) <= 1; or those of a
-        mask. A pair also sets the largest step: ``("left-right", 1)``, ``("banded", 2)``. The probabilities of other
-        transitions are exactly zero.
+        Allowed transitions: all; from i to i, i + 1 and i + 2, starting in state 0; from i to j with abs(i - j) <= 1;
+        or those of a mask. A pair sets the largest step: ``("left-right", 1)``, ``("banded", 2)``; in
+        ``("left-right", None)`` it has no limit. The probabilities of other transitions are exactly zero.
     alphabet : Alphabet, str, iterable or None, default=None
         Alphabet of symbols; None takes it from `Sequences` or infers it from the training data.
     prior : None, "pooled" or HMMs of shape (1,), default="pooled"

@@ -1,0 +1,211 @@
+"""Transformers of series that need no matrix transformer: standardized values, and the time as a coordinate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats
+from mercer._parameters import Rules, nonnegative, one_of
+from mercer.data.segments import segment_sum
+from mercer.data.sequences import Sequences
+from mercer.data.transformers import _Transformer
+from mercer.data.wrapped import inside, wrapped_like
+
+
+class Standardize(_Transformer):
+    """Shift and scale series to mean 0 and standard deviation 1, per channel or per series.
+
+    Parameters
+    ----------
+    per : {"channel", "series"}, default="channel"
+        "channel" uses one mean and one standard deviation per channel, of all time steps of the training series;
+        levels and sizes of series are kept relative to each other. "series" uses those of each series itself
+        (z-normalization), so that only its shape remains; each channel is scaled separately.
+
+    Attributes
+    ----------
+    mean_, scale_ : arrays of shape (d,)
+        Mean and standard deviation of every channel of the training series; with ``per="channel"``.
+    n_features_in_ : int
+        Dimension of the training data.
+
+    Notes
+    -----
+    Missing values (NaN) are ignored and stay missing. A channel that is constant, up to rounding, becomes 0. The means
+    and scales of channels are correctly rounded sums: they do not depend on the order of the series.
+
+    See Also
+    --------
+    PerStep : Any other transformer of time steps.
+    Derivatives : Append time derivatives; standardize after them.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> series = [[1.0, 2.0, 3.0], [10.0, 20.0]]
+    >>> [x.ravel().round(2).tolist() for x in mc.Standardize(per="series").fit_transform(series)]
+    [[-1.22, 0.0, 1.22], [-1.0, 1.0]]
+    >>> [x.ravel().round(2).tolist() for x in mc.Standardize().fit_transform(series)]
+    [[-0.87, -0.73, -0.59], [0.39, 1.79]]
+    """
+
+    _parameters: ClassVar[Rules] = {
+        "per": one_of("channel", "series", cure="'series' gives every series mean 0 and standard deviation 1.")
+    }
+
+    def __init__(self, per: str = "channel") -> None:
+        self.per = per
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the means and standard deviations of the channels, if they are used.
+
+        Parameters
+        ----------
+        X : Sequences or array-like
+            Training series, in any form that `Sequences` accepts.
+        y : ignored
+            Present for API consistency.
+        """
+        X = Sequences(inside(X))
+        super().fit(X)
+        for name in ("mean_", "scale_"):
+            self.__dict__.pop(name, None)
+        if self.per == "channel":
+            self.mean_, self.scale_ = _of_channels(X.values)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Standardize the series.
+
+        Parameters
+        ----------
+        X : Sequences, array-like or Confounded
+            Series; confounds are kept.
+        """
+        self._check_parameters()
+        vectors = self._vectors(X)
+        mean, scale = self._learned() if self.per == "channel" else _of_series(vectors)
+
+        def standardized(values: Floats) -> Floats:
+            with np.errstate(over="ignore"):  # an infinite result raises
+                wide = (values.astype(np.float64) - mean) / scale
+                return wide.astype(values.dtype, copy=False)
+
+        return wrapped_like(X, vectors.mapped(standardized))
+
+    def _learned(self) -> tuple[Floats, Floats]:
+        check_is_fitted(self, "mean_")
+        return self.mean_, self.scale_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = self.per == "channel"
+        return tags
+
+
+class Clock(_Transformer):
+    r"""Append the time as a coordinate, from the start of every series to its end.
+
+    Kernels that compare the points of two series in any order, such as `EmpiricalMeanMap`, then compare points of
+    about the same time.
+
+    Parameters
+    ----------
+    weight : float, default=1.0
+        Standard deviation of the new coordinate: it goes from :math:`-\sqrt3` to :math:`\sqrt3`, times the weight. With
+        other channels that are standardized, 1 makes the time as important as one of them; a weight of 10 compares
+        points of nearly the same time only.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Dimension of the training data.
+
+    Notes
+    -----
+    The time runs evenly from start to end in every series, whatever its length, and is 0 in a series of length 1. Use
+    `Clock` after transformers that scale, which would undo the weight.
+
+    See Also
+    --------
+    Standardize : Scale the other coordinates.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Clock(weight=10.0).fit_transform([[5.0, 6.0, 7.0], [8.0]])[0].round(2)
+    array([[  5.  , -17.32],
+           [  6.  ,   0.  ],
+           [  7.  ,  17.32]])
+    """
+
+    _parameters: ClassVar[Rules] = {"weight": nonnegative("It is the standard deviation of the time coordinate.")}
+
+    def __init__(self, weight: float = 1.0) -> None:
+        self.weight = weight
+
+    def transform(self, X: Any) -> Any:
+        """Return the series with the time appended to every time step.
+
+        Parameters
+        ----------
+        X : Sequences, array-like or Confounded
+            Series; confounds are kept.
+        """
+        self._check_parameters()
+        vectors = self._vectors(X)
+        lengths = vectors.lengths
+        step = np.arange(len(vectors.values)) - np.repeat(vectors.offsets[:-1], lengths)
+        last = np.repeat(lengths - 1, lengths)
+        time = float(self.weight) * math.sqrt(3.0) * (2 * step - last) / np.maximum(last, 1)
+        return wrapped_like(
+            X, vectors.mapped(lambda values: np.concatenate([values, time[:, None].astype(values.dtype)], axis=1))
+        )
+
+
+def _of_channels(values: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the scale of every column, from sums that do not depend on the order of the rows."""
+    found = []
+    for column in np.asarray(values, dtype=np.float64).T:
+        seen = column[~np.isnan(column)]
+        peak = float(np.max(np.abs(seen), initial=0.0)) or 1.0  # so that no square overflows
+        n = max(len(seen), 1)
+        mean = math.fsum(seen / peak) / n
+        square = math.fsum((seen / peak - mean) ** 2) / n
+        found.append((mean * peak, float(_scale(mean, square, n, peak))))
+    means, scales = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return means, scales
+
+
+def _of_series(X: Sequences) -> tuple[Floats, Floats]:
+    """Return the mean and the scale of every column in every series, repeated for its time steps."""
+    values = np.asarray(X.values, dtype=np.float64)
+    seen = ~np.isnan(values)
+    known = np.where(seen, values, 0.0)
+
+    def sums(points: Floats) -> Floats:
+        return segment_sum(points, X.offsets)
+
+    def repeated(numbers: Floats) -> Floats:
+        return np.repeat(numbers, X.lengths, axis=0)
+
+    peak = np.ones((len(X), values.shape[1]))
+    full = X.lengths > 0
+    if full.any():
+        peak[full] = np.maximum.reduceat(np.abs(known), X.offsets[:-1][full], axis=0)
+    peak[peak == 0] = 1.0
+    known = known / repeated(peak)
+    n = np.maximum(sums(seen.astype(np.float64)), 1.0)
+    mean = sums(known) / n
+    square = sums(np.where(seen, known - repeated(mean), 0.0) ** 2) / n
+    return repeated(mean * peak), repeated(_scale(mean, square, n, peak))
+
+
+def _scale(mean: Any, square: Any, n: Any, peak: Any) -> Floats:
+    """Return the standard deviations of values that were divided by ``peak``; 1 if constant up to rounding."""
+    constant = square <= (n * np.finfo(np.float64).eps * mean) ** 2
+    return np.where(constant, 1.0, np.sqrt(square) * peak)
