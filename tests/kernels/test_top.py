@@ -437,3 +437,15 @@ def test_bad_input():
         TOP(p)(p)
     with pytest.raises(ValueError, match="coordinates"):
         TOP(p)([[0.0, 1.0]])
+
+
+def test_priors_that_are_changed_in_place_are_noticed():
+    strings, y, priors = ["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1], np.array([0.2, 0.8])
+    kernel = mc.TOP(mc.MarkovChain(order=1, smoothing=1.0), priors=priors).fit(strings, y)
+    expected, learned = kernel.transform(["abba"]), kernel.priors_.copy()
+    priors[:] = [0.9, 0.1]
+    with pytest.raises(NotFittedError, match=r"was fitted with priors = array\(\[0.2, 0.8\]\), which is array"):
+        kernel.transform(["abba"])
+    np.testing.assert_array_equal(kernel.priors_, learned)
+    priors[:] = [0.2, 0.8]
+    np.testing.assert_array_equal(kernel.transform(["abba"]), expected)

@@ -469,6 +469,26 @@ def test_neighbors_do_not_change_a_bit(rng):
     np.testing.assert_array_equal(whole[:, :, 4:5], alone)
 
 
+def test_powers_beyond_the_range_take_no_loop_in_python(rng, monkeypatch):
+    """Probabilities of 1e-300 have squares of 1e-600, which only logarithms and numbers of wider range hold."""
+    tiny, rest = 1e-300, rng.dirichlet([1.0, 1.0], (3, 2))
+    transition = np.where(np.eye(2) > 0, rest, tiny)
+    emission = mc.Categoricals(np.array([[[tiny, 1.0], [0.3, 0.7]]] * 3), "ab")
+    models = mc.HMMs(np.array([[tiny, 1.0]] * 3), transition / transition.sum(axis=-1, keepdims=True), emission)
+    lengths = (1, 2, 60)
+    kernel = mc.ProbabilityProduct(rho=2.0, normalize=False)
+    truth = []
+    logs = [2.0 * np.log(x) for x in (models.initial, models.transition, emission.probability)]
+    leaf = np.logaddexp.reduce(logs[2][:, None, :, None, :] + logs[2][None, :, None, :, :], axis=-1)
+    for i, j in itertools.product(range(3), repeat=2):
+        side = [(logs[0][k][None], logs[1][k][None]) for k in (i, j)]
+        truth.append(_sweep.log_sweep(*side, leaf[i, j][None], lengths)[:, 0])
+    monkeypatch.setattr(_chain, "log_sweep", None)
+    monkeypatch.setattr(_rescue, "log_sweep", None)
+    found = [kernel.set_params(length=length).log(models) for length in lengths]
+    np.testing.assert_allclose(found, np.array(truth).T.reshape(3, 3, 3), rtol=1e-12)
+
+
 def test_threads_do_not_disturb_each_other(rng, scheme):
     n = 8 if scheme == "lanes" else 24
     sets = [arguments(models(rng, 6, n), models(rng, 8, n)) for _ in range(8)]

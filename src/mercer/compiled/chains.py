@@ -4,8 +4,7 @@
 
 The matrix products of a small model are too small for BLAS; `mercer.compiled.chain_steps` contains the step.
 
-The number of states of the left side is a compile-time constant (one to three seconds of compilation, kept on disk);
-that of the right side is a loop bound.
+Few states are a compile-time constant, more are a loop bound (`mercer.compiled.chain_steps`).
 """
 
 from __future__ import annotations
@@ -42,19 +41,20 @@ def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
 
 
 @functools.cache
-def _kernel(n: int, square: bool, plan: Plan) -> Any:
-    """Compile the recursion for ``n`` states on the left side and, if ``square``, also on the right."""
+def _kernel(known: int, square: bool, plan: Plan) -> Any:
+    """Compile the recursion for a ``known`` number of states, or 0, and, if ``square``, also on the right side."""
     lanes = plan.lanes
-    _leaf, _start, _step, _total, _scale, _ = operations(n, plan)
+    _leaf, _start, _step, _total, _scale, _ = operations(known, plan)
 
     @compiled
     def sweep(
         initial_a: Floats, transition_a: Floats, weights_a: Floats,
         initial_b: Floats, transition_b: Floats, weights_b: Floats,
-        psi: Floats, first_psi: Floats, states: int, k: int, lengths: Any, block: int,
+        psi: Floats, first_psi: Floats, left: int, right: int, k: int, lengths: Any, block: int,
         work: Floats, value: Floats, exponent: Floats,
     ) -> bool:  # fmt: skip
-        m = n if square else states  # a constant bound lets the compiler unroll the loops over states
+        n = known if known > 0 else left
+        m = known if square else right  # a constant bound lets the compiler unroll the loops over states
         size = n * m * lanes
         table, phi, other, half = (
             work[:size],
@@ -70,27 +70,30 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
             group = first // lanes
             for i in range(models):
                 if k > 0:
-                    _leaf(table, weights_b, group * m * k * lanes, weights_a, i * k * n, m, k)
+                    _leaf(n, table, weights_b, group * m * k * lanes, weights_a, i * k * n, m, k)
                 else:
-                    gather(psi, i * n, n, first, m, table)
+                    gather(psi, i * n, left, first, right, table)
                 if first_psi.size > 0:
-                    gather(first_psi, i * n, n, first, m, half)
-                    _start(phi, half, initial_a, i * n, initial_b, group * m * lanes, m)
+                    gather(first_psi, i * n, left, first, right, half)
+                    _start(n, phi, half, initial_a, i * n, initial_b, group * m * lanes, m)
                 else:
-                    _start(phi, table, initial_a, i * n, initial_b, group * m * lanes, m)
+                    _start(n, phi, table, initial_a, i * n, initial_b, group * m * lanes, m)
                 powers[:] = 0.0
                 time = 1
                 for h in range(lengths.size):
                     while time < lengths[h]:
                         if time % block == 0:
-                            _total(sums, phi, m)
+                            _total(n, sums, phi, m)
                             if _factors(sums, factors, powers):
                                 rescaled = True
-                                _scale(phi, factors, m)
-                        _step(other, half, phi, table, transition_a, i * n * n, transition_b, group * m * m * lanes, m)
+                                _scale(n, phi, factors, m)
+                        _step(
+                            n, other, half, phi, table, transition_a, i * n * n, transition_b,
+                            group * m * m * lanes, m,
+                        )  # fmt: skip
                         phi, other = other, phi
                         time += 1
-                    _total(sums, phi, m)
+                    _total(n, sums, phi, m)
                     for lane in range(min(lanes, columns - first)):
                         value[h, i, first + lane] = sums[lane]
                         exponent[h, i, first + lane] = powers[lane]
@@ -146,11 +149,11 @@ def small_chains(
     exponent = np.empty(value.shape)
     plan = plan_of(n)
     lanes = plan.lanes
-    rescaled = _kernel(n, n == m and n <= LITERAL, plan)(
+    rescaled = _kernel(n if n <= LITERAL else 0, n == m and n <= LITERAL, plan)(
         owned(initial_a).reshape(-1), owned(transition_a).reshape(-1), owned(weights_a.swapaxes(1, 2)).reshape(-1),
         in_lanes(initial_b, (1,), lanes), in_lanes(transition_b, (2, 1), lanes), in_lanes(weights_b, (1, 2), lanes),
         owned(nothing if psi is None else psi), owned(nothing if first is None else first),
-        m, k, np.asarray(lengths), _block(growth), aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
+        n, m, k, np.asarray(lengths), _block(growth), aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
     )  # fmt: skip
     # NaN fails both comparisons, so one pass of each shows whether every pair is sound.
     if not (value.min() >= _SMALLEST and value.max() <= _LARGEST):

@@ -205,6 +205,10 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
         work: Floats, history: Floats, room: Floats, found: Floats, given: Any,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         n = states if known_n == 0 else known_n
+        # Numba compiles a function anew for every constant that it is given; these are no constants to it.
+        n_, lanes_, width_, stride_, size_ = (
+            np.int64(n), np.int64(lanes), np.int64(width), np.int64(stride), np.int64(size)
+        )  # fmt: skip
         record, rest = work[: steps.LINES * lanes], work[steps.LINES * lanes :]
         pi, visits, gamma = rest[:size], rest[size : 2 * size], rest[2 * size : (2 + BLOCK) * size]
         matrices = rest[(2 + BLOCK) * size :]
@@ -213,18 +217,18 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
         known, runs = np.full(lanes, -1), np.zeros((5, lanes), np.int64)
         nothing = 0.0 if n_codes > 0 else -np.inf
         for group in range(first, last):
-            _place(slots, start, length, model, group, width, runs)
-            longest = _open(record, runs, lanes, width)
-            _load_models(initial, transition, runs, width, stride, size, n, known, pi, forth, back)
+            _place(slots, start, length, model, group, width_, runs)
+            longest = _open(record, runs, lanes_, width_)
+            _load_models(initial, transition, runs, width_, stride_, size_, n_, known, pi, forth, back)
             kept = longest if whole else BLOCK
             end = (kept + 1) * size
             alpha, likelihood, rest = history[:end], history[end : 2 * end], history[2 * end :]
             inverse, seen = rest[: (kept + 1) * lanes], rest[(kept + 1) * lanes :]
             top = 0
             if few > 0 and n_codes > 0:
-                top = _note_codes(codes, runs, longest, lanes, seen)
+                top = _note_codes(codes, runs, longest, lanes_, seen)
                 top = top if top <= few else 0
-                _load_tables(values, n_codes, top, runs, lanes, n, tables)
+                _load_tables(values, n_codes, top, runs, lanes_, n_, tables)
             for block in range(0, longest, BLOCK):
                 skip = 0 if whole else block  # without a sink, a block overwrites the previous one
                 until = min(block + BLOCK, longest)
@@ -234,7 +238,7 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
                     if top > 0:
                         look_up(likelihood, at, tables, top, seen, time * lanes)
                         continue
-                    _gather(values, codes, n_codes, runs, time, width, stride, size, n, likelihood, at, nothing)
+                    _gather(values, codes, n_codes, runs, time, width_, stride_, size_, n_, likelihood, at, nothing)
                 if n_codes == 0:
                     for time in range(block, until):
                         weigh(likelihood, (time - skip) * size, record)
@@ -261,6 +265,6 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
                         sink_block(given, room, runs, alpha, likelihood, gamma, seen, top, time, longest, n)
                 sink_end(given, room, runs, visits, gamma, top, exact, n)
             settle(record)
-            _close(record, runs, lanes, width, found)
+            _close(record, runs, lanes_, width_, found)
 
     return loop

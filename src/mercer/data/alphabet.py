@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import repeat
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._immutable import Immutable
+from mercer._notices import notify
 from mercer._parameters import check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
@@ -413,11 +413,9 @@ def _warn_of_nucleotides(found: set[str]) -> None:
     odd = sorted(upper - plain) or sorted(s for s in found if s.islower() and s.upper() in found)
     if odd:
         name = "RNA" if "U" in plain else "DNA"
-        warnings.warn(
+        notify(
             f"The sequences look like {name}, but {odd[0]!r} is read as a separate symbol; pass "
             f"alphabet={name.lower()!r} to read ambiguity codes and lower case letters as such.",
-            UserWarning,
-            stacklevel=2,
         )
 
 

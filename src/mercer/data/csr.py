@@ -15,7 +15,6 @@ array([[1.    , 0.6124],
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from mercer._cached import cached_property
 from mercer.data.ragged import offsets_of
 
 Vector: TypeAlias = np.ndarray[Any, Any]

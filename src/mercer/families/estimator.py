@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -17,6 +16,7 @@ from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
 from mercer._config import settings
+from mercer._notices import collected, repeat, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
@@ -228,6 +228,7 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     # -- derived methods -------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -244,6 +245,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         self._check_data(X, np.array([0, x.shape[0]]))
         return self._fit_alone(x, np.array([0, x.shape[0]]), context)
 
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
         """Fit one model to every sample.
 
@@ -339,14 +341,12 @@ class Estimator(CheckedParameters, BaseEstimator):
             return compute()
         found = fits.get(key)
         if found is None:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
+            with collected() as notices:
                 found = compute()
             size = sum(getattr(part, "nbytes", 0) for part in (found, getattr(found, "pooled", None))) + 1000
-            found = found, [(warning.message, warning.category) for warning in said]
+            found = found, notices
             fits.put(key, found, size=size, budget=budget)
-        for message, category in found[1]:  # of cached results, too
-            warnings.warn(message, category, stacklevel=3)
+        repeat(found[1])  # of cached results, too
         return found[0]
 
     def _cacheable(self) -> bool:

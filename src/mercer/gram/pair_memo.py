@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._cache import ByteCache
 from mercer._config import settings
+from mercer._fork import renew_after_fork
 
 Floats = np.ndarray[Any, Any]
 Rectangle = Callable[[Floats, Floats | None], Floats]
@@ -42,6 +43,14 @@ class _Known:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._forget()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process; start empty if another thread was storing values."""
+        interrupted = self.lock.locked()
+        self.lock = threading.Lock()
+        if interrupted:
+            self._forget()
 
     def _forget(self) -> None:
         self.position: dict[bytes, int] = {}
@@ -75,16 +84,9 @@ class _Known:
         """Whether a value of some of these objects is known."""
         return any(self.rows[place] is not None for place in places.tolist())
 
-    def gather(self, r: Floats, c: Floats) -> Floats:
-        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
-        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
-        for lines, first, second in ((out, r, c), (out.T, c, r)):
-            for i, at in _lower(first, second):
-                row, start = self.rows[first[i]], self.starts[first[i]]
-                if row is not None:
-                    at = at[np.searchsorted(second[at], start) :]
-                    lines[i, at] = row[second[at] - start]
-        return out
+    def snapshot(self, places: Floats) -> _Rows:
+        """Return the rows of some places, which may be read without the lock: a row only ever gains values."""
+        return _Rows({p: (self.rows[p], self.starts[p]) for p in places.tolist()}, self.dtype)
 
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
         """Keep the new values of a rectangle; known values are kept, as diagonals are exact."""
@@ -120,6 +122,28 @@ class _Known:
     def _set(self, place: int, start: int, row: Floats) -> None:
         self.rows[place], self.starts[place] = row, start
         self.nbytes += row.nbytes
+
+
+class _Rows:
+    """Rows of the memo at one time, as (values, start) by place."""
+
+    def __init__(self, rows: dict[int, tuple[Floats | None, int]], dtype: Any) -> None:
+        self.rows = rows
+        self.dtype = dtype
+
+    def __bool__(self) -> bool:
+        return any(row is not None for row, _ in self.rows.values())
+
+    def gather(self, r: Floats, c: Floats) -> Floats:
+        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
+        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
+        for lines, first, second in ((out, r, c), (out.T, c, r)):
+            for i, at in _lower(first, second):
+                row, start = self.rows[int(first[i])]
+                if row is not None:
+                    at = at[np.searchsorted(second[at], start) :]
+                    lines[i, at] = row[second[at] - start]
+        return out
 
 
 def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
@@ -159,9 +183,9 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         known.make_room(size, budget)
         c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
         r = c if columns is None else known.places(rows)
-        out = known.gather(r, c) if known.has_rows(c if columns is None else np.concatenate([r, c])) else None
+        rows_now = known.snapshot(c if columns is None else np.concatenate([r, c]))
         position = known.position
-    matrix, computed = _complete(out, r, c, compute)
+    matrix, computed = _complete(rows_now.gather(r, c) if rows_now else None, r, c, compute)
     if computed:
         with known.lock:
             if known.position is position:  # these positions have not been evicted meanwhile

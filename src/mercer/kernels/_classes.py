@@ -99,7 +99,7 @@ def class_priors(priors: Any, counts: Floats) -> Floats:
         counts = np.ones(len(counts)) if priors == "uniform" else counts
         return np.asarray(counts / counts.sum())
     try:
-        found = np.asarray(priors, dtype=float)
+        found = np.array(priors, dtype=float)  # a copy: the caller may change the array
     except (TypeError, ValueError):
         raise ValueError(
             f"priors must be a list of {len(counts)} probabilities, in the order of classes_, 'empirical' or "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Array, beside, namespace
+from mercer._notices import notify, warns_once
 from mercer.data.segments import data_digests
 from mercer.kernels._operands import Beside
 from mercer.kernels._trained import TrainedWrapper
@@ -95,6 +95,7 @@ class Residualized(TrainedWrapper):
 
     # -- confounds next to X --------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None, confounds: Any = None) -> Self:
         """Fit the kernel and the regression on the confounds.
 
@@ -220,10 +221,9 @@ class Residualized(TrainedWrapper):
             self._basis = np.column_stack([np.full(n, n**-0.5), self._basis])
         self.rank_ = self._basis.shape[1]
         if self.rank_ >= n and n > 1:
-            warnings.warn(
+            notify(
                 f"{self.rank_} independent confounds explain {n} objects completely, so that the residual kernel is "
                 "zero: use fewer confounds or more objects",
-                stacklevel=5,
             )
 
     def _coordinates(self, values: Floats) -> Floats:

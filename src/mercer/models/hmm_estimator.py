@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
 from mercer._random import seed_of
@@ -354,6 +355,7 @@ class HMM(IterativeEstimator):
                 shared_fit = fit
         return replace(bare, pooled=HMMs.concat(models)), shared_fit
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
@@ -206,6 +207,7 @@ class Mixture(IterativeEstimator):
             estimator = clone(evenly(self, x, context)).set_params(prior=None)
         return estimator._climb_named(x, offsets, context, lambda i: "the mixture of all data")
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one mixture to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()

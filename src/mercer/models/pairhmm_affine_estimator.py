@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._notices import notify
 from mercer._parameters import NONE, Rules, between, positive
 from mercer._random import seed_of
 from mercer._renamed import Removed
@@ -237,11 +237,9 @@ class AffinePairHMM(PairEstimator):
             context = None if natural is None else Context(len(natural), natural)
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if natural == Alphabet.of("protein") and _looks_like_dna(X):
-            warnings.warn(
+            notify(
                 "The sequences look like DNA, but the substitution matrix reads them as proteins. Pass alphabet='dna' "
                 "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'.",
-                UserWarning,
-                stacklevel=2,
             )
         return X
 

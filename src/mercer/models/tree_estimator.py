@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator
@@ -248,6 +249,7 @@ class HiddenTree(Estimator):
 
     # -- the fit -------------------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -266,6 +268,7 @@ class HiddenTree(Estimator):
         self.n_iter_ = len(found.objective)
         return self
 
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
         """Raise TypeError: a tree cannot be learned from a single sample, which has each leaf only once."""
         raise TypeError(

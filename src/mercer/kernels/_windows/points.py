@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._cached import cached_property
 from mercer.data import Sequences
 from mercer.kernels.base.hooks import NoFeatures
 

@@ -159,6 +159,10 @@ class LogChainOperand(ChainOperand):
         log_psi = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
         lengths, right = self.lengths, other._logs()
         if not isinstance(lengths, Discounted):
+            if all(is_numpy_array(x) and x.dtype == np.float64 for x in (*self._logs(), *right, log_psi)):
+                from mercer.compiled.chains_ranged import ranged_log_chains
+
+                return ranged_log_chains(self._logs(), right, log_psi, lengths)
             return coupled_chains_log(self._logs(), right, log_psi, lengths)
         xp = namespace(log_psi)
         table = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))

@@ -178,7 +178,7 @@ def restore_lost(
     def compute(which: Array) -> Array:
         pairs, mine = take(which), xp.take(values, which, axis=1)
         where = ~_lost_nothing(*pairs, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
-        return patch(mine, where, lambda some: _in_logs(*take_pairs(*pairs, some), lengths))
+        return patch(mine, where, lambda some: _careful_logs(*take_pairs(*pairs, some), lengths))
 
     return patch(values, lost, compute, size)
 
@@ -197,27 +197,29 @@ def patch(values: Array, where: Array, compute: Callable[[Array], Array], size: 
     return xp.where(where, xp.take(xp.concat(parts, axis=-1), position, axis=-1), values)
 
 
-def _in_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
-    """Run the recursion of aligned pairs in the log domain."""
-    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-    return log_sweep(logs[0], logs[1], log_psi, lengths)
-
-
 def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute aligned pairs in numbers of unlimited range: compiled in NumPy, else as logarithms."""
     xp = namespace(psi)
     if is_numpy_array(psi) and psi.dtype == np.float64:
-        from mercer.compiled.chains_ranged import ranged_pairs
-
-        everyone = np.arange(len(psi))
-        return ranged_pairs(left, right, everyone, everyone, safe_log(psi), lengths)
+        return _careful_logs(left, right, safe_log(psi), lengths)
 
     def logarithmic(which: Array) -> Array:
         a, b, leaf = take_pairs(left, right, psi, which)
-        return _in_logs(a, b, safe_log(leaf), lengths)
+        return _careful_logs(a, b, safe_log(leaf), lengths)
 
     dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
     return patch(dead, _alive(left, right, psi, lengths[0]), logarithmic)
+
+
+def _careful_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute aligned pairs from the logarithms of their leaf kernels."""
+    if is_numpy_array(log_psi) and log_psi.dtype == np.float64:
+        from mercer.compiled.chains_ranged import ranged_pairs
+
+        everyone = np.arange(len(log_psi))
+        return ranged_pairs(left, right, everyone, everyone, log_psi, lengths)
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return log_sweep(logs[0], logs[1], log_psi, lengths)
 
 
 def _support(x: Array) -> Array:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats, Indices, Mask
+from mercer._notices import notify_unconverged
 from mercer._parallel import progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
@@ -159,11 +158,7 @@ def ascend(step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: i
             if tol > 0 and gained <= tol:
                 return Ascent(model, np.array(objective), True)
     if tol > 0 and n_iter > 1:
-        warnings.warn(
-            f"EM stopped after n_iter = {n_iter} iterations, before {what} converged. Increase n_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        notify_unconverged("EM", n_iter, [what])
     return Ascent(model, np.array(objective), False)
 
 

@@ -265,7 +265,7 @@ def _divergence(prior: Any, current: Any) -> Floats:
     # A probability that rounding made 0 or 1 would have infinite divergence from a prior that is close to it.
     theta = np.clip(to_numpy(current.natural_parameters), -LARGEST_LOG, LARGEST_LOG)
     value = to_numpy(current.log_partition(theta)) - theta @ to_numpy(prior.mean_parameters)[0]
-    return np.asarray(value / getattr(current, "_draws", 1))  # the prior of a multinomial counts words
+    return np.asarray(value / getattr(current, "n_draws", 1))  # the prior of a multinomial counts words
 
 
 def _variances(batch: Gaussians) -> Floats:

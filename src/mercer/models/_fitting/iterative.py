@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
 from mercer.data.segments import datum_name
 from mercer.families.estimator import Context, Estimator
@@ -25,6 +26,7 @@ class IterativeEstimator(Estimator):
     n_init: int
     random_state: Any
 
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
         """Fit one model to each sample.
 

@@ -11,12 +11,12 @@ inaccurate; such runs are repeated with numbers of a wider range (`mercer.compil
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._cached import cached_property
 from mercer.models._forward.work import share
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
+from mercer.compiled.code import is_compiled
 from mercer.compiled.forward import FOUND, TRUSTED, Sink, history_size, passes, work_size
 from mercer.compiled.forward_form import Form
 from mercer.compiled.forward_sinks import EXPECTATIONS, STEPS, expectations_room, steps_room
@@ -23,6 +24,8 @@ from mercer.models._forward.work import CHUNK_SECONDS, share
 
 LANE_STATES = 20
 """Runs of models with more states are processed one by one, because a single run fills the lanes."""
+LANES_AFTER_SECONDS = 0.25
+"""Lanes of one number of states are compiled when they would have saved this time: so much work usually comes again."""
 GROUP_NUMBERS = 8_000_000
 """Runs are processed one by one if a group of them would store more weights than this."""
 
@@ -153,19 +156,22 @@ def _sweep(
 ) -> Floats:
     """Run the forward pass, and the backward pass if there is a sink; return results of shape ``(S, FOUND)``."""
     n, history = problem.n, sink is not None
+    last = n if sink is STEPS else 0
     found = np.zeros((len(runs.length), FOUND))
     found[:, 1] = 1.0  # an empty run is sound
     found[:, 2] = 1.0
     flat = found.reshape(-1)
-    if (n, history) not in runs.plans:
-        runs.plans[n, history] = _groups(n, runs.length, history)
-    items, seconds = runs.plans[n, history]
+    types = (*problem.loop, *runs, runs.start, 0, 0, flat, flat, flat, flat, given)
+    lanes = n <= LANE_STATES and _lanes_pay(n, sink, last, int(runs.length.sum()), types)
+    if (n, history, lanes) not in runs.plans:
+        runs.plans[n, history, lanes] = _groups(n, runs.length, history, lanes)
+    items, seconds = runs.plans[n, history, lanes]
 
     def work(item: _Group) -> None:
         scratch = aligned((work_size(item.form, n),))
         kept = aligned((history_size(item.form, item.longest, history),))
         own = aligned((0 if room is None else room(item),))
-        passes(item.form, sink, n if sink is STEPS else 0)(
+        passes(item.form, sink, last)(
             *problem.loop, *runs, item.slots, item.first, item.last, scratch, kept, own, flat, given
         )
 
@@ -173,7 +179,36 @@ def _sweep(
     return found
 
 
-def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]:
+_saved: dict[tuple[int, Sink | None], float] = {}
+"""Seconds that the compiled lanes of some number of states would have saved so far; infinite if they are compiled."""
+
+
+def _lanes_pay(n: int, sink: Sink | None, last: int, observations: int, types: tuple[Any, ...]) -> bool:
+    """Whether to put several runs of n states side by side, which is compiled for n; a row serves several n.
+
+    Code that is on disk is used at once. Other code is compiled when there is enough work for it. All forms give the
+    same bits.
+    """
+    saved, key = _saved.get((n, sink), 0.0), (n, sink)
+    if key not in _saved and is_compiled(passes(Form.together(n), sink, last), types):
+        saved = np.inf
+    else:
+        saved += observations * (_row_step(n) - _lanes_step(n) / Form.together(n).lanes)
+    _saved[key] = saved
+    return saved > LANES_AFTER_SECONDS
+
+
+def _row_step(n: int) -> float:
+    """Return the approximate seconds of one observation of a row."""
+    return (60 + 5 * n * Form.alone(n).vectors) * 1e-9
+
+
+def _lanes_step(n: int) -> float:
+    """Return the approximate seconds of one observation of each of the runs in lanes."""
+    return (60 + 2.5 * n * n) * 1e-9
+
+
+def _groups(n: int, length: Floats, history: bool, lanes: bool) -> tuple[list[_Group], float]:
     """Partition runs into groups and groups into pieces of work; all forms give the same bits, so any choice is right.
 
     A group takes as long as its longest run, so few runs or runs of very different lengths are processed one by one.
@@ -184,7 +219,7 @@ def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]
     alone = order
     items: list[_Group] = []
     total = 0.0
-    if n <= LANE_STATES:
+    if lanes:
         form = Form.together(n)
         slots = np.full((-(-len(order) // form.lanes), form.lanes), -1)
         slots.flat[: len(order)] = order
@@ -194,10 +229,9 @@ def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]
             together &= lengths[:, 0] * form.size * 2 <= GROUP_NUMBERS
         alone = slots[~together].reshape(-1)
         alone = alone[alone >= 0]
-        lanes = np.ascontiguousarray(slots[together]).reshape(-1)
-        total += _cut(items, form, lanes, lengths[together, 0], (60 + 2.5 * n * n) * 1e-9)
-    step = (60 + 5 * n * single.vectors) * 1e-9
-    total += _cut(items, single, np.ascontiguousarray(alone), length[alone], step)
+        side_by_side = np.ascontiguousarray(slots[together]).reshape(-1)
+        total += _cut(items, form, side_by_side, lengths[together, 0], _lanes_step(n))
+    total += _cut(items, single, np.ascontiguousarray(alone), length[alone], _row_step(n))
     return items, total
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
+from mercer._cached import cached_property
 from mercer._coupling import OneAxis, power
 
 PAIR_CELLS = 1 << 22

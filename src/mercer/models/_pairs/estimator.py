@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
@@ -58,6 +59,7 @@ class PairEstimator(Estimator):
 
     # -- fits --------------------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, of shape ``(1,)``.
 

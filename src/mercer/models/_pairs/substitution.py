@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._notices import notify
 from mercer.data import Alphabet
 from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
@@ -94,11 +94,9 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     _check_psd(joint, scores, u, alphabet)
     rarest = int(joint.sum(axis=1).argmin())
     if joint[rarest].sum() < RARE and (implied is not None or chosen[rarest] >= RARE):
-        warnings.warn(
+        notify(
             f"{scores.name} at scale {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} a probability of only "
             f"{joint[rarest].sum():.1g}. Use a smaller matrix_scale, or another background.",
-            UserWarning,
-            stacklevel=2,
         )
     return Joint(joint, u)
 
