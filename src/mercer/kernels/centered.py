@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Array, namespace
+from mercer._notices import notify
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
@@ -68,11 +68,10 @@ class Centered(TrainedWrapper):
         own = xp.linalg.diagonal(matrix)
         left, size = float(xp.mean(own) - self._mean), float(xp.mean(xp.abs(own)))
         if 1e-14 * size < left < 1e-8 * size:
-            warnings.warn(
+            notify(
                 f"Centered leaves {left / size:.1e} of the values of {type(self._inner).__name__}, the rest is their "
                 f"mean: only about {int(np.log10(left / size) + 16)} digits are left. Use a kernel that varies more, "
-                "such as one with a larger gamma, or center the data.",
-                stacklevel=5,
+                "such as one with a larger gamma, or center the data."
             )
 
     def _values(self, objects: Side) -> Array:

@@ -137,10 +137,9 @@ class JensenShannon(ModelKernel):
         numbers = operand.pair(center)[:, 0]
         xp, least = namespace(numbers), float(source._least_divergence)
         if bool(xp.any((numbers > least) & (numbers < 1e6 * least))):
-            warnings.warn(
-                f"some {type(source).__name__} are so close to the center that rounding is more than 1e-6 of their "
-                f"divergence from it (below {1e6 * least:.0e}): use form='exp', or spread the data",
-                stacklevel=4,
+            notify(
+                f"Some {type(source).__name__} are so close to the center that rounding is more than 1e-6 of their "
+                f"divergence from it (below {1e6 * least:.0e}). Use form='exp', or spread the data."
             )
         # A distance below rounding is zero: the object is at the center.
         return WithNumbers(operand, xp.where(numbers > least, numbers, xp.zeros_like(numbers)))
