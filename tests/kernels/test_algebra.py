@@ -55,7 +55,10 @@ class TestNested(Matrices):
     needs_fit = True
 
     def kernel(self):
-        return mc.Fisher(mc.Gaussian("isotropic"), normalize=False) + mc.RBF(gamma=0.3) * mc.Linear()
+        return (
+            mc.Fisher(mc.Gaussian("isotropic"), information="identity", normalize=False)
+            + mc.RBF(gamma=0.3) * mc.Linear()
+        )
 
     def truth(self, X):
         mean = X.mean(axis=0)
