@@ -42,6 +42,12 @@ class Batch:
 
     # -- construction --------------------------------------------------------------------------------
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{type(self).__name__} is a base class without parameters. Use a subclass whose __init__ takes them, "
+            "such as mc.Poissons."
+        )
+
     def _freeze(self, **fields: Any) -> None:
         """Store checked fields; arrays are copied and the copies made read-only."""
         owned = {

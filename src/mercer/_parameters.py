@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._checks import check_gamma, check_rho, is_number, is_whole
 from mercer._random import check_seed
+from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises where the parameter ``name`` cannot have this value."""
@@ -155,10 +156,15 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-class CheckedParameters:
+class CheckedParameters(RenamedParameters):
     """A mixin that checks declared parameters."""
 
     _parameters: ClassVar[Rules] = {}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set the parameters of this estimator, those of its parts as ``part__parameter``."""
+        check_names(type(self), parameters)
+        return super().set_params(**parameters)  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Raise where a parameter breaks its rule."""

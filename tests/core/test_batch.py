@@ -240,3 +240,9 @@ def test_an_empty_list_is_an_index():
     assert p[:, []].shape == (3, 0)
     assert mc.Multinomials(sparse.csr_array(np.eye(2)))[[]].shape == (0,)
     assert mc.MarkovChain(alphabet="ab").fit_each(["abab", "bb"])[[]].shape == (0,)
+
+
+@pytest.mark.parametrize("base", [Batch, mc.families.Family, mc.families.ExponentialFamily, mc.families.Coordinatewise])
+def test_a_base_class_has_no_members(base):
+    with pytest.raises(TypeError, match=rf"{base.__name__} is a base class .* such as mc.Poissons"):
+        base()

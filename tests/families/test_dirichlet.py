@@ -262,15 +262,15 @@ def test_zeros_ones_and_sums():
     raised /= raised.sum(axis=1, keepdims=True)
     found = Dirichlet(smallest=0.01).fit(x).model_.concentration
     assert_allclose(found, Dirichlet().fit(raised).model_.concentration)
-    assert_allclose(Dirichlet(smallest=0.01, normalize=True).fit(7 * x).model_.concentration, found)
+    assert_allclose(Dirichlet(smallest=0.01, divide_by_sum=True).fit(7 * x).model_.concentration, found)
     assert_allclose(Dirichlet(smallest=0.01).fit_each([x]).concentration, found)
-    with pytest.raises(ValueError, match=r"row 0 sums to 7, and the data of Dirichlet sum to 1: .* normalize=True"):
+    with pytest.raises(ValueError, match=r"row 0 sums to 7, and the data of Dirichlet sum to 1: .* divide_by_sum=True"):
         Dirichlet().fit(7 * x)
     with pytest.raises(ValueError, match="row 0 sums to 7"):
         Dirichlet(smallest=0.01).fit(7 * x)
     with pytest.raises(ValueError, match="row 1 holds zeros only, which have no proportions"):
-        Dirichlet(normalize=True).fit([[1.0, 2.0], [0.0, 0.0]])
-    even = Dirichlet(normalize=True, smallest=0.1).fit_each([[1.0, 2.0], [0.0, 0.0]]).concentration[1]
+        Dirichlet(divide_by_sum=True).fit([[1.0, 2.0], [0.0, 0.0]])
+    even = Dirichlet(divide_by_sum=True, smallest=0.1).fit_each([[1.0, 2.0], [0.0, 0.0]]).concentration[1]
     assert_allclose(even[0], even[1])
     y = np.array([[0.0, 1.0], [0.5, 0.25]])
     with pytest.raises(ValueError, match=r"got 0.0 at row 0, column 0. .* smallest=1e-3"):
@@ -332,7 +332,7 @@ def test_in_kernels_mixtures_and_hmms():
         (lambda: Betas([[1.0]], [[-1.0]]), r"b must be positive.*; got -1.0 at index \(0, 0\)"),
         (lambda: Betas([[1.0, 2.0]], [[1.0]]), r"a and b .* same shape; got \(1, 2\) and \(1, 1\)"),
         (lambda: Betas(1.0, 1.0), r"a must have .* last axis; got shape \(\)"),
-        (lambda: Dirichlet(normalize="l1").fit([[0.5, 0.5]]), r"normalize must be .*; got 'l1'"),
+        (lambda: Dirichlet(divide_by_sum="l1").fit([[0.5, 0.5]]), r"divide_by_sum must be .*; got 'l1'"),
         (lambda: Dirichlet(smallest=-1).fit([[0.5, 0.5]]), r"smallest must be .*; got -1"),
         (lambda: Beta(smallest=0.5).fit([[0.5]]), r"smallest must be .*; got 0.5"),
         (lambda: Dirichlet().fit([[1.0]]), r"2 or more, and these have 1 feature\(s\)"),

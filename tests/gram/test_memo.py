@@ -133,7 +133,7 @@ class TestSearch:
     def test_powers_share_the_pairs_of_their_kernel(self, counted):
         X, y = strings()
         kernel = mc.Tempered(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")))
-        grid = {"tempered__beta": [0.1, 0.5, 1.0], "svc__C": [1.0, 10.0]}
+        grid = {"tempered__exponent": [0.1, 0.5, 1.0], "svc__C": [1.0, 10.0]}
         GridSearchCV(make_pipeline(kernel, SVC(kernel="precomputed")), grid, cv=5, error_score="raise").fit(X, y)
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 

@@ -639,7 +639,7 @@ def test_a_batch_of_models(tmp_path):
     assert models[0].shape == ()
     with pytest.raises(ValueError, match=r"shape \(1,\); got \(3,\)"):
         models.shared_history(X)
-    features = Marginalization(models, prior="uniform", normalize=False).features(X)
+    features = Marginalization(models, weights="uniform", normalize=False).features(X)
     np.testing.assert_allclose(features, np.sqrt(1 / 3) * np.exp(models.log_prob(X)).T, rtol=1e-12)
     assert list(models.n_parameters) == [2 + 2 * 2 + 2 + 2] * 3
     assert models[:1].bic(X).shape == (1,)

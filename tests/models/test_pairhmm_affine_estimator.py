@@ -384,12 +384,12 @@ class TestEM:
 class TestEstimator:
     def test_costs_are_in_the_units_of_the_matrix(self):
         p = AffinePairHMM((2, -3), gap_open=5, gap_extend=2, alphabet="dna").fit(["ACGT"])
-        assert p.scale_ == pytest.approx(0.63373, abs=1e-5)
-        assert p.model_.open[0] == pytest.approx(np.exp(-5 * p.scale_))
-        assert p.model_.extend[0] == pytest.approx(np.exp(-2 * p.scale_))
-        given = AffinePairHMM((2, -3), gap_open=5, scale=0.5, alphabet="dna").fit(["ACGT"]).model_
+        assert p.matrix_scale_ == pytest.approx(0.63373, abs=1e-5)
+        assert p.model_.open[0] == pytest.approx(np.exp(-5 * p.matrix_scale_))
+        assert p.model_.extend[0] == pytest.approx(np.exp(-2 * p.matrix_scale_))
+        given = AffinePairHMM((2, -3), gap_open=5, matrix_scale=0.5, alphabet="dna").fit(["ACGT"]).model_
         assert given.open[0] == pytest.approx(np.exp(-2.5))
-        table = AffinePairHMM(joint=np.eye(4) / 4, scale=0.5, gap_open=4, alphabet="dna").fit(["ACGT"]).model_
+        table = AffinePairHMM(joint=np.eye(4) / 4, matrix_scale=0.5, gap_open=4, alphabet="dna").fit(["ACGT"]).model_
         assert table.open[0] == pytest.approx(np.exp(-2.0))
 
     def test_default_costs_do_not_depend_on_the_unit(self):
@@ -401,7 +401,7 @@ class TestEstimator:
     def test_blosum62(self):
         pytest.importorskip("Bio")
         p = AffinePairHMM().fit(["MKVLAA", "MKILX"])
-        assert p.scale_ == HALF_BIT
+        assert p.matrix_scale_ == HALF_BIT
         assert p.model_.alphabet == Alphabet.of("protein")
         same = AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1).fit(["MKVLAA", "MKILX"]).model_
         np.testing.assert_allclose(p.model_.open, same.open, rtol=1e-14)
@@ -523,11 +523,14 @@ class TestEstimator:
             ({"tol": -1.0}, r"tol must be .*; got -1.0"),
             ({"prior_strength": -1.0}, r"prior_strength must be .*; got -1.0"),
             ({"learn": None}, "learn = None: give some of 'gaps'"),
-            ({"scale": -1}, r"scale must be .*; got -1"),
-            ({"scale": "large"}, r"scale must be .*; got 'large'"),
-            ({"substitution": None, "joint": np.eye(4) / 4, "scale": np.nan}, r"scale must be .*; got nan"),
+            ({"matrix_scale": -1}, r"matrix_scale must be .*; got -1"),
+            ({"matrix_scale": "large"}, r"matrix_scale must be .*; got 'large'"),
+            (
+                {"substitution": None, "joint": np.eye(4) / 4, "matrix_scale": np.nan},
+                r"matrix_scale must be .*; got nan",
+            ),
             ({"gap_extend": 1e-17}, "gap_extend = 1e-17 at scale 0.6337 is the probability 1"),
-            ({"gap_open": 1, "scale": 1e-17}, "gap_open = 1 at scale 1e-17 is the probability 1"),
+            ({"gap_open": 1, "matrix_scale": 1e-17}, "gap_open = 1 at scale 1e-17 is the probability 1"),
             ({"learn": ("gaps", "scale")}, "learn = .*'scale' is none of"),
             ({"random_state": "x"}, r"random_state must be .*; got 'x'"),
             ({"insertion": [0.5, 0.5]}, r"insertion has shape \(2,\)"),

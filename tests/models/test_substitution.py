@@ -212,7 +212,7 @@ class TestRefused:
     def test_larger_scale_helps(self, matrices):
         with pytest.raises(ValueError, match="not positive semi-definite") as refused:
             joint_of("PAM250", 0.2, None, PROTEIN)
-        scale = float(str(refused.value).split("scale=")[1].split(",")[0])
+        scale = float(str(refused.value).split("matrix_scale=")[1].split(",")[0])
         assert 0.2 < scale < 0.24
         assert joint_of("PAM250", scale, None, PROTEIN).scale == scale
 
@@ -222,7 +222,7 @@ class TestRefused:
             joint_of({("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 5.1}, 3.0, [0.5, 0.5], Alphabet("ab"))
 
     def test_no_natural_scale(self, matrices):
-        with pytest.raises(ValueError, match=r"FENG has no natural scale.*give scale="):
+        with pytest.raises(ValueError, match=r"FENG has no natural scale.*give matrix_scale="):
             joint_of("FENG", None, None, PROTEIN)
 
     def test_unknown_name(self, matrices):

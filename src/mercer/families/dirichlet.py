@@ -199,7 +199,7 @@ class Dirichlet(FamilyEstimator):
 
     Parameters
     ----------
-    normalize : bool, default=False
+    divide_by_sum : bool, default=False
         Whether to divide every row by its sum. False takes rows that sum to one.
     smallest : float or None, default=None
         What smaller proportions are raised to before rows are divided by their sums again, zeros above all, whose
@@ -228,20 +228,20 @@ class Dirichlet(FamilyEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
-        "normalize": boolean(),
+        "divide_by_sum": boolean(),
         "smallest": positive("Give None for positive data.") | NONE,
         "floor": nonnegative(),
     }
 
     def __init__(
         self,
-        normalize: bool = False,
+        divide_by_sum: bool = False,
         smallest: float | None = None,
         floor: float = 1e-3,
         prior: Any = None,
         prior_strength: float = 1.0,
     ) -> None:
-        self.normalize = normalize
+        self.divide_by_sum = divide_by_sum
         self.smallest = smallest
         self.floor = floor
         self.prior = prior
@@ -270,7 +270,7 @@ class Dirichlet(FamilyEstimator):
         self._check_observed(X, x)
         check_nonnegative(x, type(self).__name__, X)
         check_summable(x, type(self).__name__, X)
-        if self.normalize or self.smallest is not None:
+        if self.divide_by_sum or self.smallest is not None:
             self._check_sums(X, x)
             X = X.mapped(self._closed) if isinstance(X, Sequences) else self._closed(X)
         check_proportions(segments(X)[0], type(self).__name__, X)
@@ -278,7 +278,7 @@ class Dirichlet(FamilyEstimator):
 
     def _check_sums(self, X: Any, x: Floats) -> None:
         """Raise if a row cannot be normalized to a distribution."""
-        if not self.normalize:
+        if not self.divide_by_sum:
             check_sums(x, type(self).__name__, X)
         rows = np.flatnonzero(x.sum(axis=1) == 0)
         if len(rows) and self.smallest is None:
@@ -306,7 +306,7 @@ def check_sums(x: Array, who: str, X: Any = None) -> None:
     where = tuple(int(i) for i in np.argwhere(to_numpy(far))[0])
     raise ValueError(
         f"{point_name(X, where[-1])} sums to {to_numpy(x)[where].sum():.6g}, and the data of {who} sum to 1: give the "
-        "estimator normalize=True, or divide every row by its sum"
+        "estimator divide_by_sum=True, or divide every row by its sum"
     )
 
 

@@ -12,7 +12,7 @@ from mercer._array import Array, logsumexp, namespace
 from mercer._parameters import Rules, number
 from mercer._verdict import Verdict, weakest
 from mercer.kernels.base.compound import Views, Wrapper
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.several import Several
 
 
@@ -118,7 +118,7 @@ class Scaled(Wrapper):
     """
 
     _parameters: ClassVar[Rules] = {"weight": number()}
-    _smooth = {"weight": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"weight": WIDE}
     _transparent = True
 
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:

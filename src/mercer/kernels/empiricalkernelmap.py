@@ -12,7 +12,7 @@ from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import Rows, finite
 from mercer.kernels._trained import FeaturedWrapper
-from mercer.kernels.base.hooks import WIDE, NoFeatures
+from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 
 
 class EmpiricalKernelMap(FeaturedWrapper):
@@ -49,7 +49,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
         "gamma": optional(gamma()),
         "floor": number("A log kernel of -inf is replaced by it."),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
     def __init__(
         self,

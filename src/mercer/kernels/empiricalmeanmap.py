@@ -16,7 +16,7 @@ from mercer.kernels._operands import Rows, scaled_rows
 from mercer.kernels._windows.counts import WindowCounts
 from mercer.kernels._windows.points import WindowSets, require_windows
 from mercer.kernels._windows.random import random_means, spread, trace_spread
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.landmarks import Errors
 
@@ -72,7 +72,7 @@ class EmpiricalMeanMap(Kernel):
         "n_components": whole(1, cure="Give the number of random frequencies, or None for the exact kernel.") | NONE,
         "random_state": seed(),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
     def __init__(
         self,

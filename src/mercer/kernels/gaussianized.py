@@ -9,7 +9,7 @@ from mercer._parameters import Rules, gamma
 from mercer._verdict import Verdict
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels.base.compound import Wrapper
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 
 
 class Gaussianized(Wrapper):
@@ -35,7 +35,7 @@ class Gaussianized(Wrapper):
     """
 
     _parameters: ClassVar[Rules] = {"gamma": gamma()}
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _transparent = True
 
     def __init__(self, kernel: Any, gamma: float = 1.0) -> None:

@@ -29,7 +29,7 @@ class GPKernel(_SklearnKernel):
         The kernel; must be fitted if it learns from training data.
     parameter_bounds : dict, pair, "fixed" or None, default=None
         Search interval of each parameter: ``{"k0__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
-        "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, beta up to 1; wider
+        "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, exponent up to 1; wider
         if the current value is outside.
 
     See Also
@@ -38,11 +38,11 @@ class GPKernel(_SklearnKernel):
 
     Notes
     -----
-    The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, if they are
-    positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its hyper-parameters,
-    with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that learns from the
-    training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay as they
-    were fitted, and so do the parameters of models.
+    The hyper-parameters are rho, gamma, t, alpha, beta, exponent and weight of the kernel and of its parts, if they
+    are positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its
+    hyper-parameters, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that
+    learns from the training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay
+    as they were fitted, and so do the parameters of models.
 
     Derivatives are central differences in the logarithm of a parameter: two further Gram matrices of the part that has
     the parameter, with a relative error below 1e-6. Two `GPKernel` objects are equal if their parameters, bounds and

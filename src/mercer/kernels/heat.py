@@ -12,7 +12,7 @@ from mercer._parameters import Rule, Rules
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.kernels._operands import Rows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 SHORTEST = 1e-30
@@ -58,7 +58,7 @@ class Heat(ModelKernel):
     _parameters: ClassVar[Rules] = {
         "t": Rule(f"a positive number, {SHORTEST:g} or more", lambda value: is_number(value) and value >= SHORTEST)
     }
-    _smooth = {"t": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"t": WIDE}
 
     def __init__(self, model: Any = None, t: float = 1.0) -> None:
         self.model = model

@@ -17,7 +17,7 @@ from mercer._verdict import Verdict
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 FORMS = ("exp", "inverse", "centering")
@@ -62,7 +62,7 @@ class JensenShannon(ModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive()}
-    _smooth = {"t": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"t": WIDE}
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from mercer.data import Sequences
 from mercer.data.segments import point_name, segments
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import hidden_chain
 
@@ -86,7 +86,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
     }
-    _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE, "gamma_states": WIDE}
 
     _why_zero = " (it has no observed values)"
     _such_as = "mc.HMM() or mc.Mixture()"

@@ -13,7 +13,7 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
 from mercer.kernels._operands import InnerProducts, Rows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
 
 CHEAP_COLUMNS = 256
@@ -85,7 +85,7 @@ class RBF(_VectorKernel):
     """
 
     _parameters: ClassVar[Rules] = {"gamma": optional(gamma())}
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _stationary = True
 
     infinitely_divisible = True

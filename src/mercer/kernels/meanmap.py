@@ -14,7 +14,7 @@ from mercer._verdict import Verdict
 from mercer.families.characteristic import random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._windows.random import spread
-from mercer.kernels.base.hooks import WIDE, NoFeatures
+from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 
@@ -90,7 +90,7 @@ class MeanMap(CoupledKernel):
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
     def __init__(
         self,

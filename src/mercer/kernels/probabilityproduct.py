@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, boolean, rho
 from mercer._verdict import Verdict
+from mercer.kernels.base.hooks import Bounds
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 from mercer.models.powers import require_whole
@@ -70,7 +71,7 @@ class ProbabilityProduct(CoupledKernel):
         "rho": rho(),
         "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
     }
-    _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 
@@ -51,7 +51,7 @@ class SymmetricKL(ModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"alpha": positive(), "beta": number("With 0, k(p, p) = 1.")}
-    _smooth = {"alpha": WIDE, "beta": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"alpha": WIDE, "beta": WIDE}
 
     def __init__(self, model: Any = None, alpha: float = 1.0, beta: float = 0.0) -> None:
         self.model = model

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._parameters import NONE, Rules, between, positive
+from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
@@ -42,12 +43,12 @@ class AffinePairHMM(PairEstimator):
         What the first residue of a gap costs, and every further one: positive, in the units of the matrix, as EMBOSS
         and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever
         the unit.
-    scale : float or None, default=None
+    matrix_scale : float or None, default=None
         Natural logarithms in a unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
         ln 2 / 2), else the one at which its scores are log odds.
     background : array of shape (k,), Series, dict or None, default=None
-        Law of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of the
-        training data.
+        Distribution of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of
+        the training data.
     joint : array of shape (k, k), DataFrame or None, default=None
         Probabilities of two matched letters, in place of ``substitution``: symmetric and positive semi-definite.
     open_probability, extend_probability : float or None, default=None
@@ -81,7 +82,7 @@ class AffinePairHMM(PairEstimator):
         What ``fit`` made.
     context_ : Context
         The alphabet.
-    scale_ : float or None
+    matrix_scale_ : float or None
         Natural logarithms in a unit of the matrix, as it was used; None with ``joint``.
     n_iter_ : int
         Iterations of EM.
@@ -105,7 +106,7 @@ class AffinePairHMM(PairEstimator):
     --------
     >>> import mercer as mc
     >>> pairs = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
-    >>> round(pairs.scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
+    >>> round(pairs.matrix_scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
     (0.6337, array([0.0421]), array([0.2815]))
     >>> pairs.score_samples(["ACG", ""]).round(2)
     array([-6.46, -1.65])
@@ -113,16 +114,18 @@ class AffinePairHMM(PairEstimator):
 
     _parameters: ClassVar[Rules] = {
         "continuation": between(0, 1, "left", "It is the probability of one more match.") | NONE,
-        "scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.") | NONE,
+        "matrix_scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.")
+        | NONE,
         "prior_strength": strength("outcomes"),
     }
+    scale_ = Removed("matrix_scale_")
 
     def __init__(
         self,
         substitution: Any = None,
         gap_open: float | None = None,
         gap_extend: float | None = None,
-        scale: float | None = None,
+        matrix_scale: float | None = None,
         background: Any = None,
         joint: Any = None,
         open_probability: float | None = None,
@@ -141,7 +144,7 @@ class AffinePairHMM(PairEstimator):
         self.substitution = substitution
         self.gap_open = gap_open
         self.gap_extend = gap_extend
-        self.scale = scale
+        self.matrix_scale = matrix_scale
         self.background = background
         self.joint = joint
         self.open_probability = open_probability
@@ -210,10 +213,10 @@ class AffinePairHMM(PairEstimator):
             raise ValueError(f"{cost_name} = {cost!r}: a gap has a cost, so give a positive number{cure}")
         if probability is not None and (not is_number(probability) or not 0 <= probability < 1):
             raise ValueError(f"{probability_name} = {probability!r}: give a probability, 0 or more and below 1")
-        if cost is not None and self.joint is not None and self.scale is None:
+        if cost is not None and self.joint is not None and self.matrix_scale is None:
             raise ValueError(
                 f"{cost_name} = {cost!r} is in the units of a matrix, and joint has none: give {probability_name}, or "
-                "scale=, the natural logarithms in a unit"
+                "matrix_scale=, the natural logarithms in a unit"
             )
 
     # -- data ---------------------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ class AffinePairHMM(PairEstimator):
         return Fitted(self._model(found.laws, context), found.objective, found.converged, scale)
 
     def _keep(self, found: Fitted) -> Self:
-        self.scale_ = found.scale
+        self.matrix_scale_ = found.scale
         return self
 
     def _model(self, laws: Laws, context: Context) -> Any:
@@ -277,9 +280,9 @@ class AffinePairHMM(PairEstimator):
         used: float | None = None
         if self.joint is not None:
             joint = given_joint(self.joint, alphabet).astype(np.float64)
-            scale = self.scale
+            scale = self.matrix_scale
         else:
-            found = joint_of(self._scores, self.scale, self.background, alphabet, _composition(X, alphabet))
+            found = joint_of(self._scores, self.matrix_scale, self.background, alphabet, _composition(X, alphabet))
             joint, scale, used = found.joint, found.scale, found.scale
         match = joint.sum(axis=1)
         insertion = match if self.insertion is None else given_law("insertion", self.insertion, alphabet, zeros=True)
@@ -301,7 +304,7 @@ class AffinePairHMM(PairEstimator):
         if probability == 1.0:
             raise ValueError(
                 f"gap_{kind} = {cost!r} at scale {scale:.4g} is the probability 1, and gaps would never end: give a "
-                "larger cost, or a larger scale"
+                "larger cost, or a larger matrix_scale"
             )
         return probability
 

@@ -28,7 +28,7 @@ class LengthLeaf:
         Of the square roots of frequencies that sum to one: log r of every pair, by one product a tile.
     length : array of shape (*B)
         Expected lengths.
-    law : {"poisson", "geometric", "fixed"}
+    distribution : {"poisson", "geometric", "fixed"}
         Of the lengths.
     dtype : dtype or None
         Of the answers, where they are worked in a wider one.
@@ -36,14 +36,14 @@ class LengthLeaf:
 
     order: Floats | None = None
 
-    def __init__(self, inner: Any, length: Array, law: str, dtype: Any = None) -> None:
+    def __init__(self, inner: Any, length: Array, distribution: str, dtype: Any = None) -> None:
         self.inner = inner
         self.length = length
-        self.law = law
+        self.distribution = distribution
         self.dtype = dtype
 
     @classmethod
-    def of(cls, probability: Any, length: Array, law: str) -> Self:
+    def of(cls, probability: Any, length: Array, distribution: str) -> Self:
         """Prepare frequencies, dense ``(*B, k)`` or compressed, and lengths ``(*B)``."""
         sparse = isinstance(probability, CSRRows)
         single = (sparse or is_numpy_array(probability)) and probability.dtype == np.float32
@@ -54,11 +54,11 @@ class LengthLeaf:
             wide = CSRRows(
                 probability.data.astype(np.float64), probability.indices, probability.indptr, probability.n_columns
             )
-            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, law, dtype)
+            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, distribution, dtype)
         if single:
             probability = probability.astype(np.float64)
         total = namespace(probability).sum(probability, axis=-1, keepdims=True)
-        return cls(InnerLeaf.of_power(probability / total, 0.5), length, law, dtype)
+        return cls(InnerLeaf.of_power(probability / total, 0.5), length, distribution, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,12 +75,12 @@ class LengthLeaf:
 
     def __getitem__(self, key: Any) -> Self:
         keys = key if isinstance(key, tuple) else (key,)
-        return type(self)(self.inner[key], take_rows(self.length, keys), self.law, self.dtype)
+        return type(self)(self.inner[key], take_rows(self.length, keys), self.distribution, self.dtype)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
         length = namespace(self.length).reshape(self.length, shape)
-        return type(self)(self.inner.reshape(*shape), length, self.law, self.dtype)
+        return type(self)(self.inner.reshape(*shape), length, self.distribution, self.dtype)
 
     def pair(self, other: Self) -> Array:
         """Answer every pair, as a logarithm."""
@@ -90,9 +90,9 @@ class LengthLeaf:
         tau, other_tau = self.length[..., :, None], other.length[..., None, :]
         root, other_root = power(tau, 0.5), power(other_tau, 0.5)
         apart, together = (root - other_root) ** 2, root * other_root
-        if self.law == "poisson":
+        if self.distribution == "poisson":
             value = -apart / 2 - together * gap
-        elif self.law == "geometric":  # u = sqrt((1 + tau)(1 + tau')): k = 1 / (u - together r), rewritten
+        elif self.distribution == "geometric":  # u = sqrt((1 + tau)(1 + tau')): k = 1 / (u - together r), rewritten
             u = xp.sqrt(1 + tau) * xp.sqrt(1 + other_tau)  # the product itself may overflow
             value = -xp.log1p(apart / (u + 1 + together) + together * gap)
         else:

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._cache import parameter_key
-from mercer._renamed import PARAMETERS
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, values_of
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
@@ -43,12 +42,6 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Raise for a renamed parameter, with its new name."""
-        for old in PARAMETERS.keys() & parameters.keys() - set(cls._get_param_names()):
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {PARAMETERS[old]!r}.")
-        return super().__new__(cls)
 
     # -- scikit-learn -----------------------------------------------------------------------------------
 

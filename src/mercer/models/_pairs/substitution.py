@@ -97,7 +97,7 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     if joint[rarest].sum() < RARE and (implied is not None or chosen[rarest] >= RARE):
         warnings.warn(
             f"{scores.name} at scale {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} with probability "
-            f"{joint[rarest].sum():.1g} only: give a smaller scale, or another background",
+            f"{joint[rarest].sum():.1g} only: give a smaller matrix_scale, or another background",
             UserWarning,
             stacklevel=2,
         )
@@ -319,7 +319,7 @@ def _scale_of(scores: _Scores, scale: Any, background: Floats | None, compositio
     if found is None:
         raise ValueError(
             f"{scores.name} has no natural scale, because its scores are not negative on average and positive "
-            "somewhere: give scale=, the natural logarithms in a unit of its scores"
+            "somewhere: give matrix_scale=, the natural logarithms in a unit of its scores"
         )
     return found
 
@@ -353,5 +353,5 @@ def _cure(scores: Floats, u: float, alphabet: Alphabet) -> str:
     for larger in u * np.geomspace(1.01, 1000.0, 700):
         ratio = np.exp(larger * (scores - (diagonal[:, None] + diagonal) / 2))
         if np.linalg.eigvalsh(ratio)[0] > 0:
-            return f"give a larger scale, such as scale={larger:.3g}, or another matrix, such as BLOSUM62"
+            return f"give a larger scale, such as matrix_scale={larger:.3g}, or another matrix, such as BLOSUM62"
     return "give another matrix, such as BLOSUM62"
