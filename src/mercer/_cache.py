@@ -11,6 +11,8 @@ from typing import Any
 
 import joblib
 
+from mercer._fork import renew_after_fork
+
 
 def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
     """Return a key of an estimator's class, parameters and ``more``; None if one of them cannot be hashed.
@@ -53,6 +55,14 @@ class ByteCache:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process; start empty if another thread was changing the cache."""
+        interrupted = not self._lock.acquire(blocking=False)
+        self._lock = threading.RLock()
+        if interrupted:
+            self.clear()
 
     def get(self, key: Hashable) -> Any:
         """Return the value of ``key``, or None."""

@@ -169,9 +169,7 @@ class TestImmutable:
 
     def test_numpy_gets_a_sentence(self):
         for use in (np.asarray, np.array, lambda p: SVC().fit(p, [0, 1, 0])):
-            with pytest.raises(
-                TypeError, match="is a batch of distributions, not an array: turn it into a Gram matrix"
-            ):
+            with pytest.raises(TypeError, match=r"not an array.*Gram matrix"):
                 use(gaussians(3))
 
 

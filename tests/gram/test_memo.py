@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -370,6 +371,26 @@ class TestGather:
             gather("setting", [b"a", b"b"], None, broken)
         found = gather("setting", [b"a", b"b"], None, lambda rows, columns: np.eye(2))
         assert (found == np.eye(2)).all()
+
+    def test_two_requests_to_one_pipeline_run_side_by_side(self):
+        strings, y = [f"ACGT{i:03b}".replace("0", "A").replace("1", "C") for i in range(8)], [0, 1] * 4
+        both = threading.Barrier(2, timeout=30)
+
+        class Meeting(mc.ProbabilityProduct):
+            meet = False
+
+            def _tile(self, a, b):
+                if Meeting.meet:
+                    both.wait()  # a request that waited for the other one would break it
+                return super()._tile(a, b)
+
+        pipeline = make_pipeline(Meeting(mc.MarkovChain(alphabet="dna")), SVC(kernel="precomputed")).fit(strings, y)
+        expected = [pipeline.predict([s])[0] for s in ("ACGTTT", "TTTTTT")]
+        memo.clear()
+        Meeting.meet = True
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda s: pipeline.predict([s])[0], ("ACGTTT", "TTTTTT")))
+        assert found == expected
 
     def test_threads_do_not_wait_for_one_another(self):
         """No lock is held while pairs are computed: two threads that ask for the same both get to compute."""

@@ -8,7 +8,6 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
@@ -16,10 +15,9 @@ from mercer._random import random_generator
 from mercer._renamed import Removed, RenamedParameters
 from mercer._special import gammaln
 from mercer.data import Alphabet
-from mercer.data.csr import CSRRows
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import dense_counts
+from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families.base import Family
 from mercer.families.characteristic import averages, log_power
 from mercer.families.geometric import Geometrics
@@ -35,7 +33,7 @@ LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
-class CountVectors(RenamedParameters, Family):
+class CountVectors(RenamedParameters, SparseRows, Family):
     r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
@@ -73,7 +71,6 @@ class CountVectors(RenamedParameters, Family):
     _shared: ClassVar[tuple[str, ...]] = ("length_distribution", "alphabet")
     tile_hint = 512
 
-    probability: Any
     length: Array
     length_distribution: str
     alphabet: Alphabet | None
@@ -109,44 +106,12 @@ class CountVectors(RenamedParameters, Family):
         """Expected counts, ``(*B, k)``, dense."""
         return self.length[..., None] * self.dense().probability
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the frequencies are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
-
-    def _with(self, probability: Any) -> Self:
-        return self._make(
-            probability=probability,
-            length=self.length,
-            length_distribution=self.length_distribution,
-            alphabet=self.alphabet,
-        )
-
-    def dense(self) -> Self:
-        """Return the same distributions with dense frequencies."""
-        return self._with(self.probability.dense()) if self.sparse else self
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return matched if matched.sparse else matched._with(CSRRows.of(self.probability))
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    _pack_array = staticmethod(Multinomials._pack_array)
-
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = Multinomials._unpack_fields(arrays, {"alphabet": shared["alphabet"]}, prefix)
-        name = "law" if "law" in shared else "length_distribution"  # its name in older files
-        return {**words, "length": arrays[f"{prefix}length"], "length_distribution": shared[name]}
+        if "law" in shared:  # its name in older files
+            shared = {**shared, "length_distribution": shared["law"]}
+            del shared["law"]
+        return super()._unpack_fields(arrays, shared, prefix)
 
     def estimator(self) -> CountVector:
         """Return the estimator of this family."""
@@ -174,8 +139,8 @@ class CountVectors(RenamedParameters, Family):
             if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                f"rho = {coupling.rho}: the probability product of counts of {self.length_distribution} length has a "
-                "closed form at rho = 0.5 only; give rho=0.5, or length_distribution='poisson', with one for every rho"
+                f"rho must be 0.5 for counts of {self.length_distribution} length; got {coupling.rho}. Only "
+                "length_distribution='poisson' has a closed form of the probability product for every rho."
             )
         if isinstance(coupling, CountSmoothed):
             check_gamma(coupling.gamma)
@@ -184,13 +149,13 @@ class CountVectors(RenamedParameters, Family):
             if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                "the mean map of counts of geometric length has no closed form: give n_components=1000 for random "
-                "features, or length_distribution='poisson'"
+                "The mean map of counts of geometric length has no closed form. Use n_components=1000 for random "
+                "features, or length_distribution='poisson'."
             )
         if isinstance(coupling, Smoothed):
             raise TypeError(
-                "CountVectors have counts and no single tokens, which MeanMap(base='rbf') would align: give "
-                "base='counts', or use Multinomials"
+                "MeanMap(base='rbf') aligns single tokens, which CountVectors do not have. Use base='counts', or "
+                "Multinomials."
             )
         return Leaf(self, coupling)
 
@@ -252,8 +217,8 @@ class CountVectors(RenamedParameters, Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
-                f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
+                f"The member{f' at index {where}' if where else ''} has {length[where]:.3g} words, more than NumPy "
+                f"draws as 64-bit integers. Sample from lengths up to {LONGEST:.0e}."
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))
         if self.length_distribution == "poisson":
@@ -279,22 +244,24 @@ def _checked_length(length: Any, words: Multinomials, fixed: bool) -> Array:
         given = as_float(length)
     except TypeError as error:
         raise TypeError(
-            f"length = {length!r}: give the expected number of words, a number or one for each row"
+            f"length must be the expected number of words, one number or one per row; got {length!r}."
         ) from error
     if words.sparse:
         given = to_numpy(given)
     elif not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
         given = beside(words.probability, to_numpy(given), words.probability.dtype)
     if tuple(given.shape) not in ((), words.shape):
-        raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")
+        raise ValueError(
+            f"length must have one number of words per row, shape {words.shape}; got {tuple(given.shape)}."
+        )
     values = np.broadcast_to(to_numpy(given), words.shape)
     good = (values >= 0) & np.isfinite(values)
     for right, must in (
         (good, "0 or more, and finite"),
-        (np.where(good, values, 0.5) % 1 == 0 if fixed else good, "a whole number where length_distribution='fixed'"),
+        (np.where(good, values, 0.5) % 1 == 0 if fixed else good, "a whole number with length_distribution='fixed'"),
     ):
         bad = np.argwhere(~right)
         if len(bad):
             where = tuple(map(int, bad[0]))
-            raise ValueError(f"length{f' at index {where}' if where else ''} is {values[where]}: it must be {must}")
+            raise ValueError(f"length{f' at index {where}' if where else ''} must be {must}; got {values[where]}.")
     return namespace(given).broadcast_to(given, words.shape)

@@ -94,8 +94,8 @@ class CountVector(DocumentEstimator):
         empty = np.flatnonzero(total == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
-                f"{name(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or "
-                "give prior='pooled' so that it gets those of all documents"
+                f"{name(empty[0])} is empty (no words), so its frequencies are undefined. Leave it out, or use "
+                "prior='pooled' to give it the frequencies of all documents."
             )
         huge = np.flatnonzero(~np.isfinite(total))
         if len(huge):
@@ -107,12 +107,12 @@ class CountVector(DocumentEstimator):
             if rows[first] > 1:
                 raise ValueError(
                     "length_distribution='fixed' cannot be fitted to documents of several lengths, as in a mixture or "
-                    f"a hidden Markov model: the rows of {name(first) if len(rows) > 1 else 'all data'} have "
-                    f"{mean[first]:.6g} words on average, not a whole number; use length_distribution='poisson'"
+                    f"a hidden Markov model; the rows of {name(first) if len(rows) > 1 else 'all data'} have "
+                    f"{mean[first]:.6g} words on average, not a whole number. Use length_distribution='poisson'."
                 )
             raise ValueError(
-                f"{name(first)} has {mean[first]:.6g} words, and length_distribution='fixed' needs a whole number: "
-                "give whole counts, or use length_distribution='poisson'"
+                f"The number of words must be whole with length_distribution='fixed'; got {mean[first]:.6g} for "
+                f"{name(first)}. Pass whole counts, or use length_distribution='poisson'."
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> CountVectors:
@@ -128,7 +128,7 @@ class CountVector(DocumentEstimator):
         total = weighted_counts(x, weights, offsets)
         mass = np.stack([segment_sum(column, offsets) for column in weights.T], axis=1)[..., None]
         own = total.sum(axis=-1, keepdims=True) / np.where(mass > 0, mass, 1.0)
-        known = np.full(context.dimension, 1.0 / context.dimension)  # of a component that nobody visits
+        known = np.full(context.dimension, 1.0 / context.dimension)  # for an unvisited component
         if self.prior is not None:
             prior = self._prior_batch(context)
             template = self._make(np.zeros(context.dimension), np.zeros(()), getattr(prior, "alphabet", None))
@@ -147,11 +147,11 @@ class CountVector(DocumentEstimator):
         if np.any(own != np.rint(own)):
             raise ValueError(
                 "length_distribution='fixed' cannot be fitted to weighted documents of several lengths, as in a "
-                "mixture: use length_distribution='poisson'"
+                "mixture. Use length_distribution='poisson'."
             )
-        return self._make(batch.probability, own, batch.alphabet)
+        return batch._replaced(length=own)
 
 
 def _totals(x: Any) -> Floats:
-    with np.errstate(over="ignore"):  # what is too large is refused by name
+    with np.errstate(over="ignore"):  # overflow raises below
         return x.row_sums() if isinstance(x, CSRRows) else np.asarray(x.sum(axis=1))

@@ -10,9 +10,10 @@ from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_gamma, checked_positive
 from mercer._parameters import Rules, positive
 from mercer._random import random_generator
+from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import segments
-from mercer.families._gamma_functions import erfcx, excess
+from mercer.families._gamma_functions import excess
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
@@ -48,15 +49,12 @@ class Exponentials(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "nonnegative"
     score_labels = ("negative_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
 
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_positive(scale, "scale"))
-
-    def estimator(self) -> Exponential:
-        """Return the estimator of this family."""
-        return Exponential()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -100,10 +98,6 @@ class Exponentials(Coordinatewise):
     def term_kl(self, a: Array, b: Array) -> Array:
         """Return r - 1 - log r of the ratio of scales r."""
         return excess(a, b, namespace(a).log(a)) / b
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Exponentials is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 
@@ -164,7 +158,7 @@ class Exponential(CoordinatewiseEstimator):
     """
 
     family = Exponentials
-    _parameters: ClassVar[Rules] = {"floor": positive("Give a fraction of the pooled mean.")}
+    _parameters: ClassVar[Rules] = {"floor": positive("It is a fraction of the pooled mean.")}
 
     def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.floor = floor

@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._cache import ByteCache
 from mercer._config import settings
+from mercer._fork import renew_after_fork
 
 Floats = np.ndarray[Any, Any]
 Rectangle = Callable[[Floats, Floats | None], Floats]
@@ -42,6 +43,14 @@ class _Known:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._forget()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process; start empty if another thread was storing values."""
+        interrupted = self.lock.locked()
+        self.lock = threading.Lock()
+        if interrupted:
+            self._forget()
 
     def _forget(self) -> None:
         self.position: dict[bytes, int] = {}
@@ -71,19 +80,12 @@ class _Known:
         if self.nbytes + size > budget:
             self._forget()
 
-    def gather(self, r: Floats, c: Floats) -> Floats:
-        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
-        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
-        for lines, first, second in ((out, r, c), (out.T, c, r)):
-            for i, at in _lower(first, second):
-                row, start = self.rows[first[i]], self.starts[first[i]]
-                if row is not None:
-                    at = at[np.searchsorted(second[at], start) :]
-                    lines[i, at] = row[second[at] - start]
-        return out
+    def snapshot(self, places: Floats) -> _Rows:
+        """Return the rows of some places, which may be read without the lock: a row only ever gains values."""
+        return _Rows({p: (self.rows[p], self.starts[p]) for p in places.tolist()}, self.dtype)
 
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
-        """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
+        """Keep the new values of a rectangle; known values are kept, as diagonals are exact."""
         self.dtype = np.result_type(self.dtype, values)
         for lines, first, second in ((values, r, c), (values.T, c, r)):
             for i, at in _lower(first, second):
@@ -106,6 +108,25 @@ class _Known:
         self.rows[place], self.starts[place] = new, start
         self.nbytes += new.nbytes
         return new
+
+
+class _Rows:
+    """Rows of the memo at one time, as (values, start) by place."""
+
+    def __init__(self, rows: dict[int, tuple[Floats | None, int]], dtype: Any) -> None:
+        self.rows = rows
+        self.dtype = dtype
+
+    def gather(self, r: Floats, c: Floats) -> Floats:
+        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
+        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
+        for lines, first, second in ((out, r, c), (out.T, c, r)):
+            for i, at in _lower(first, second):
+                row, start = self.rows[int(first[i])]
+                if row is not None:
+                    at = at[np.searchsorted(second[at], start) :]
+                    lines[i, at] = row[second[at] - start]
+        return out
 
 
 def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
@@ -131,7 +152,7 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         The objects; ``columns=None`` for the symmetric matrix of ``rows``.
     compute : callable
         ``compute(row_index, column_index)`` returns a rectangle of the matrix. It is called without a lock: threads
-        that ask for the same pairs at the same time each compute them.
+        that need the same pairs at the same time each compute them.
     """
     budget = settings().memo_bytes
     size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
@@ -145,12 +166,12 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         known.make_room(size, budget)
         c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
         r = c if columns is None else known.places(rows)
-        out = known.gather(r, c)
+        rows_now = known.snapshot(c if columns is None else np.concatenate([r, c]))
         position = known.position
-    matrix, computed = _complete(out, r, c, compute)
+    matrix, computed = _complete(rows_now.gather(r, c), r, c, compute)
     if computed:
         with known.lock:
-            if known.position is position:  # nobody has forgotten these places meanwhile
+            if known.position is position:  # these positions have not been evicted meanwhile
                 for at, columns_at, values in computed:
                     known.store(at, columns_at, values)
             memo.put(setting, known, size=known.nbytes, budget=budget)
@@ -162,7 +183,7 @@ Part = tuple[Floats, Floats, Floats]
 
 
 def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
-    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates."""
+    """Evaluate missing values of ``out`` between the objects at ``r`` and ``c``, which may have duplicates."""
     missing = np.isnan(out)
     if not missing.any():
         return out, []
@@ -204,14 +225,14 @@ def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Fl
 
 
 class _Rectangles:
-    """A matrix that is filled by rectangles; what is there stays."""
+    """A matrix that is filled by rectangles; existing values are kept."""
 
     def __init__(self, values: Floats, missing: Floats) -> None:
         self.values = values
         self.missing = missing
 
     def put(self, rows: Floats, columns: Floats, found: Floats) -> None:
-        """Fill in what is missing of a rectangle."""
+        """Fill in the missing values of a rectangle."""
         at = np.ix_(rows, columns)
         self.values = self.values.astype(np.result_type(self.values, found), copy=False)
         self.values[at] = np.where(self.missing[at], found, self.values[at])

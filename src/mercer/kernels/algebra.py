@@ -128,7 +128,7 @@ class Scaled(Wrapper):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """The log domain if the kernel is in it and the weight is positive."""
-        return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
+        return super().domain if self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight

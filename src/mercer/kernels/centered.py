@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._array import Array, namespace
-from mercer._verdict import Verdict
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels._trained import TrainedWrapper
 
@@ -35,6 +34,8 @@ class Centered(TrainedWrapper):
            [-1.,  1.]])
     """
 
+    _preserved_by = "inner products of centered features (KK-3)"
+
     def __init__(self, kernel: Any, normalize: bool = False, on_zero: str = "raise") -> None:
         self.kernel = kernel
         self.normalize = normalize
@@ -59,8 +60,3 @@ class Centered(TrainedWrapper):
         values = own - 2 * a.numbers + self._mean
         rounding = 1e-14 * (xp.abs(own) + 2 * xp.abs(a.numbers) + xp.abs(self._mean))
         return xp.where(xp.abs(values) > rounding, values, 0.0)  # an object at the center has no direction
-
-    @property
-    def psd(self) -> Verdict:
-        """The verdict of the kernel."""
-        return Verdict(str(self._inner.psd), f"inner products of centered features (KK-3); {self._inner.psd.reason}")

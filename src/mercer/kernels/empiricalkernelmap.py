@@ -51,6 +51,8 @@ class EmpiricalKernelMap(FeaturedWrapper):
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
+    psd = Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")
+
     def __init__(
         self,
         kernel: Any,
@@ -125,8 +127,3 @@ class EmpiricalKernelMap(FeaturedWrapper):
         if self.gamma is not None:
             raise NoFeatures(f"EmpiricalKernelMap(gamma={self.gamma}) has no finite explicit features. Use gamma=None.")
         return super()._features(a)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")

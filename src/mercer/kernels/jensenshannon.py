@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._coupling import Divergence, or_point
+from mercer._notices import notify
 from mercer._parameters import Rules, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
@@ -125,7 +125,7 @@ class JensenShannon(ModelKernel):
         sentence = f"{named} is not positive semi-definite for this family. {verdict.reason}"
         if self.check_psd:
             raise ValueError(f"{sentence}; set check_psd=False to use it anyway")
-        warnings.warn(sentence, stacklevel=4)
+        notify(sentence)
 
     def _prepare(self, source: Any) -> Any:
         operand = source.couple(Divergence())

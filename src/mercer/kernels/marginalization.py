@@ -12,15 +12,14 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
-from mercer.kernels._operands import LogFeatures
-from mercer.kernels.base.kernel import Kernel
+from mercer.kernels._operands import LogFeatures, LogPairs
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
 
 PRECISIONS = ("float64", "float32")
 
 
-class Marginalization(SharedModelKernel):
+class Marginalization(LogPairs, SharedModelKernel):
     r"""Marginalization kernel: the probability that one hidden history generates both samples.
 
     Parameters
@@ -82,7 +81,9 @@ class Marginalization(SharedModelKernel):
 
     _parameters: ClassVar[Rules] = {"precision": one_of(*PRECISIONS)}
     _why_zero = " (it is impossible under the model)"
-    _such_as = "mc.HMM() or mc.AffinePairHMM()"
+    _needed = "one model for all data, such as mc.HMM() or mc.AffinePairHMM()"
+
+    psd = Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
 
     def __init__(
         self,
@@ -101,24 +102,25 @@ class Marginalization(SharedModelKernel):
     # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        if self.weights is None:
-            if isinstance(self.model, Batch) and self.model.ndim == 1 and len(self.model) > 1:
-                raise ValueError(
-                    f"model must be a single model if weights is None; got {len(self.model)} models. Set "
-                    "weights='uniform', or their probabilities, if one of them generates each sample, or pass one "
-                    "model, such as p[3:4]."
-                )
-            super()._check_parameters()
-            if isinstance(self.model, Batch):
-                _require_history(self.model)
-            return
-        Kernel._check_parameters(self)
-        if not isinstance(self.model, Batch) or self.model.ndim != 1 or len(self.model) == 0:
+        super()._check_parameters()
+        if self.weights is not None and not isinstance(self.model, Batch):
             raise TypeError(
                 f"model must be a batch of shape (M,) if weights is set; got {self.model!r}. Pass a batch, such as "
                 "mc.HMMs(...) or fitted.model_, or weights=None."
             )
-        self._log_weights()
+
+    def _check_batch(self, model: Any) -> None:
+        if self.weights is not None:
+            self._check_several(model, 1)
+            self._log_weights()
+            return
+        if model.ndim == 1 and len(model) > 1:
+            raise ValueError(
+                f"model must be a single model if weights is None; got {len(model)} models. Set weights='uniform', or "
+                "their probabilities, if one of them generates each sample, or pass one model, such as p[3:4]."
+            )
+        super()._check_batch(model)
+        _require_history(model)
 
     def _log_weights(self) -> Floats:
         """Return the log probabilities of the models; raise if they are not a distribution."""
@@ -157,19 +159,8 @@ class Marginalization(SharedModelKernel):
             )
         return self.model_.shared_history(source, precision=self.precision)
 
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone()
-
     def _features(self, a: Any) -> Array:
         return a.values if self.weights is not None else super()._features(a)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite (MK-2)."""
-        return Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
 
 
 def _require_history(model: Any) -> None:

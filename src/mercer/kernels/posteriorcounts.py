@@ -61,7 +61,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
-    _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
+    _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
+
+    psd = Verdict("always", "an inner product of expected counts (MK-7)")
 
     def __init__(self, model: Any = None, k: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
         self.model = model
@@ -113,8 +115,3 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         k, states = int(self.k), range(chain.n_states)
         places = product(*[symbols] * k, *[states] * k)
         return np.array([f"count[{', '.join(map(str, place))}]" for place in places], dtype=object)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of expected counts (MK-7)")

@@ -73,6 +73,8 @@ class ProbabilityProduct(CoupledKernel):
     }
     _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
 
+    psd = Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")
+
     def __init__(
         self,
         model: Any = None,
@@ -100,8 +102,3 @@ class ProbabilityProduct(CoupledKernel):
         # Before all models are fitted.
         if self.marginal and self.model is not None and self.model.has_hidden:
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite if the self-kernels are finite (PPK-1)."""
-        return Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")

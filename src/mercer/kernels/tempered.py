@@ -53,6 +53,7 @@ class Tempered(Wrapper):
         "exponent": between(0, 1, "right", cure="'auto' learns it from the training data.") | one_of("auto")
     }
     _smooth: ClassVar[Bounds] = {"exponent": (1e-5, 1.0)}
+    domain = "log"
 
     def __init__(self, kernel: Any, exponent: float | str = "auto") -> None:
         self.kernel = kernel

@@ -12,13 +12,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
+from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
-from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (
     Found,
     check_given,
@@ -38,6 +39,7 @@ from mercer.models._fitting.checks import (
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
+from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
@@ -146,7 +148,7 @@ class HMM(IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "n_states": whole(1) | function() | one_of("jebara"),
         "emission": instance_of(
-            Estimator, what="an estimator", cure="Give a family or a mixture, such as mc.Gaussian('full')."
+            Estimator, what="an estimator", cure="Use a family or a mixture, such as mc.Gaussian('full')."
         )
         | NONE,
     }
@@ -205,14 +207,14 @@ class HMM(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty.")
+            raise ValueError("X must have at least one sequence; got an empty list.")
         if sparse.issparse(X):
             raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
         if context is None:
             warn_of_one_series(X)
         X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
         if len(X) == 0:
-            raise ValueError("there are no data: X has no sequences.")
+            raise ValueError("X must have at least one sequence; got none.")
         emission = self._emission(X.is_symbols)
         check_kind(X, emission, context)
         check_range(X)
@@ -238,7 +240,7 @@ class HMM(IterativeEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.emission is not None and self.emission.of_sequences:
-            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Give mc.Gaussian('full').")
+            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Use mc.Gaussian('full').")
         check_topology(self.topology)
         for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
             if given is not None:
@@ -316,7 +318,7 @@ class HMM(IterativeEstimator):
 
     def _bare_context(self, X: Sequences) -> Context:
         if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: all sequences are empty.")
+            raise ValueError("There is nothing to fit: all sequences are empty.")
         check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
         return bare if X.is_symbols else replace(bare, scale=spread(X.values))
@@ -334,6 +336,7 @@ class HMM(IterativeEstimator):
                 shared_fit = fit
         return replace(bare, pooled=HMMs.concat(models)), shared_fit
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -373,7 +376,7 @@ class HMM(IterativeEstimator):
         if pooled:
             emission = evenly(emission, data.x, context)
         try:
-            found = self._fit_models(data, size, context, emission, self._seed(), self.init)
+            found = self._fit_models(data, size, context, emission, seed_of(self.random_state), self.init)
         except Impossible as error:
             raise impossible(X.name(error.args[0]), self._source()) from None
         except Collapsed as error:
@@ -386,7 +389,7 @@ class HMM(IterativeEstimator):
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to each sequence, in chunks of equal numbers of states, on several threads."""
-        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
+        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), seed_of(self.random_state)
         if self._has_no_prior():
             cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
@@ -448,13 +451,6 @@ class HMM(IterativeEstimator):
         )
 
     # -- after the fit ----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each sequence under ``model_``."""
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)
-        self._check_context(X, self.context_)
-        return np.asarray(self.model_.log_prob(X)[0])
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better.

@@ -71,7 +71,7 @@ class KDE(Estimator):
     has_hidden = True
     _parameters: ClassVar[Rules] = {
         "bandwidth": one_of(*RULES) | positive("A number is a variance."),
-        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
     }
 
     def __init__(
@@ -90,13 +90,13 @@ class KDE(Estimator):
         super()._check_parameters()
         if isinstance(self.prior, Batch) and not isinstance(self.prior, KDEs):
             kind = type(self.prior).__name__
-            raise TypeError(f"prior must be KDEs; got {kind}. Give None, 'pooled' or KDEs of shape (1,).")
+            raise TypeError(f"prior must be KDEs; got {kind}. Use None, 'pooled' or KDEs of shape (1,).")
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Convert ``X`` to a matrix (each row is a sample of one point) or `Sequences`, without missing values."""
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if isinstance(X, Sequences):
-            self._check_observed(X, X.values)
+            self._check_observed(X)
         return X
 
     def _check_data(self, X: Any, offsets: Floats) -> None:

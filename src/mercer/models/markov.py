@@ -76,6 +76,8 @@ class MarkovChains(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
     _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
+    _compound: ClassVar[dict[str, Any]] = {"initial": SparseLaws, "transition": SparseRows}
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     initial: Any
     transition: Any
@@ -175,24 +177,6 @@ class MarkovChains(Batch):
         if len({b.sparse for b in batches}) == 2:
             batches = [b.dense() for b in batches]
         return super().concat(batches)
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, SparseRows | SparseLaws):
-            return {f"{name}/{part}": array for part, array in value.packed().items()}
-        return {name: to_numpy(value)}
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        if f"{prefix}transition" in arrays:
-            return super()._unpack_fields(arrays, shared, prefix)
-        kinds: dict[str, Any] = {"initial": SparseLaws, "transition": SparseRows}
-        tables = {
-            name: kind(**{part: arrays[f"{prefix}{name}/{part}"] for part in kind.parts})
-            for name, kind in kinds.items()
-        }
-        return tables | shared
 
     # -- probabilities -------------------------------------------------------------------------------------
 

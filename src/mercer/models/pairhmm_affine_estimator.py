@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._notices import notify
 from mercer._parameters import NONE, Rules, between, positive
+from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context, strength
@@ -44,7 +45,7 @@ class AffinePairHMM(PairEstimator):
         and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever
         the unit.
     matrix_scale : float or None, default=None
-        Natural logarithms in a unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
+        Natural logarithms per unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
         ln 2 / 2), else the one at which its scores are log odds.
     background : array of shape (k,), Series, dict or None, default=None
         Distribution of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of
@@ -60,7 +61,7 @@ class AffinePairHMM(PairEstimator):
         The letters; None takes those of `Sequences`, else proteins or DNA as the matrix has it, else finds them in the
         training data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        How to treat a symbol outside the alphabet.
     insertion : array of shape (k,), Series, dict or None, default=None
         Distribution of inserted letters; None means that of one matched letter.
     n_iter : int, default=0
@@ -83,7 +84,7 @@ class AffinePairHMM(PairEstimator):
     context_ : Context
         The alphabet.
     matrix_scale_ : float or None
-        Natural logarithms in a unit of the matrix, as it was used; None with ``joint``.
+        Natural logarithms per unit of the matrix, as it was used; None with ``joint``.
     n_iter_ : int
         Iterations of EM.
     converged_ : bool
@@ -99,7 +100,7 @@ class AffinePairHMM(PairEstimator):
     positive semi-definite is refused. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
     :math:`E[N] = c / (1 - c)`; if the insertions by themselves are longer than the training data, c is 0.01.
 
-    EM maximises the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
+    EM maximizes the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
     line to the expected pairs of letters as it stays positive semi-definite, so that every iteration is a gain.
 
     Examples
@@ -164,7 +165,10 @@ class AffinePairHMM(PairEstimator):
     def of(cls, model: AffinePairHMMs) -> Self:
         """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
         if 0 in model.shape:
-            raise ValueError(f"a batch of shape {model.shape} holds no model that an estimator could stand for")
+            raise ValueError(
+                f"An estimator stands for one model; got a batch of shape {model.shape}. Pass one member, such as "
+                "p[3:4]."
+            )
         one = model.reshape(-1)
         joint, insertion, *numbers = (
             to_numpy(x)[0] for x in (one.joint, one.insertion, one.open, one.extend, one.continuation)
@@ -184,7 +188,9 @@ class AffinePairHMM(PairEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.substitution is not None and self.joint is not None:
-            raise ValueError("substitution and joint exclude each other. Give scores, or probabilities as joint.")
+            raise ValueError(
+                "substitution and joint exclude each other. Pass scores as substitution, or probabilities as joint."
+            )
         if self.background is not None and self.joint is not None:
             raise ValueError(
                 "background and joint exclude each other: joint already has the distribution of the letters. Leave "
@@ -197,26 +203,28 @@ class AffinePairHMM(PairEstimator):
     def _learned(self) -> tuple[str, ...]:
         """Return the names of what EM learns."""
         if not isinstance(self.learn, str | tuple | list | set | frozenset):
-            raise ValueError(f"learn = {self.learn!r}: give some of {', '.join(map(repr, LEARNED))}")
+            raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNED))}; got {self.learn!r}.")
         named = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
         odd = [part for part in named if part not in LEARNED]
         if odd:
-            raise ValueError(f"learn = {self.learn!r}: {odd[0]!r} is none of {', '.join(map(repr, LEARNED))}")
+            raise ValueError(
+                f"learn must be some of {', '.join(map(repr, LEARNED))}; got {odd[0]!r} in {self.learn!r}."
+            )
         return named
 
     def _check_gap(self, cost_name: str, probability_name: str) -> None:
         cost, probability = getattr(self, cost_name), getattr(self, probability_name)
         if cost is not None and probability is not None:
-            raise ValueError(f"{cost_name} and {probability_name} say the same thing twice: give one of them")
+            raise ValueError(f"{cost_name} and {probability_name} exclude each other. Use one of them.")
         if cost is not None and (not is_number(cost) or not cost > 0):
-            cure = f", {-cost:g} here" if is_number(cost) and cost < 0 else ""
-            raise ValueError(f"{cost_name} = {cost!r}: a gap has a cost, so give a positive number{cure}")
+            cure = f" Use {-cost:g}." if is_number(cost) and cost < 0 else ""
+            raise ValueError(f"{cost_name} must be a positive number, the cost of a gap; got {cost!r}.{cure}")
         if probability is not None and (not is_number(probability) or not 0 <= probability < 1):
-            raise ValueError(f"{probability_name} = {probability!r}: give a probability, 0 or more and below 1")
+            raise ValueError(f"{probability_name} must be a probability, 0 or more and below 1; got {probability!r}.")
         if cost is not None and self.joint is not None and self.matrix_scale is None:
             raise ValueError(
-                f"{cost_name} = {cost!r} is in the units of a matrix, and joint has none: give {probability_name}, or "
-                "matrix_scale=, the natural logarithms in a unit"
+                f"{cost_name} = {cost!r} is in units of a substitution matrix, which joint does not have. Use "
+                f"{probability_name}, or matrix_scale=, the natural logarithms per unit."
             )
 
     # -- data ---------------------------------------------------------------------------------------------
@@ -229,11 +237,9 @@ class AffinePairHMM(PairEstimator):
             context = None if natural is None else Context(len(natural), natural)
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if natural == Alphabet.of("protein") and _looks_like_dna(X):
-            warnings.warn(
-                "these look like DNA, and are read as proteins, as the substitution matrix has it: pass alphabet='dna' "
-                "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'",
-                UserWarning,
-                stacklevel=2,
+            notify(
+                "The sequences look like DNA, but the substitution matrix reads them as proteins. Pass alphabet='dna' "
+                "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'.",
             )
         return X
 
@@ -249,10 +255,12 @@ class AffinePairHMM(PairEstimator):
         if not self.n_iter:
             self._check_classes(X, y)
             return Fitted(self._model(start, context), np.empty(0), True, scale)
-        pairs = drawn_pairs(X, y, int(self.n_pairs), self._seed(), "give n_iter=0 to learn nothing from pairs")
+        pairs = drawn_pairs(
+            X, y, int(self.n_pairs), seed_of(self.random_state), "use n_iter=0 to learn nothing from pairs"
+        )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
         found = climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return Fitted(self._model(found.laws, context), found.objective, found.converged, scale)
+        return Fitted(self._model(found.model, context), found.objective, found.converged, scale)
 
     def _keep(self, found: Fitted) -> Self:
         self.matrix_scale_ = found.scale
@@ -261,9 +269,7 @@ class AffinePairHMM(PairEstimator):
     def _model(self, laws: Laws, context: Context) -> Any:
         from mercer.models.pairhmm_affine import AffinePairHMMs
 
-        kind = (
-            np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64
-        )  # what rounding is allowed
+        kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
         return AffinePairHMMs(
             joint=laws.joint[None].astype(kind),
             insertion=laws.insertion[None],
@@ -303,8 +309,8 @@ class AffinePairHMM(PairEstimator):
         probability = float(np.exp(-scale * cost))
         if probability == 1.0:
             raise ValueError(
-                f"gap_{kind} = {cost!r} at scale {scale:.4g} is the probability 1, and gaps would never end: give a "
-                "larger cost, or a larger matrix_scale"
+                f"gap_{kind} = {cost!r} at scale {scale:.4g} has probability 1, so gaps would never end. Use a larger "
+                "cost, or a larger matrix_scale."
             )
         return probability
 

@@ -49,9 +49,9 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
     steps = outcomes * trials * trials / 2
     if steps > MOST_STEPS:
         raise ValueError(
-            f"the probability product of trials = {trials} draws from {outcomes} outcomes convolves them in about "
-            f"{steps:.1e} steps a pair, more than {MOST_STEPS:.0e}: give fewer trials or outcomes; Multinomials have a "
-            "closed form at rho = 0.5"
+            f"The probability product of trials = {trials} draws from {outcomes} outcomes takes about {steps:.1e} "
+            f"steps per pair, more than {MOST_STEPS:.0e}. Use fewer trials or outcomes, or rho = 0.5, at which "
+            "Multinomials have a closed form."
         )
     sample = left(slice(0, 1)), right(slice(0, 1))
     if all(is_numpy_array(side) and side.dtype == np.float64 and side.ndim == 3 for side in sample):

@@ -31,7 +31,7 @@ class LengthLeaf:
     distribution : {"poisson", "geometric", "fixed"}
         Of the lengths.
     dtype : dtype or None
-        Of the answers, where they are worked in a wider one.
+        Dtype of the results, if they are computed in a wider one.
     """
 
     order: Floats | None = None
@@ -51,10 +51,7 @@ class LengthLeaf:
         if single:  # lengths multiply the rounding of r
             length = length.astype(np.float64)
         if sparse:
-            wide = CSRRows(
-                probability.data.astype(np.float64), probability.indices, probability.indptr, probability.n_columns
-            )
-            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, distribution, dtype)
+            return cls(SparseLeaf.of_power(probability.widened().shares(), 0.5, 1), length, distribution, dtype)
         if single:
             probability = probability.astype(np.float64)
         total = namespace(probability).sum(probability, axis=-1, keepdims=True)
@@ -83,7 +80,7 @@ class LengthLeaf:
         return type(self)(self.inner.reshape(*shape), length, self.distribution, self.dtype)
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair, as a logarithm."""
+        """Compute the kernel of every pair, as a logarithm."""
         log_r = self.inner.pair(other.inner)
         xp = namespace(log_r)
         gap = self._refined(other, xp.clip(-xp.expm1(log_r), 0.0, None))
@@ -99,13 +96,13 @@ class LengthLeaf:
             near = gap < 0.5
             log_r = xp.where(near, xp.log1p(-xp.where(near, gap, xp.zeros_like(gap))), log_r)
             equal = tau == other_tau
-            drawn = equal & (tau > 0)  # two empty documents are equal whatever their frequencies
+            drawn = equal & (tau > 0)  # two empty documents are equal for any frequencies
             logs = xp.where(drawn, log_r, xp.zeros_like(log_r))
             value = xp.where(equal, tau * logs, -xp.inf)
         return value if self.dtype is None else value.astype(self.dtype)
 
     def alone(self) -> Array:
-        """Answer every member with itself: 1."""
+        """Compute the kernel of every member with itself: 1."""
         zeros = 0 * self.length
         return zeros if self.dtype is None else zeros.astype(self.dtype)
 

@@ -11,7 +11,7 @@ from mercer.kernels.base.kernel import Kernel
 
 
 class Several(Compound):
-    """A kernel made of a list of kernels; in logarithms while all of them are."""
+    """A kernel made of a list of kernels."""
 
     _parameters: ClassVar[Rules] = {
         "kernels": Rule(
@@ -21,11 +21,6 @@ class Several(Compound):
         )
     }
     kernels: Any
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the values: logarithms if all parts have logarithms."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
     def _names(self) -> tuple[str, ...]:
         return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
