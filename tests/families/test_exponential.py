@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mercer as mc
-from mercer.families.exponential import Exponential, Exponentials, log_mean_gap
+from mercer.families._gaps import log_mean_gap
+from mercer.families.exponential import Exponential, Exponentials
 from mercer.testing.families import EstimatorContract, FamilyContract
 
 

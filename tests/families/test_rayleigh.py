@@ -123,5 +123,7 @@ def test_bad_data():
         Rayleigh().fit([[1.0, 0.0]])
     with pytest.raises(ValueError, match=r"got 1e-160 at row 1, column 0. Multiply the data"):
         Rayleigh().fit([[1.0], [1e-160]])
-    with pytest.raises(ValueError, match=r"range of float32; got 1e\+19 at row 0"):
-        Rayleigh().fit(np.array([[1e19]], dtype=np.float32))
+    with pytest.raises(ValueError, match=r"range of float64; got 1e\+160 at row 0"):
+        Rayleigh().fit(np.array([[1e160]]))
+    narrow = np.array([[1e19]], dtype=np.float32)  # fitted as float64, where its square is in range
+    assert Rayleigh().fit(narrow).model_.digests() == Rayleigh().fit(narrow.astype(float)).model_.digests()

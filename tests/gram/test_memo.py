@@ -299,6 +299,41 @@ class TestBudget:
             mc.Multinomial().fit_each(X)
             assert len(fits) == 0
 
+    def test_a_row_in_use_does_not_hold_what_is_not_counted(self):
+        """Models that were fitted together share arrays: one of them in use keeps them all, so all are counted."""
+        rng, budget, used = np.random.default_rng(0), 400_000, []
+        model = mc.Gaussian("full")
+        context = model.context(rng.normal(size=(10, 12)))
+        with mc.config(cache_bytes=budget):
+            for _ in range(12):
+                X = rng.normal(size=(60, 12))
+                model.fit_each(X, context)
+                used.append(X[:1])
+                for row in used:
+                    model.fit_each(row, context)
+                held = {id(batch): batch.nbytes for (batch, _), _ in fits._entries.values()}
+                assert sum(held.values()) <= fits._bytes <= budget
+            assert len(fits) > 60
+
+    def test_a_batch_beyond_the_budget_is_kept_in_part(self):
+        X = np.random.default_rng(0).poisson(2.0, size=(200, 20)).astype(float)
+        with mc.config(cache_bytes=40_000):
+            whole = mc.Multinomial().fit_each(X)
+            assert 0 < len(fits) < 200
+            np.testing.assert_array_equal(mc.Multinomial().fit_each(X).probability, whole.probability)
+
+    def test_values_that_share_memory_leave_together(self):
+        cache = ByteCache()
+        cache.put_together({"a": 1, "b": 2}, size=10, budget=25)
+        cache.put_together({"c": 3, "d": 4}, size=10, budget=25)
+        cache.get("b")
+        cache.put("e", 5, size=10, budget=25)
+        assert [cache.get(name) for name in "abcde"] == [1, 2, None, None, 5]
+        cache.put("a", 6, size=5, budget=25)
+        assert (cache._bytes, len(cache)) == (25, 3)  # b still holds what it shared with a
+        cache.put("b", 7, size=5, budget=25)
+        assert (cache._bytes, len(cache)) == (20, 3)
+
     def test_the_oldest_leave_first(self):
         cache = ByteCache()
         for name in "abc":

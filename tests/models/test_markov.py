@@ -800,3 +800,11 @@ def test_numbers_of_sequences_to_draw():
         chain.sample(2.5)
     with pytest.raises(ValueError, match=r"size must be a whole number .* got -1"):
         chain.sample(3, size=-1)
+
+
+@pytest.mark.parametrize("length", [6, mc.Discounted(0.5)])
+def test_products_over_too_many_contexts_are_refused(length):
+    """A product sums over all contexts, observed or not: two strings of ten letters took minutes and gigabytes."""
+    kernel = mc.ProbabilityProduct(mc.MarkovChain(5, alphabet="protein"), length=length)
+    with pytest.raises(ValueError, match=r"3,200,000 contexts.*64,000,000 numbers or 0.51 GB.*Spectrum\(k=6\)"):
+        kernel(["ARNDCARNDC", "ARNDCARND"])

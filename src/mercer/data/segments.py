@@ -9,9 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._batch import row_digests
 from mercer.data import Sequences
+
+NARROW = 16
+"""Columns of a matrix whose rows are sorted faster by their bits than by their digests."""
 
 
 def looks_like_matrix(X: Any) -> bool:
@@ -74,6 +77,29 @@ def segment_sum(values: Floats, offsets: Floats) -> Floats:
 def data_digests(X: Any) -> list[bytes]:
     """Digest every sample of the result of `Estimator.accept`."""
     return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
+
+
+def digest_order(X: Any) -> Indices:
+    """Return the order of the digests of what `Estimator.accept` returns; of narrow matrices that of the bits of rows.
+
+    What all samples share is learned in this order: starts that the data seed and sums that rounding touches are then
+    the same to the last bit for any order of the samples.
+    """
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and 0 < X.shape[1] <= NARROW:
+        return np.lexsort(np.ascontiguousarray(X).view(np.int64).T)
+    digests = np.frombuffer(b"".join(data_digests(X)), dtype=">u8").reshape(-1, 2)
+    return np.lexsort((digests[:, 1], digests[:, 0]))
+
+
+def in_digest_order(X: Any) -> Any:
+    """Return the samples in the order of their digests; see `digest_order`."""
+    order = digest_order(X)
+    return X if np.array_equal(order, np.arange(len(order))) else X[order]
+
+
+def in_double(X: Any) -> Any:
+    """Return sequences with vectors in double precision, and symbols as they are."""
+    return X if X.is_symbols or X.values.dtype == np.float64 else X.mapped(lambda x: x.astype(np.float64))
 
 
 def datum_name(X: Any, i: int) -> str:

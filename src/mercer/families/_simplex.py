@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 
 from mercer._array import Array, Floats, identity, inner_logs, logsumexp, namespace, safe_log, xlogx
 from mercer._verdict import Verdict
+from mercer.families._gaps import jensen_gap
 from mercer.families.base import ExponentialFamily
 from mercer.families.characteristic import averages, log_power
 
@@ -74,15 +75,16 @@ class Simplex(ExponentialFamily):
         p = xp.where(possible, p, self.probability)  # c = 0: any distribution will do
         return total, self._make(probability=p, **{name: getattr(self, name) for name in self._shared})
 
+    _least_divergence = 1e-24
+
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the probabilities (DJS-2)."""
         self._check_pair(other)
         p, q = self.probability, other.probability
-        xp = namespace(p, q)
-        ends = (xp.sum(xlogx(p), axis=-1)[..., :, None] + xp.sum(xlogx(q), axis=-1)[..., None, :]) / 2
-        # One column at a time: planes of pairs instead of an array of pairs by outcomes.
-        middle = sum(xlogx((p[..., :, None, i] + q[..., None, :, i]) / 2) for i in range(self.dimension))
-        return self.n_draws * xp.clip(ends - middle, 0.0, None)
+        # One column at a time: planes of pairs instead of an array of pairs by outcomes. Every term is positive, so
+        # that distributions which are nearly equal have a divergence with all its digits.
+        value = sum(jensen_gap(p[..., :, None, i], q[..., None, :, i]) for i in range(self.dimension))
+        return self.n_draws * namespace(value).clip(value, 0.0, None)
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""

@@ -186,6 +186,9 @@ class ExponentialFamily(Family):
         ends = self.dual(mu)[..., :, None] + other.dual(nu)[..., None, :]
         return ends / 2 - self.dual(middle)
 
+    _least_divergence: float = 1e-14
+    """Dual divergences below this are rounding: of differences, here, and much less where a formula does not cancel."""
+
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
         return [f"parameter[{i}]" for i in range(int(self.natural_parameters.shape[-1]))]

@@ -13,9 +13,9 @@ from mercer._parameters import NONE, Rules, number
 from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped
+from mercer.families._gaps import jensen_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
-from mercer.families.poisson import jensen_gap
 
 
 class Bernoullis(Coordinatewise):

@@ -216,6 +216,10 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
             return super().log_product(other, rho)
         return self._coordinates(other, lambda *pair: term(*pair, rho=float(rho)))
 
+    @property
+    def _least_divergence(self) -> float:  # type: ignore[override]
+        return 1e-14 if self.term_divergence is None else 1e-24
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence of every pair, ``(*B, n, m)`` (DJS-2)."""
         if self.term_divergence is None:

@@ -12,7 +12,7 @@ from mercer._parameters import Rules
 from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
 from mercer.families.count_vector import LENGTH_DISTRIBUTION, CountVectors
 from mercer.families.estimator import Context
@@ -65,7 +65,7 @@ class CountVector(DocumentEstimator):
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = pooled_counts(x)
+        total = pooled_counts(segments(in_digest_order(X))[0])
         return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
 
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:

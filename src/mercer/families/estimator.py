@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, Indices, to_numpy
 from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
@@ -24,6 +24,8 @@ from mercer.data.segments import (
     check_observed,
     data_digests,
     datum_name,
+    in_digest_order,
+    in_double,
     looks_like_matrix,
     segment_sum,
     segments,
@@ -32,6 +34,8 @@ from mercer.data.segments import (
 
 fits = ByteCache()
 """Cache of the models fitted to single samples, shared by all estimators of the process."""
+ENTRY = 500
+"""Bytes of an entry of the cache besides the model: keys, digests and tuples."""
 LEAST_STRENGTH = 1e-100
 """Smallest weight of a prior whose products and inverses are not subnormal."""
 
@@ -122,6 +126,8 @@ class Estimator(CheckedParameters, BaseEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix (one row a sample) or `Sequences`, checked as scikit-learn checks.
 
+        Numbers become float64, so that a fit to float32 has the bits of a fit to the same values in float64.
+
         Parameters
         ----------
         X : matrix, CSR matrix, list of strings or arrays, Sequences
@@ -147,12 +153,12 @@ class Estimator(CheckedParameters, BaseEstimator):
             X = Sequences(X)
             if X.is_symbols:
                 raise TypeError(f"{type(self).__name__} is a model of numbers; got symbols. Use Categorical.")
-            return X
+            return in_double(X)
         X = validated(
             owner if owner is not None else self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=np.float64,
             accept_sparse="csr" if self.takes == "counts" else False,
             ensure_all_finite="allow-nan",
         )
@@ -185,7 +191,10 @@ class Estimator(CheckedParameters, BaseEstimator):
     # -- methods of subclasses -------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
-        """Learn properties that all samples share, from the result of `accept`."""
+        """Learn properties that all samples share, from the result of `accept`.
+
+        Sums over all samples are made in the order of `in_digest_order`, so that the order of ``X`` does not matter.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement context(X)")
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
@@ -230,7 +239,7 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         """Fit one model to all of the data that `accept` has turned."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
             raise ValueError("There is nothing to fit: every sample is empty.")
         self._check_data(X, np.array([0, x.shape[0]]))
@@ -300,18 +309,28 @@ class Estimator(CheckedParameters, BaseEstimator):
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
             batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
-            size = batch.nbytes // len(missing) + 200
-            for row, i in enumerate(missing):
-                found[i] = (batch, row)
-                fits.put(keys[i], (batch, row), size=size, budget=budget)
+            for rows in _blocks(batch, budget):
+                part = batch if len(rows) == len(batch) else batch[rows]
+                entries = {keys[missing[row]]: (part, place) for place, row in enumerate(rows.tolist())}
+                fits.put_together(entries, size=part.nbytes + ENTRY * len(rows), budget=budget)
             if len(missing) == len(X):
                 return batch
+            for row, i in enumerate(missing):
+                found[i] = (batch, row)
         return _gather(found)
 
     def shared_context(self, X: Any) -> Context:
         """Return ``context(X)``, cached if it takes an iterative fit, because a grid search needs it repeatedly."""
+        return self._shared_context("context", X, self.context)
+
+    def shared_context_of_one(self, X: Any) -> Context:
+        """Return the context of one model of all data, which may be learned with less effort than that of many."""
+        return self.shared_context(X)
+
+    def _shared_context(self, what: str, X: Any, compute: Callable[[Any], Context]) -> Context:
         # The pooled model itself has no prior, so that all strengths share it.
-        return self._once("context", clone(self).set_params(prior_strength=0.0), X, lambda: self.context(X))
+        found: Context = self._once(what, clone(self).set_params(prior_strength=0.0), X, lambda: compute(X))
+        return found
 
     def _once(self, what: str, owner: Any, X: Any, compute: Callable[[], Any], *more: Any) -> Any:
         """Compute what ``owner`` learns from all of the data, or find it in the cache of fits."""
@@ -418,7 +437,7 @@ class FamilyEstimator(Estimator):
 
     def context(self, X: Any) -> Context:
         """Learn the dimension and the pooled model."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         bare = Context(dimension=x.shape[1])
         return self._with_pooled(x, bare)
 
@@ -472,6 +491,13 @@ def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Float
         return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
     filled = np.where(seen, statistics, 0.0)
     return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
+
+
+def _blocks(batch: Any, budget: int) -> list[Indices]:
+    """Divide the rows of a batch into blocks that are small parts of the budget; a block is kept or dropped whole."""
+    n = len(batch)
+    count = min(n, -(-8 * (batch.nbytes + ENTRY * n) // budget))
+    return np.array_split(np.arange(n), count)
 
 
 def _gather(found: list[Any]) -> Any:

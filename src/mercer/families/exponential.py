@@ -12,8 +12,9 @@ from mercer._parameters import Rules, positive
 from mercer._random import random_generator
 from mercer._special import erfcx
 from mercer._verdict import Verdict
-from mercer.data.segments import segments
+from mercer.data.segments import in_digest_order, segments
 from mercer.families._gamma_functions import excess
+from mercer.families._gaps import log_mean_gap, ordered
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
@@ -167,7 +168,7 @@ class Exponential(CoordinatewiseEstimator):
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, how long waits are, rounded, and the pooled model where it is the prior."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         seen = ~np.isnan(x)
         mean = np.where(seen, x, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         mean = np.where(mean > SMALLEST, mean, 1.0)
@@ -180,31 +181,14 @@ class Exponential(CoordinatewiseEstimator):
         return self.template(context).with_mean_parameters(np.maximum(mu, least))
 
 
-def log_mean_gap(a: Array, b: Array) -> Array:
-    """Log of the arithmetic over the geometric mean of positive numbers, without cancellation."""
-    xp = namespace(a, b)
-    low, high = _ordered(a, b)
-    part = (high - low) / high  # of which sums cannot overflow
-    d = part / (2 - part)
-    near = d < 0.5
-    safe = xp.where(near, d, xp.zeros_like(d))
-    return xp.where(near, -0.5 * xp.log1p(-safe * safe), xp.log(a / 2 + b / 2) - 0.5 * (xp.log(a) + xp.log(b)))
-
-
 def joined_rates(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """Return the scale whose rate is the sum of the rates 1 / a and 1 / b, and their shares of it.
 
     Nothing overflows: scales may be as small or as large as floats.
     """
     xp = namespace(a, b)
-    low, high = _ordered(a, b)
+    low, high = ordered(a, b)
     ratio = low / high
     most = 1 / (1 + ratio)
     least = ratio * most
     return low * most, xp.where(a < b, most, least), xp.where(a < b, least, most)
-
-
-def _ordered(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the smaller and the larger one of every pair."""
-    xp, less = namespace(a, b), a < b
-    return xp.where(less, a, b), xp.where(less, b, a)

@@ -23,10 +23,11 @@ from mercer.families._gamma_functions import (
     shape_divergence,
     solve_shape,
 )
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
 from mercer.families.estimator import Context
-from mercer.families.exponential import SMALLEST, joined_rates, log_mean_gap
+from mercer.families.exponential import SMALLEST, joined_rates
 
 
 class Gammas(Coordinatewise):

@@ -23,6 +23,7 @@ from mercer.families._covariance import (
     structure_of,
     upper,
 )
+from mercer.families._gaps import determinant_gap, log_mean_gap
 from mercer.families._laplace import log_laplace
 from mercer.families._planes import log_det_and_quadratic
 from mercer.families.base import ExponentialFamily, observed_scores
@@ -300,24 +301,36 @@ class Gaussians(ExponentialFamily):
             quadratic = c[..., None] * xp.sum(w * w, axis=0)
         return -xp.clip(quadratic, 0.0, None) / 2, self.mean @ w
 
+    _least_divergence = 1e-24
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4): of the Gaussian with the pooled moments."""
         self._check_pair(other)
         for side in (self, other):
             side._require_regular("the dual divergence")
         xp, d = namespace(self.mean, other.mean), self.dimension
-        ends = self._log_det()[..., :, None] + other._log_det()[..., None, :]
+        a, b = self.covariance, other.covariance
+        # Of variances a and b: log((a + b)/2) - log(ab)/2, which does not cancel where they are nearly equal, and
+        # log(1 + v^2 / (2 (a + b))) of a difference of means v.
         if self.structure == "isotropic":
-            variance = (self.covariance[..., :, None] + other.covariance[..., None, :]) / 2
-            squared = sum(plane * plane for plane in self._pair_planes(other)[1])
-            return d / 2 * xp.log(variance + squared / (4 * d)) - ends / 4
+            (variance,), difference = self._pair_planes(other)
+            squared = sum(plane * plane for plane in difference)
+            apart = log_mean_gap(a[..., :, None], b[..., None, :])
+            return d / 2 * (apart + xp.log1p(squared / (2 * d * variance[0])))
         if self.structure == "diagonal":
             planes, difference = self._pair_planes(other)
-            pooled = sum(xp.log(row[0] / 2 + v * v / 4) for row, v in zip(planes, difference, strict=True))
-            return pooled / 2 - ends / 4
+            return (
+                sum(
+                    log_mean_gap(a[..., :, None, i], b[..., None, :, i]) + xp.log1p(v * v / (2 * planes[i][0]))
+                    for i, v in enumerate(difference)
+                )
+                / 2
+            )
         # |Sbar| = |(S + S')/2| (1 + v' (S + S')^{-1} v / 2), v = m - m'
         log_det, quadratic = self._pair_solve(other)
-        return (log_det - d * math.log(2.0) + xp.log1p(quadratic / 2)) / 2 - ends / 4
+        ends = self._log_det()[..., :, None] + other._log_det()[..., None, :]
+        apart = determinant_gap(a, b, log_det - d * math.log(2.0) - ends / 2)
+        return (apart + xp.log1p(quadratic / 2)) / 2
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence KL(p || q) of every pair."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._parameters import Rules, nonnegative, one_of
-from mercer.data.segments import segment_sum, segments
+from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
@@ -89,7 +89,7 @@ class Gaussian(Predictive, FamilyEstimator):
         Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
-        x, offsets = segments(X)
+        x, offsets = segments(in_digest_order(X))
         if len(x) == 0:
             raise ValueError("There is nothing to learn from: every sample is empty.")
         with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below

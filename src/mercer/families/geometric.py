@@ -10,9 +10,9 @@ from mercer._array import Array, Floats, log_complement, namespace, to_numpy
 from mercer._checks import check_gamma, checked_parameter
 from mercer._random import random_generator
 from mercer._verdict import Verdict
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
-from mercer.families.exponential import log_mean_gap
 
 OVERFLOW = " (not below the smallest normal float, where the mean count (1 - p) / p is infinite)"
 RARE = 1e-12
@@ -102,9 +102,12 @@ class Geometrics(Coordinatewise):
 
     def term_divergence(self, a: Array, b: Array) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4)."""
-        mu, nu = _mean(a), _mean(b)
+        xp, mu, nu = namespace(a, b), _mean(a), _mean(b)
         value = (_bounded(mu) + _bounded(nu)) / 2 - _bounded((mu + nu) / 2) + log_mean_gap(1 / a, 1 / b)
-        return namespace(mu, nu).where(value > 0, value, 0 * value)
+        value = xp.where(value > 0, value, 0 * value)
+        half, low = xp.abs(mu - nu) / 2, mu / 2 + nu / 2
+        near = half < 0.1 * low
+        return xp.where(near, _near_gap(xp.where(near, half, 0 * half), xp.where(near, low, 1 + 0 * low)), value)
 
     def term_kl(self, a: Array, b: Array) -> Array:
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
@@ -181,6 +184,22 @@ def _bounded(mu: Array) -> Array:
     """Compute mu log mu - mu log(1 + mu), which stays between 0 and -1."""
     xp = namespace(mu)
     return -mu * xp.log1p(1 / xp.where(mu > 0, mu, xp.ones_like(mu)))
+
+
+def _near_gap(half: Array, low: Array) -> Array:
+    """Return the dual divergence of means ``low - half`` and ``low + half`` that are near each other.
+
+    It is h/2 times the sum over n of (d^(2n-1) - e^(2n-1)) / (n (2n - 1)), d = h / m and e = h / (m + 1): the series
+    of `jensen_gap` for m and for m + 1, whose differences are taken factor by factor.
+    """
+    d, e = half / low, half / (low + 1)
+    apart = d / (low + 1)  # d - e
+    term, power, value = apart, e, apart
+    for n in range(2, 8):
+        term = d * d * term + power * apart * (d + e)
+        power = power * e * e
+        value = value + term / (n * (2 * n - 1))
+    return half / 2 * value
 
 
 def _finite(logs: Array) -> Array:

@@ -18,7 +18,7 @@ from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
@@ -252,7 +252,7 @@ class Multinomial(Predictive, DocumentEstimator):
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = pooled_counts(_within_range(x)[0])
+        total = pooled_counts(_within_range(segments(in_digest_order(X))[0])[0])
         pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
         return replace(bare, pooled=pooled)
 

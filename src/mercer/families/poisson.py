@@ -12,6 +12,7 @@ from mercer._checks import check_gamma, checked_parameter
 from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
+from mercer.families._gaps import jensen_gap
 from mercer.families._predictive import Predictive
 from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
@@ -194,24 +195,6 @@ class Poisson(Predictive, CoordinatewiseEstimator):
         p = np.minimum(rate / (rate + 1), 1 - 2.0**-50)
         count = np.where(rate > 1e6, shape / rate * p / (1 - p), shape)
         return NegativeBinomials._make(count=count, probability=np.broadcast_to(p, count.shape).copy())
-
-
-def jensen_gap(a: Array, b: Array) -> Array:
-    """Compute (a log a + b log b)/2 - m log m, m = (a + b)/2, for nonnegative a and b, without cancellation.
-
-    With d = (a - b)/(2 m) it is m/2 [(1+d) log(1+d) + (1-d) log(1-d)]. Near d = 0, where the terms cancel, the bracket
-    is its series: the sum over n >= 1 of d^(2n) / (n (2n - 1)).
-    """
-    xp = namespace(a, b)
-    middle = a / 2 + b / 2
-    difference = a / 2 - b / 2
-    near = xp.abs(difference) < 0.1 * middle
-    d = xp.where(near, difference, xp.zeros_like(middle)) / xp.where(near, middle, xp.ones_like(middle))
-    square = d * d
-    series: Any = 1 / 91
-    for n in range(6, 0, -1):  # the next term is below rounding: 0.01^7 / 120
-        series = 1 / (n * (2 * n - 1)) + square * series
-    return xp.where(near, middle / 2 * square * series, (xlogx(a) + xlogx(b)) / 2 - xlogx(middle))
 
 
 def _series(mean: Array, rho: float) -> Array:

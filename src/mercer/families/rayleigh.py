@@ -14,9 +14,9 @@ from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import excess
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
-from mercer.families.exponential import log_mean_gap
 
 
 class Rayleighs(Coordinatewise):

@@ -14,6 +14,7 @@ from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_o
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
+from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels import _information as information_
 from mercer.kernels._classes import check_scores, classes_of, learn_models
@@ -275,7 +276,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             diagonal = information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
             self._train_side.keep("scores", scores)  # reused for the operand of the training data
-            metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
+            metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
 

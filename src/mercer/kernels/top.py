@@ -13,7 +13,7 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.data.segments import datum_name, digest_order, segment_sum, segments
 from mercer.kernels._classes import PRIORS, check_scores, class_priors, classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._tangents import Tangents, log_odds
@@ -159,7 +159,7 @@ class TOP(InnerProducts, SharedModelKernel):
         self._scales = None
         if self.information != "identity":
             tangents = self._tangents(X)
-            self._scales = tangents.scales(float(self.ridge))
+            self._scales = tangents[digest_order(X)].scales(float(self.ridge))
             self._train_side.keep("tangents", tangents)  # for the operand of the training data
 
     def _learn_classes(self, X: Any, y: Any) -> Floats:

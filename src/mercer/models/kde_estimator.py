@@ -11,7 +11,7 @@ from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of, positive
 from mercer.data import Sequences
-from mercer.data.segments import datum_name, segments
+from mercer.data.segments import datum_name, in_digest_order, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._kde.bandwidths import cross_validated, pooled_scale, scale_factor, shrunk, silverman
@@ -110,7 +110,7 @@ class KDE(Estimator):
         bare = Context(dimension=found.dimension, floor=float(found.floor))
         if not isinstance(self.prior, str):
             return bare
-        points = Points(*segments(X))
+        points = Points(*segments(in_digest_order(X)))
         scale = pooled_scale(self._alone(points, bare), points.sizes, bare.dimension)
         origin = Points(np.zeros((1, bare.dimension)), [0, 1])
         return replace(bare, pooled=KDEs(origin, scale if scale > 0 else max(bare.floor, np.finfo(float).tiny)))

@@ -19,7 +19,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.grams import gram_operand
-from mercer.models._markov.operand import ProductOperand
+from mercer.models._markov.operand import ProductOperand, check_cells
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models._stationary import long_run_of_contexts
@@ -374,6 +374,7 @@ class MarkovChains(Batch):
         check_lengths(lengths)
         if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
+            check_cells(self)
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
             return kind(self, coupling.rho, lengths)
         return gram_operand(self, coupling, lengths)

@@ -15,7 +15,7 @@ from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import segment_sum, segments
+from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
@@ -176,7 +176,7 @@ class Mixture(IterativeEstimator):
         if isinstance(X, Sequences):
             check_spread(X)
         bare = self._component().context(X)
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         return replace(bare, scale=spread(x)) if self.takes == "vectors" else bare
 
     def _check_pooled(self, context: Context) -> None:
@@ -196,7 +196,7 @@ class Mixture(IterativeEstimator):
 
     def _fit_pooled(self, X: Any, context: Context) -> Climbed:
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
             raise ValueError("There is nothing to fit: all samples are empty.")
         estimator, offsets = self, np.array([0, x.shape[0]])

@@ -10,6 +10,7 @@ from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, wh
 from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Sequences
+from mercer.data.segments import digest_order
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
@@ -153,7 +154,7 @@ class PairHMM(PairEstimator):
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
             data, members = Strings(X, pairs), np.stack(pairs, axis=1)
         else:  # sorted by content, so that sums do not depend on the order of the data
-            order = np.array(sorted(range(len(X)), key=X.digests().__getitem__), dtype=np.int64)
+            order = digest_order(X)
             data, members = Strings(X[order], None), order[:, None]
         best: Climbed | None = None
         course = np.empty(0)

@@ -75,7 +75,7 @@ class SharedModelKernel(Kernel):
             return
         fitted = clone(self.model)
         fitted._check_parameters()
-        self.context_ = context = fitted.shared_context(X)
+        self.context_ = context = fitted.shared_context_of_one(X)
         target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
         told = tuple((str(values.dtype), str(values.tolist())) for values in target)
         self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)

@@ -13,8 +13,25 @@ from mercer._coupling import OneAxis, power
 
 PAIR_CELLS = 1 << 22
 """Number of entries of the pairs that the log-domain recursion processes at once."""
+MOST_CELLS = 1 << 20
+"""Numbers of the table of one chain beyond which a product is refused: it needs several such tables for each row of a
+tile, and a pass over one for every pair and symbol."""
+LEAST_ROWS = 8
+"""Rows of a tile of large tables: fewer would leave SIMD lanes idle."""
 TINY = 1e-150
 """Products of two powers below this underflow."""
+
+
+def check_cells(chains: Any) -> None:
+    """Raise if the table of all contexts of a chain is too large, though most of them were never observed."""
+    k, contexts = len(chains.alphabet), chains.n_contexts
+    if contexts * k > MOST_CELLS:
+        raise ValueError(
+            f"the product of Markov chains of order {chains.order} over {k} symbols sums over {contexts:,} contexts, "
+            f"observed or not: {contexts * k:,} numbers or {8e-9 * contexts * k:.2g} GB per chain, of at most "
+            f"{MOST_CELLS:,}. Use a lower order, a smaller alphabet, or mc.Spectrum(k={chains.order + 1}), "
+            "which counts observed words only."
+        )
 
 
 class Tables(NamedTuple):
@@ -55,7 +72,12 @@ class ProductOperand(OneAxis):
     def tile_hint(self) -> int:
         """Number of rows of a tile, such that the tables of both sides fit into the cache if possible."""
         cells = self.chains.n_contexts * len(self.chains.alphabet)
-        return int(np.clip((1 << 17) // cells, 16, 256))
+        return int(np.clip((1 << 17) // cells, 16 if cells <= 1 << 18 else LEAST_ROWS, 256))
+
+    @property
+    def _at_once(self) -> int:
+        """Chains whose dense tables are made at once, where each is used by itself."""
+        return max(LEAST_ROWS, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
 
     def __len__(self) -> int:
         return len(self.chains)
@@ -105,10 +127,11 @@ class ProductOperand(OneAxis):
 
     @cached_property
     def underflows(self) -> bool:
-        """Whether products of powers may underflow, so that logarithms are needed."""
-        logs = self.logs
-        tables = [logs.first, logs.step, logs.stop, *logs.short]
-        return any(np.min(x, where=np.isfinite(x), initial=0.0) < np.log(TINY) for x in tables)
+        """Whether products of powers may leave the range of floats, so that only logarithms are right."""
+        p = self.probabilities
+        tables = [p.first, p.step, p.stop, *p.short]
+        least = min(float(np.min(x, where=x > 0, initial=1.0)) for x in tables)
+        return bool(self.rho * np.log(least) < np.log(TINY))
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
@@ -125,6 +148,10 @@ class ProductOperand(OneAxis):
 
     def alone(self) -> Array:
         """Log kernel of every chain with itself, ``(H, N)``."""
+        step = self._at_once
+        if len(self) > step:
+            parts = [self[begin : begin + step].alone() for begin in range(0, len(self), step)]
+            return namespace(parts[0]).concat(parts, axis=-1)
         everyone, wanted = np.arange(len(self)), self._steps
         if not is_numpy_array(self.probabilities.first) or self.underflows:
             short = [logsumexp(2 * p, axis=-1) for p in self.logs.short]

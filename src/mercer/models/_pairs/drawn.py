@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Floats
 from mercer.data import Sequences
+from mercer.data.segments import digest_order
 
 
 def classes_of(X: Sequences, y: Any) -> Floats:
@@ -43,8 +44,7 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
     They do not depend on the order of the samples: members of a class are sorted by content. ``otherwise`` is the
     remedy in the error if there are no pairs.
     """
-    digests = X.digests()
-    order = np.array(sorted(range(len(X)), key=digests.__getitem__), dtype=np.int64)
+    order = digest_order(X)
     groups = [order]
     if y is not None:
         label = classes_of(X, y)
