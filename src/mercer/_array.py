@@ -35,15 +35,39 @@ def namespace(*arrays: Any) -> Namespace:
     return array_namespace(*found) if found else array_namespace(np.empty(0))
 
 
-def as_float(x: Any) -> Array:
-    """Convert lists and numbers to NumPy arrays, integers and booleans to float64; return float arrays unchanged."""
-    x = x if is_array_api_obj(x) else np.asarray(x)
+def as_float(x: Any, name: str = "") -> Array:
+    """Convert lists and numbers to NumPy arrays, integers and booleans to float64; return float arrays unchanged.
+
+    ``name`` is that of the parameter, for a message.
+    """
+    x = x if is_array_api_obj(x) else as_array(x, name)
     xp = namespace(x)
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
         raise TypeError(f"Expected numbers; got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
+
+
+def as_array(x: Any, name: str = "") -> np.ndarray[Any, Any]:
+    """Convert lists and numbers to a NumPy array; raise if nested lists have different lengths."""
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        must = f"{name} must be" if name else "Expected"
+        raise ValueError(f"{must} an array of numbers; got nested lists of different lengths{_uneven(x)}.") from None
+
+
+def _uneven(x: Any) -> str:
+    """Name the first entry whose shape differs from that of the first one."""
+    try:
+        shapes = [np.shape(entry) for entry in x]
+    except ValueError:  # the entries are uneven themselves
+        return ""
+    other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
+    return f": entry 0 has shape {shapes[0]}, entry {other} has shape {shapes[other]}"
 
 
 def frozen(x: Array) -> Array:

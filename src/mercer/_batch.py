@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -110,8 +111,13 @@ class Batch:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Self:
-        full = self._batch_key(key)
-        return self._map(lambda _, x: take_rows(x, full), lambda _, p: p[full])
+        try:
+            full = self._batch_key(key)
+            return self._map(lambda _, x: take_rows(x, full), lambda _, p: p[full])
+        except (IndexError, TypeError, ValueError) as error:
+            raise IndexError(
+                f"{key!r} is not an index of a batch of shape {self.shape}. Use integers, slices or masks."
+            ) from error
 
     def _batch_key(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
@@ -138,9 +144,13 @@ class Batch:
 
     def reshape(self, *shape: int) -> Self:
         """Return the same distributions with another batch shape; one entry may be -1."""
-        count = int(np.prod(self.shape))
-        known = int(np.prod([n for n in shape if n != -1]))
-        shape = tuple(count // max(known, 1) if n == -1 else n for n in shape)
+        count, wanted = math.prod(self.shape), shape
+        if not all(isinstance(n, int | np.integer) and n >= -1 for n in shape) or shape.count(-1) > 1:
+            raise TypeError(f"A batch shape must be whole numbers, one of which may be -1; got {shape}.")
+        known = math.prod(n for n in shape if n != -1)
+        shape = tuple(count // max(known, 1) if n == -1 else int(n) for n in shape)
+        if math.prod(shape) != count:
+            raise ValueError(f"A batch of shape {self.shape} cannot be reshaped to {wanted}.")
 
         def array(name: str, x: Array) -> Array:
             if hasattr(x, "indptr"):
@@ -157,8 +167,12 @@ class Batch:
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
         """Concatenate batches along their first axis; models of different sizes are padded, which changes no result."""
+        if not isinstance(batches, list | tuple) or not all(isinstance(b, Batch) for b in batches):
+            raise TypeError(f"{cls.__name__}.concat needs a list of batches; got {batches!r}.")
         if not batches:
             raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
+        if not all(batch.shape for batch in batches):
+            raise ValueError("A single distribution has no axis to concatenate along. Use p.reshape(1) first.")
         first = batches[0]
         for other in batches[1:]:
             first._check_alike(other)

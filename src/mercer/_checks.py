@@ -13,7 +13,7 @@ from mercer._array import Array, Floats, as_float, to_numpy
 def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
     """Return one parameter per coordinate, ``(..., d)``; raise if one is not ``good``: it ``must`` ..."""
     try:
-        array = as_float(value)
+        array = as_float(value, name)
     except TypeError:
         raise TypeError(f"{name} must be numbers; got an array of dtype {np.asarray(value).dtype}.") from None
     if len(array.shape) == 0 or array.shape[-1] == 0:
@@ -35,7 +35,7 @@ def is_number(value: Any) -> bool:
     """Whether ``value`` is a finite number, or an array of one."""
     try:
         return bool(np.isfinite(float(value))) and not isinstance(value, str | bool)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

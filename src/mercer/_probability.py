@@ -11,7 +11,7 @@ from mercer._array import Array, Floats, as_float, to_numpy
 
 def checked_probability(values: Any, what: str) -> Array:
     """Return ``values`` as an array; raise if a row is not nonnegative or does not sum to one within rounding."""
-    p = as_float(values)
+    p = as_float(values, what)
     if len(p.shape) == 0 or p.shape[-1] == 0:
         raise ValueError(f"{what} must have k >= 1 probabilities on its last axis; got shape {tuple(p.shape)}.")
     rows = to_numpy(p)

@@ -11,7 +11,19 @@ def random_generator(random_state: Any) -> np.random.Generator:
     """Convert None, an int, a Generator or a RandomState to a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be a whole number, None or a NumPy generator; got {random_state!r}."
+        ) from None
+
+
+def whole_size(size: Any) -> int:
+    """Return the number of points to draw; raise if it is not a whole number."""
+    if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+    return int(size)
 
 
 def seed_of(random_state: Any) -> int:

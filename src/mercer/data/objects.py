@@ -97,6 +97,8 @@ def objects(data: Any) -> NDArray[np.object_]:
     """
     if isinstance(data, str | bytes) or (not isinstance(data, Iterable) and not hasattr(data, "shape")):
         raise TypeError(f"data must be a list of samples; got an object of type {type(data).__name__}.")
+    if getattr(data, "shape", None) == ():
+        raise TypeError("data must be a list of samples; got a single number.")
     if hasattr(data, "iloc"):
         data = data.tolist() if getattr(data, "ndim", 1) == 1 else data.to_numpy()
     items: list[Any]

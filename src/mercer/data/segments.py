@@ -26,7 +26,7 @@ def looks_like_matrix(X: Any) -> bool:
     if hasattr(X, "shape"):
         return len(X.shape) != 3 and getattr(X, "dtype", None) is not None and not _holds_objects(X)
     if isinstance(X, list | tuple) and len(X):
-        return not isinstance(X[0], str | bytes) and np.ndim(X[0]) <= 1 and not _ragged(X)
+        return not isinstance(X[0], str | bytes) and _ndim(X[0]) <= 1 and not _ragged(X)
     return True
 
 
@@ -43,8 +43,18 @@ def _holds_objects(X: Any) -> bool:
     return not isinstance(X[0], int | float | complex | None)
 
 
+def _ndim(x: Any) -> int:
+    try:
+        return np.ndim(x)
+    except ValueError:  # nested lists of different lengths
+        return 2
+
+
 def _ragged(X: Any) -> bool:
-    return len({np.shape(row) for row in X}) > 1
+    try:
+        return len({np.shape(row) for row in X}) > 1
+    except ValueError:
+        return True
 
 
 def segments(X: Any) -> tuple[Any, Floats]:

@@ -10,7 +10,7 @@ from mercer._array import Array, Floats, as_float, inner_logs, log_complement, n
 from mercer._checks import check_gamma, checked_parameter
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped
 from mercer.families._gaps import jensen_gap
@@ -127,6 +127,7 @@ class Bernoullis(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` 0/1 vectors from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         draws = random_generator(random_state).random((*self.shape, size, self.dimension))
         return (draws < to_numpy(self.probability)[..., None, :]).astype(float)
 

@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, between, nonnegative, positive
+from mercer._random import whole_size
 from mercer._special import gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped, segments
@@ -139,6 +140,7 @@ class Betas(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         pairs = to_numpy(_paired(self.a, self.b))[..., None, :, :]
         found = draws(np.broadcast_to(pairs, (*self.shape, size, self.dimension, 2)), random_state)[..., 0]
         return np.minimum(found, 1 - np.finfo(float).epsneg)  # 1 has no density

@@ -13,7 +13,7 @@ from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._probability import checked_probability, drawn, normalized
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum
@@ -149,6 +149,7 @@ class Categoricals(Simplex):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` symbols (as codes) from every member, ``(*B, size)``."""
+        size = whole_size(size)
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.probability), axis=-1)
         return drawn(upper[..., None, :], rng.random((*self.shape, size)))

@@ -11,7 +11,7 @@ from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, 
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._renamed import Removed, RenamedParameters
 from mercer._special import gammaln
 from mercer.data import Alphabet
@@ -211,6 +211,7 @@ class CountVectors(RenamedParameters, SparseRows, Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, k)``."""
+        size = whole_size(size)
         rng = random_generator(random_state)
         length = to_numpy(self.length).astype(float)
         long = np.argwhere(length > LONGEST)

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
 from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data.segments import mapped, point_name, segments
@@ -182,6 +182,7 @@ class Dirichlets(ExponentialFamily):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, k)``."""
+        size = whole_size(size)
         a = to_numpy(self.concentration)[..., None, :]
         return draws(np.broadcast_to(a, (*self.shape, size, self.dimension)), random_state)
 

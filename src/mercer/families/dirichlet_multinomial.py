@@ -10,7 +10,7 @@ from scipy import sparse
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho, checked_parameter
 from mercer._coupling import CountSmoothed, Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
 from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
@@ -177,6 +177,7 @@ class DirichletMultinomials(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""
+        size = whole_size(size)
         a = to_numpy(self.concentration).astype(float)[..., None, :].repeat(size, axis=-2)
         rng = random_generator(random_state)
         # Gamma(a) as Gamma(a + 1) U^(1/a), in logarithms: draws of tiny concentrations underflow to zero all at once.

@@ -144,6 +144,8 @@ class Estimator(CheckedParameters, BaseEstimator):
         if self.takes == "symbols":
             alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
             X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
+            if not len(X):
+                raise ValueError("X must have at least one sample; got none.")
             if not X.is_symbols:
                 raise TypeError(
                     f"{type(self).__name__} is a model of symbols; got vectors. Use Gaussian, or pass strings."
@@ -151,8 +153,7 @@ class Estimator(CheckedParameters, BaseEstimator):
             return X
         if isinstance(X, Sequences) or not looks_like_matrix(X):
             X = Sequences(X)
-            if X.is_symbols:
-                raise TypeError(f"{type(self).__name__} is a model of numbers; got symbols. Use Categorical.")
+            self._check_vectors(X)
             return in_double(X)
         X = validated(
             owner if owner is not None else self,
@@ -167,6 +168,20 @@ class Estimator(CheckedParameters, BaseEstimator):
         if not self._missing_allowed():
             self._check_observed(X)
         return X
+
+    def _check_vectors(self, X: Sequences) -> None:
+        """Raise if sequences hold symbols, no sample or no coordinate."""
+        if not len(X):
+            raise ValueError("X must have at least one sample; got none.")
+        if X.alphabet is not None and not isinstance(X.alphabet.symbols[0], str):
+            raise TypeError(
+                f"{type(self).__name__} is a model of numbers; got lists of integers of several lengths, which are "
+                "read as symbols. Pass rows of one length, point sets of shape (T, d), or floats."
+            )
+        if X.is_symbols:
+            raise TypeError(f"{type(self).__name__} is a model of numbers; got symbols. Use Categorical.")
+        if X.dimension == 0:
+            raise ValueError("X must have at least one coordinate; got points of 0 coordinates.")
 
     def _check_observed(self, X: Any) -> None:
         """Raise if a point of the data holds NaN."""

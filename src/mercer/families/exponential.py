@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_gamma, checked_positive
 from mercer._parameters import Rules, positive
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import erfcx
 from mercer._verdict import Verdict
 from mercer.data.segments import in_digest_order, segments
@@ -126,6 +126,7 @@ class Exponentials(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         draws = random_generator(random_state).exponential(size=(*self.shape, size, self.dimension))
         return np.asarray(draws * to_numpy(self.scale)[..., None, :])
 

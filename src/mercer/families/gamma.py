@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, nonnegative, positive
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
@@ -163,6 +163,7 @@ class Gammas(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         a, b = (to_numpy(v)[..., None, :] for v in (self.concentration, self.scale))
         draws = random_generator(random_state).standard_gamma(
             np.broadcast_to(a, (*self.shape, size, self.dimension)).astype(float)

@@ -11,7 +11,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, as_float, beside, frozen, identity, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
 from mercer.families._covariance import (
     Structure,
@@ -72,7 +72,7 @@ class Gaussians(ExponentialFamily):
     structure: Structure
 
     def __init__(self, mean: Any, covariance: Any) -> None:
-        mean, covariance = as_float(mean), as_float(covariance)
+        mean, covariance = as_float(mean, "mean"), as_float(covariance, "covariance")
         if len(mean.shape) == 0 or mean.shape[-1] == 0:
             raise ValueError(f"mean must have d >= 1 coordinates in its last axis; got shape {tuple(mean.shape)}.")
         structure = structure_of(tuple(mean.shape), tuple(covariance.shape))
@@ -418,6 +418,7 @@ class Gaussians(ExponentialFamily):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         noise = random_generator(random_state).standard_normal((*self.shape, size, self.dimension))
         mean = to_numpy(self.mean)[..., None, :]
         if self.structure != "full":

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, log_complement, namespace, to_numpy
 from mercer._checks import check_gamma, checked_parameter
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
 from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
@@ -128,6 +128,7 @@ class Geometrics(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         p = np.broadcast_to(to_numpy(self.probability)[..., None, :], (*self.shape, size, self.dimension))
         rng = random_generator(random_state)
         counts = rng.geometric(np.maximum(p, RARE)) - 1.0  # NumPy counts from 1

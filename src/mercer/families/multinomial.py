@@ -13,7 +13,7 @@ from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
 from mercer._probability import check_sums, checked_probability, normalized
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
@@ -194,6 +194,7 @@ class Multinomials(SparseRows, Simplex):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` rows of counts of ``trials`` draws from every member, ``(*B, size, k)``."""
+        size = whole_size(size)
         p = to_numpy(self.dense().probability).astype(float)
         p = p / p.sum(axis=-1, keepdims=True)
         rng = random_generator(random_state)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
 from mercer._checks import check_rho, checked_parameter
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.families._counts.nodes import count_nodes
 from mercer.families._gamma_functions import binet
 from mercer.families.coordinatewise import IndependentCoordinates
@@ -88,6 +88,7 @@ class NegativeBinomials(IndependentCoordinates):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         shape = (*self.shape, size, self.dimension)
         r, p = (np.broadcast_to(to_numpy(side)[..., None, :], shape) for side in (self.count, self.probability))
         rng = random_generator(random_state)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
 from mercer.families._gaps import jensen_gap
@@ -130,6 +130,7 @@ class Poissons(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` vectors of counts from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         rates = np.broadcast_to(to_numpy(self.rate)[..., None, :], (*self.shape, size, self.dimension))
         return random_generator(random_state).poisson(rates).astype(float)
 

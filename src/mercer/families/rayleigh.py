@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_gamma, checked_parameter
 from mercer._parameters import NONE, Rules, positive
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import excess
@@ -131,6 +131,7 @@ class Rayleighs(Coordinatewise):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Draw ``size`` points from every member, ``(*B, size, d)``."""
+        size = whole_size(size)
         draws = random_generator(random_state).rayleigh(size=(*self.shape, size, self.dimension))
         return np.maximum(draws, np.finfo(float).eps) * to_numpy(self.scale)[..., None, :]  # 0 has no density
 

@@ -91,6 +91,8 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     >>> cost.pairs, cost.bytes
     (5050, 80000)
     """
+    if not hasattr(kernel, "sources"):
+        raise TypeError(f"kernel must be a kernel, such as mc.RBF(); got {kernel!r}.")
     kernel, left, other = kernel.sources(X, Y)
     symmetric = other is None
     right = left if other is None else other

@@ -149,7 +149,8 @@ class Evaluation:
         operand = kernel._prepare(source)
         if not kernel.normalize:
             return Prepared(operand, None)
-        norm = kernel._self(operand)
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below
+            norm = kernel._self(operand)
         xp = namespace(norm)
         values = to_numpy(norm)
         bad = np.argwhere(np.isnan(values) | (values == np.inf))
@@ -180,7 +181,8 @@ class Evaluation:
     def diagonal(self, a: Prepared) -> Array:
         """Return self-kernels in the kernel's domain; exactly 1 for a normalized kernel."""
         if not self.kernel.normalize:
-            return self.kernel._self(a.operand)
+            with np.errstate(over="ignore"):  # infinite values raise in `exp`
+                return self.kernel._self(a.operand)
         xp = namespace(a.norm)
         one = xp.zeros_like(a.norm) if self.log_domain else xp.ones_like(a.norm)
         if a.zero is None:
@@ -192,7 +194,8 @@ class Evaluation:
     def tile(self, a: Prepared, b: Prepared) -> Array:
         """Return a tile in the kernel's domain, normalized if ``normalize`` is set."""
         kernel = self.kernel
-        values = kernel._tile(a.operand, b.operand)
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN raises below, and infinite values raise in `exp`
+            values = kernel._tile(a.operand, b.operand)
         if kernel.normalize:
             if self.log_domain:
                 values = values - (a.norm[..., :, None] + b.norm[..., None, :]) / 2  # type: ignore[index]

@@ -155,15 +155,29 @@ def squared_distances(x: Floats, y: Floats, negligible: float = 0.0) -> Floats:
     origin is at most ``negligible`` for all of them, so that rounding does not matter to the caller.
     """
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-    origin = x.mean(axis=0)  # with an origin near the points, few pairs cancel
-    left, right = x - origin, y - origin
-    own, theirs = np.sum(left * left, axis=1), np.sum(right * right, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of squares that overflow; treated next
+        origin = x.mean(axis=0)  # with an origin near the points, few pairs cancel
+        left, right = x - origin, y - origin
+        own, theirs = np.sum(left * left, axis=1), np.sum(right * right, axis=1)
+        farthest = own.max(initial=0.0) + theirs.max(initial=0.0)
+    if not np.isfinite(farthest):
+        return _far_distances(x, y)
     total = own[:, None] + theirs
     squared = left @ (-2 * right.T)
     squared += total
-    if not total.size or own.max() + theirs.max() <= negligible:
+    if not total.size or farthest <= negligible:
         return np.maximum(squared, 0.0, out=squared)
     return _refined(squared, total, lambda i, j: np.sum((x[i] - y[j]) ** 2, axis=1), x.shape[1])
+
+
+def _far_distances(x: Floats, y: Floats) -> Floats:
+    """Compute |x - y|^2 of points whose squares overflow: inf, except between points that are near each other."""
+    scale = max(float(np.abs(x).max(initial=0.0)), float(np.abs(y).max(initial=0.0)))
+    if not np.isfinite(scale):  # not numbers: the caller names them
+        return np.full((len(x), len(y)), np.nan)
+    near = squared_distances(x / scale, y / scale)
+    with np.errstate(over="ignore"):
+        return np.asarray(near * scale * scale)
 
 
 def _refined(squared: Floats, total: Floats, differences: Any, width: int = 256) -> Floats:

@@ -58,6 +58,10 @@ CHUNK = 512
 """Number of sequences that one thread fits together."""
 
 
+MOST_STATES = 10_000
+"""Number of states beyond which the transitions of one model take more than 0.8 GB."""
+
+
 class HMM(IterativeEstimator):
     """Fit hidden Markov models by Baum-Welch, one per sequence or one to all sequences.
 
@@ -156,7 +160,9 @@ class HMM(IterativeEstimator):
     has_hidden = True
 
     _parameters: ClassVar[Rules] = {
-        "n_states": whole(1) | function() | one_of("jebara"),
+        "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
+        | function()
+        | one_of("jebara"),
         "emission": instance_of(
             Estimator, what="an estimator", cure="Use a family or a mixture, such as mc.Gaussian('full')."
         )
@@ -313,7 +319,7 @@ class HMM(IterativeEstimator):
         if not callable(self.n_states):
             return int(self.n_states)
         size = self.n_states(length)
-        whole(1)(f"n_states({length})", size)
+        whole(1, MOST_STATES)(f"n_states({length})", size)
         return int(size)
 
     def _shared_size(self, X: Sequences) -> int:

@@ -63,7 +63,14 @@ class Compound(Kernel):
     def _parts(self) -> tuple[Kernel, ...]:
         """Return the fitted parts; before ``fit``, the parameters."""
         fitted = getattr(self, "kernels_", None)
-        return fitted if fitted is not None else tuple(getattr(self, name) for name in self._names())
+        return fitted if fitted is not None else tuple(self._given(name) for name in self._names())
+
+    def _given(self, name: str) -> Kernel:
+        """Return the parameter ``name``; raise if it is not a kernel."""
+        part = getattr(self, name)
+        if not isinstance(part, Kernel):
+            raise TypeError(f"{name} must be a kernel; got {part!r}. Give an instance, such as mc.RBF().")
+        return part
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

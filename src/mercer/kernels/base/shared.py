@@ -31,6 +31,8 @@ class SharedModelKernel(Kernel):
         elif not isinstance(self.model, Estimator):
             name = type(self).__name__
             raise TypeError(f"model must be an estimator or a batch; got {self.model!r}. {name} needs {self._needed}.")
+        else:
+            self.model._check_parameters()
 
     def _check_batch(self, model: Any) -> None:
         """Raise where a fitted model is not one that the kernel takes."""
