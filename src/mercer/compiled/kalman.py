@@ -88,6 +88,7 @@ class Places(NamedTuple):
     t1: int
     t2: int
     t3: int
+    t4: int
     mantissa: int
     exponent: int
     squares: int
@@ -98,6 +99,13 @@ class Places(NamedTuple):
     curve_a: int
     sm: int
     sc: int
+    next_sm: int
+    next_sc: int
+    next_pm: int
+    root: int
+    root_inverse: int
+    jt: int
+    mark: int
     ue: int
     u: int
     vi: int
@@ -128,8 +136,9 @@ def places(n: int, d: int) -> Places:
         "one": 1, "minus": 1, "a": square, "b": n, "c": wide, "d": d, "q": square, "r": d * d, "mu": n, "s": square,
         "x": d, "seen": d, "some": 1, "active": 1, "going": 1, "pm": n, "pc": square, "fm": n, "fc": square, "l": d * d,
         "inverse": d, "z": wide, "ze": d, "nm": n, "nc": square, "e": d, "cm": wide, "rm": d * d, "k": wide,
-        "v": d * d, "gain": wide, "rest": square, "t1": square, "t2": square, "t3": max(wide, d * d), "mantissa": 1,
+        "v": d * d, "gain": wide, "rest": square, "t1": square, "t2": square, "t3": max(wide, d * d), "t4": square, "mantissa": 1,
         "exponent": 1, "squares": 1, "back": n, "curve": square, "back_a": n, "curve_a": square, "sm": n, "sc": square,
+        "next_sm": n, "next_sc": square, "next_pm": n, "root": square, "root_inverse": n, "jt": square, "mark": 1,
         "ue": d, "u": d, "vi": d * d, "zc": wide, "sums": 0, "da": square, "db": n, "hq": square, "dc": wide, "dd": d,
         "hr": d * d, "s2": square, "s1": n, "o2": square, "o1": n,
     }  # fmt: skip
@@ -200,12 +209,12 @@ def _mask(w: Floats, at: Any, n: int, d: int) -> None:  # pragma: no cover - com
 
 
 @compiled
-def _canceled(w: Floats, at: Any, n: int) -> bool:  # pragma: no cover - compiled
+def _canceled(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
     """Whether digits were lost in the difference of covariances."""
     for i in range(n):
         for lane in range(LANES):
             k = (i * n + i) * LANES + lane
-            if w[at.fc + k] < _CANCELED * w[at.pc + k]:
+            if w[after + k] < _CANCELED * w[before + k]:
                 return True
     return False
 
@@ -233,7 +242,7 @@ def _update(w: Floats, at: Any, cm: int, rm: int, n: int, d: int) -> None:  # pr
     product(w, at.squares, at.squares, at.ze, 1, 1, at.ze, 1, 1, 1, d, 1, 1.0)
     product(w, at.fm, at.pm, at.z, 1, n, at.ze, 1, 1, n, d, 1, 1.0)
     product(w, at.fc, at.pc, at.z, 1, n, at.z, n, 1, n, d, n, -1.0)
-    if _canceled(w, at, n):
+    if _canceled(w, at.fc, at.pc, n):
         _gain(w, at, cm, n, d)
         product(w, at.t1, ZERO, at.rest, n, 1, at.pc, n, 1, n, n, n, 1.0)
         product(w, at.fc, ZERO, at.t1, n, 1, at.rest, 1, n, n, n, n, 1.0)
@@ -319,9 +328,7 @@ def _forward(
 
 
 @compiled
-def _log_prob(
-    w: Floats, at: Any, x: Floats, runs: Floats, d: int, out: Floats
-) -> None:  # pragma: no cover - compiled
+def _log_prob(w: Floats, at: Any, x: Floats, runs: Floats, d: int, out: Floats) -> None:  # pragma: no cover - compiled
     for lane in range(LANES):
         if runs[3, lane] < 0:
             continue
@@ -367,6 +374,38 @@ def run_filter(
 
 
 @compiled
+def _smooth_carefully(w: Floats, at: Any, n: int) -> None:  # pragma: no cover - compiled
+    """Smooth a step in Joseph's form, a sum of squares: with J = F A' P^-1 and the smoothed covariance V of the next,
+
+    (I - J A) F (I - J A)' + J (V + Q) J'. Lanes at their end, or with a singular prediction, stay as they are.
+    """
+    cholesky(w, at.root, at.root_inverse, at.nc, n)
+    product(w, at.jt, ZERO, at.a, n, 1, at.fc, n, 1, n, n, n, 1.0)
+    solve_lower(w, at.jt, at.root, at.root_inverse, at.jt, n, n)
+    solve_upper(w, at.jt, at.root, at.root_inverse, at.jt, n, n)  # J', since P is symmetric
+    product(w, at.t4, ZERO, at.jt, 1, n, at.a, n, 1, n, n, n, -1.0)
+    for i in range(n):
+        for lane in range(LANES):
+            w[at.t4 + (i * n + i) * LANES + lane] += 1.0
+    product(w, at.t2, ZERO, at.t4, n, 1, at.fc, n, 1, n, n, n, 1.0)
+    product(w, at.root, ZERO, at.t2, n, 1, at.t4, 1, n, n, n, n, 1.0)
+    add(w, at.t4, at.next_sc, at.q, at.one, n * n)
+    product(w, at.t2, ZERO, at.t4, n, 1, at.jt, n, 1, n, n, n, 1.0)
+    product(w, at.root, at.root, at.jt, 1, n, at.t2, n, 1, n, n, n, 1.0)
+    symmetrize(w, at.root, n)
+    for lane in range(LANES):
+        sound = w[at.going + lane] > 0.0
+        for k in range(n * n):
+            sound &= w[at.root + k * LANES + lane] == w[at.root + k * LANES + lane]
+        w[at.mark + lane] = 1.0 if sound else 0.0
+    choose(w, at.sc, at.root, at.sc, at.mark, n * n)
+    add(w, at.root_inverse, at.next_sm, at.next_pm, at.minus, n)
+    product(w, at.t2, at.fm, at.jt, 1, n, at.root_inverse, 1, 1, n, n, 1, 1.0)
+    choose(w, at.sm, at.t2, at.sm, at.mark, n)
+    product(w, at.t2, ZERO, at.curve_a, n, 1, at.fc, n, 1, n, n, n, 1.0)
+
+
+@compiled
 def _backward_step(w: Floats, at: Any, cm: int, gaps: int, n: int, d: int) -> None:  # pragma: no cover - compiled
     """Smooth one step, add up its share of the scores, and go back to the predicted state."""
     _gain(w, at, cm, n, d)
@@ -379,6 +418,8 @@ def _backward_step(w: Floats, at: Any, cm: int, gaps: int, n: int, d: int) -> No
     product(w, at.t2, ZERO, at.curve_a, n, 1, at.fc, n, 1, n, n, n, 1.0)
     product(w, at.sc, at.fc, at.fc, n, 1, at.t2, n, 1, n, n, n, -1.0)
     symmetrize(w, at.sc, n)
+    if _canceled(w, at.sc, at.fc, n):
+        _smooth_carefully(w, at, n)
     # Scores of the transition: r m' - N A F, and r r' - N for the noise.
     product(w, at.da, at.da, at.back, 1, 1, at.sm, n, 1, n, 1, n, 1.0)
     product(w, at.da, at.da, at.t1, n, 1, at.fc, n, 1, n, n, n, -1.0)
@@ -464,6 +505,8 @@ def run_smoother(
             w[at.sums + k] = 0.0
         for t in range(longest - 1, -1, -1):
             copy(w, at.nc, at.pc, n * n)
+            copy(w, at.next_pm, at.pm, n)
+            copy(w, at.next_sm, at.sm, n + n * n)  # mean and covariance lie next to each other
             w[at.pm : at.pm + width] = history[t * width : (t + 1) * width]
             gaps = _observe(w, at, x, runs, t, d)
             cm, rm = at.c, at.r

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 from mercer.compiled.small_matrices import (
@@ -146,9 +144,7 @@ def _covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma
 
 
 @compiled
-def _covariance_step(
-    w: Floats, at: Any, n: int, m: int
-) -> float:  # pragma: no cover - compiled
+def _covariance_step(w: Floats, at: Any, n: int, m: int) -> float:  # pragma: no cover - compiled
     """Move the covariance one step on, block by block; return the largest change relative to the variances."""
     size = n + m
     corner = at.a + n * n * LANES

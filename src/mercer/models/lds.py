@@ -164,9 +164,7 @@ class LDSs(Batch):
             batches[0]._check_alike(other)
         largest = max(batch.state_dim for batch in batches)
         padded = [batch._padded(largest) for batch in batches]
-        return cls._make(
-            **{name: np.concatenate([to_numpy(getattr(b, name)) for b in padded]) for name in cls._arrays}
-        )
+        return cls._make(**{name: np.concatenate([to_numpy(getattr(b, name)) for b in padded]) for name in cls._arrays})
 
     def _padded(self, n: int) -> Self:
         """Add states of unit variance that influence nothing."""
@@ -332,8 +330,10 @@ class LDSs(Batch):
             noise = systems.observation_covariance[m]
             rest = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen]) if seen.any() else []
             filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ np.asarray(rest)
-        return Sequences.from_values(filled, offsets, ids=X.ids) if hasattr(Sequences, "from_values") else Sequences(
-            [filled[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)], ids=X.ids
+        return (
+            Sequences.from_values(filled, offsets, ids=X.ids)
+            if hasattr(Sequences, "from_values")
+            else Sequences([filled[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)], ids=X.ids)
         )
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
@@ -353,9 +353,7 @@ class LDSs(Batch):
             raise ValueError(f"size must be a whole number of series, 0 or more; got {size!r}.")
         rng, own = random_generator(random_state), runs.systems_of(self)
         n, d = own.size
-        roots = [
-            _root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)
-        ]
+        roots = [_root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)]
         state = own.initial_mean[:, None] + rng.normal(size=(len(self), size, n)) @ roots[0].swapaxes(1, 2)
         out = np.empty((len(self), size, length, d))
         for t in range(length):

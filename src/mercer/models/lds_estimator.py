@@ -279,15 +279,13 @@ class LDS(IterativeEstimator):
         n, fixed = int(self.state_dim), self._fixed(context.dimension)
         assert context.scale is not None
         unit = np.full(n, self.floor)
-        goal = LDSGoal(
-            self.noise, fixed, (unit, self.floor * context.scale, unit), prior, float(self.prior_strength)
-        )
+        goal = LDSGoal(self.noise, fixed, (unit, self.floor * context.scale, unit), prior, float(self.prior_strength))
         given = self.init if self.init is not None else None if prior is None else self._prior_batch(context)
         try:
             if given is not None:
-                begin = _with_fixed(given[np.zeros(data.size, dtype=int)], fixed)
+                begin = goal.admitted(given[np.zeros(data.size, dtype=int)])
                 return climb(goal, data, begin, self.n_iter, self.tol, "EM")
-            attempts = (self._start(data, context, seed, k, fixed) for k in range(self.n_init))
+            attempts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
             best = climb(goal, data, next(attempts), self.n_iter, self.tol, "EM")
             for other in attempts:
                 best = better_of(best, climb(goal, data, other, self.n_iter, self.tol, "EM"))
@@ -299,7 +297,7 @@ class LDS(IterativeEstimator):
             ) from None
         return best
 
-    def _start(self, data: Data, context: Context, seed: int, attempt: int, fixed: dict[str, Floats]) -> LDSs:
+    def _start(self, data: Data, context: Context, seed: int, attempt: int) -> LDSs:
         """Return a start of every model, from its own series."""
         assert context.center is not None and context.scale is not None
         found = []
@@ -315,8 +313,7 @@ class LDS(IterativeEstimator):
             scale = np.maximum(variance, 1e-3 * context.scale)
             found.append(start(x, offsets - offsets[0], int(self.state_dim), center, scale, seed, attempt))
         joined = {key: np.stack([one[key] for one in found]) for key in found[0]}
-        models = LDSs._make(**joined, state_dims=np.full(data.size, int(self.state_dim)))
-        return _with_fixed(models, fixed)
+        return LDSs._make(**joined, state_dims=np.full(data.size, int(self.state_dim)))
 
     def _fixed(self, d: int) -> dict[str, Floats]:
         """Return the fixed parameters as arrays; the offset of the state is zero unless it is to be learned."""
@@ -331,15 +328,15 @@ class LDS(IterativeEstimator):
             if array.shape != shapes[name]:
                 raise ValueError(f"fixed[{name!r}] must have shape {shapes[name]}; got shape {array.shape}.")
             if name.endswith("covariance") and np.isnan(array).any():
-                raise ValueError(f"fixed[{name!r}] must be a whole matrix without NaN; covariances have no free entries.")
+                raise ValueError(
+                    f"fixed[{name!r}] must be a whole matrix without NaN; covariances have no free entries."
+                )
             found[name] = array
         return found
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Raise TypeError: an LDS is fitted to series, not to weighted points."""
-        raise TypeError(
-            "An LDS is a model of series, not of weighted points; it cannot be a component or an emission."
-        )
+        raise TypeError("An LDS is a model of series, not of weighted points; it cannot be a component or an emission.")
 
     # -- after the fit ----------------------------------------------------------------------------------
 
@@ -354,11 +351,3 @@ class LDS(IterativeEstimator):
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""
         check_is_fitted(self, "model_")
         return float(self.model_.bic(self.accept(X, context=self.context_))[0])
-
-
-def _with_fixed(models: LDSs, fixed: dict[str, Floats]) -> LDSs:
-    """Return systems whose fixed parameters have their values."""
-    values = {name: np.array(getattr(models, name)) for name in LDSs._arrays}
-    for name, given in fixed.items():
-        values[name] = np.where(np.isnan(given), values[name], given)
-    return LDSs._make(**values)

@@ -7,7 +7,7 @@ M-step *changes* the coefficients. Nothing large is subtracted, however far from
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -143,6 +143,14 @@ class LDSGoal(NamedTuple):
     prior: Averages | None
     strength: float
     """Weight of the prior, in steps."""
+
+    def admitted(self, models: LDSs) -> LDSs:
+        """Return systems with the structure of the noise and the fixed parameters, to start from."""
+        values = {name: np.array(getattr(models, name)) for name in LDSs._arrays}
+        values["observation_covariance"] = self._structured(values["observation_covariance"])
+        for name, given in self.fixed.items():
+            values[name] = np.where(np.isnan(given), values[name], given)
+        return LDSs._make(**values)
 
     def log_prior(self, models: LDSs) -> Floats:
         """Log prior of each system, up to a constant: ``strength`` times what the pooled system expects of a step."""

@@ -61,9 +61,7 @@ class SystemOperand:
         sizes = self.state_dims[key]
         n = int(sizes.max()) if len(sizes) else 1
         a, b, c, offset, q, r, mu, s = (part[key] for part in self.systems)
-        trimmed = Systems(
-            a[:, :n, :n], b[:, :n], c[..., :n], offset, q[:, :n, :n], r, mu[:, :n], s[:, :n, :n]
-        )
+        trimmed = Systems(a[:, :n, :n], b[:, :n], c[..., :n], offset, q[:, :n, :n], r, mu[:, :n], s[:, :n, :n])
         return replace(self, systems=trimmed, state_dims=sizes)
 
     def pair(self, other: SystemOperand) -> Floats:

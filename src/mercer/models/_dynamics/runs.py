@@ -104,9 +104,7 @@ def _in_groups(length: Indices, lanes: int, work: Callable[[Indices], None]) -> 
     thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
 
 
-def _run(
-    systems: Systems, x: Floats, offsets: Indices, model: Indices, loop: Callable[..., None]
-) -> None:
+def _run(systems: Systems, x: Floats, offsets: Indices, model: Indices, loop: Callable[..., None]) -> None:
     """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``."""
     from mercer.compiled.kalman import places
     from mercer.compiled.lanes import aligned

@@ -29,7 +29,9 @@ def lagged_covariances(x: Floats, offsets: Indices, lags: int) -> Floats:
     return found
 
 
-def start(x: Floats, offsets: Indices, n: int, center: Floats, scale: Floats, seed: int, attempt: int) -> dict[str, Floats]:
+def start(
+    x: Floats, offsets: Indices, n: int, center: Floats, scale: Floats, seed: int, attempt: int
+) -> dict[str, Floats]:
     """Return the parameters of one system, each without a batch axis: the state has about unit variance.
 
     Parameters
