@@ -150,7 +150,7 @@ def test_kernels_work_in_a_search_for_classes():
         ([np.zeros((2, 1))], {"prior": None, "state_dim": 3}, "2 observations, too few"),
         ([], {}, "there are no data"),
         (["abc"], {}, "symbols"),
-        ([np.zeros((9, 2))], {"fixed": {"emission": np.zeros((3, 2))}}, r"fixed\['emission'\] must have shape \(2, 2\)"),
+        ([np.zeros((9, 2))], {"fixed": {"emission": np.zeros((3, 2))}}, r"emission'\] must have shape \(2, 2\)"),
         ([np.zeros((9, 2))], {"fixed": {"speed": 1}}, "fixed must be"),
         ([np.zeros((9, 2))], {"fixed": {"process_covariance": np.full((2, 2), np.nan)}}, "without NaN"),
         ([np.zeros((9, 2))], {"noise": "white"}, "noise must be"),

@@ -72,7 +72,7 @@ class Places(NamedTuple):
     fm: int
     fc: int
     # The update; what the way back needs of it, from ``fm`` to ``ze``, lies together.
-    l: int
+    lower: int
     inverse: int
     z: int
     ze: int
@@ -125,7 +125,7 @@ class Places(NamedTuple):
 
 
 def sums_width(n: int, d: int) -> int:
-    """Number of sums of a run: da, db, hq, dc, dd, hr, s2, s1, o2, o1."""
+    """Count the sums of a run: da, db, hq, dc, dd, hr, s2, s1, o2, o1."""
     return 4 * n * n + 3 * n + d * n + d + d * d
 
 
@@ -134,10 +134,11 @@ def places(n: int, d: int) -> Places:
     square, wide = n * n, d * n
     sizes = {
         "one": 1, "minus": 1, "a": square, "b": n, "c": wide, "d": d, "q": square, "r": d * d, "mu": n, "s": square,
-        "x": d, "seen": d, "some": 1, "active": 1, "going": 1, "pm": n, "pc": square, "fm": n, "fc": square, "l": d * d,
-        "inverse": d, "z": wide, "ze": d, "nm": n, "nc": square, "e": d, "cm": wide, "rm": d * d, "k": wide,
-        "v": d * d, "gain": wide, "rest": square, "t1": square, "t2": square, "t3": max(wide, d * d), "t4": square, "mantissa": 1,
-        "exponent": 1, "squares": 1, "back": n, "curve": square, "back_a": n, "curve_a": square, "sm": n, "sc": square,
+        "x": d, "seen": d, "some": 1, "active": 1, "going": 1, "pm": n, "pc": square, "fm": n, "fc": square,
+        "lower": d * d, "inverse": d, "z": wide, "ze": d, "nm": n, "nc": square, "e": d, "cm": wide, "rm": d * d,
+        "k": wide, "v": d * d, "gain": wide, "rest": square, "t1": square, "t2": square, "t3": max(wide, d * d),
+        "t4": square, "mantissa": 1, "exponent": 1, "squares": 1, "back": n, "curve": square, "back_a": n,
+        "curve_a": square, "sm": n, "sc": square,
         "next_sm": n, "next_sc": square, "next_pm": n, "root": square, "root_inverse": n, "jt": square, "mark": 1,
         "ue": d, "u": d, "vi": d * d, "zc": wide, "sums": 0, "da": square, "db": n, "hq": square, "dc": wide, "dd": d,
         "hr": d * d, "s2": square, "s1": n, "o2": square, "o1": n,
@@ -222,7 +223,7 @@ def _canceled(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no
 @compiled
 def _gain(w: Floats, at: Any, cm: int, n: int, d: int) -> None:  # pragma: no cover - compiled
     """Compute the transposed gain V^-1 C P, and I - G C."""
-    solve_upper(w, at.gain, at.l, at.inverse, at.z, d, n)
+    solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, n)
     product(w, at.rest, ZERO, at.gain, 1, n, cm, n, 1, n, d, n, -1.0)
     for i in range(n):
         for lane in range(LANES):
@@ -235,10 +236,10 @@ def _update(w: Floats, at: Any, cm: int, rm: int, n: int, d: int) -> None:  # pr
     product(w, at.e, at.x, cm, n, 1, at.pm, 1, 1, d, n, 1, -1.0)
     product(w, at.k, ZERO, cm, n, 1, at.pc, n, 1, d, n, n, 1.0)
     product(w, at.v, rm, at.k, n, 1, cm, 1, n, d, n, d, 1.0)
-    cholesky(w, at.l, at.inverse, at.v, d)
+    cholesky(w, at.lower, at.inverse, at.v, d)
     multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
-    solve_lower(w, at.z, at.l, at.inverse, at.k, d, n)
-    solve_lower(w, at.ze, at.l, at.inverse, at.e, d, 1)
+    solve_lower(w, at.z, at.lower, at.inverse, at.k, d, n)
+    solve_lower(w, at.ze, at.lower, at.inverse, at.e, d, 1)
     product(w, at.squares, at.squares, at.ze, 1, 1, at.ze, 1, 1, 1, d, 1, 1.0)
     product(w, at.fm, at.pm, at.z, 1, n, at.ze, 1, 1, n, d, 1, 1.0)
     product(w, at.fc, at.pc, at.z, 1, n, at.z, n, 1, n, d, n, -1.0)
@@ -375,9 +376,10 @@ def run_filter(
 
 @compiled
 def _smooth_carefully(w: Floats, at: Any, n: int) -> None:  # pragma: no cover - compiled
-    """Smooth a step in Joseph's form, a sum of squares: with J = F A' P^-1 and the smoothed covariance V of the next,
+    """Smooth a step in Joseph's form, a sum of squares.
 
-    (I - J A) F (I - J A)' + J (V + Q) J'. Lanes at their end, or with a singular prediction, stay as they are.
+    With J = F A' P^-1 and the smoothed covariance V of the next state it is (I - J A) F (I - J A)' + J (V + Q) J'.
+    Lanes at their end, or with a singular prediction, stay as they are.
     """
     cholesky(w, at.root, at.root_inverse, at.nc, n)
     product(w, at.jt, ZERO, at.a, n, 1, at.fc, n, 1, n, n, n, 1.0)
@@ -427,7 +429,7 @@ def _backward_step(w: Floats, at: Any, cm: int, gaps: int, n: int, d: int) -> No
     product(w, at.hq, at.hq, at.back, 1, 1, at.back, n, 1, n, 1, n, 1.0)
     add(w, at.hq, at.hq, at.curve, at.minus, n * n)
     # Scores of the emission, with u = V^-1 e - G' A' r: u m' - G' (I - A' N A F), and u u' - V^-1 - G' A' N A G.
-    solve_upper(w, at.ue, at.l, at.inverse, at.ze, d, 1)
+    solve_upper(w, at.ue, at.lower, at.inverse, at.ze, d, 1)
     product(w, at.u, at.ue, at.gain, n, 1, at.back_a, 1, 1, d, n, 1, -1.0)
     product(w, at.dc, at.dc, at.u, 1, 1, at.sm, n, 1, d, 1, n, 1.0)
     add(w, at.dc, at.dc, at.gain, at.minus, d * n)
@@ -440,8 +442,8 @@ def _backward_step(w: Floats, at: Any, cm: int, gaps: int, n: int, d: int) -> No
         w[at.vi + k] = 0.0
     for i in range(d):
         copy(w, at.vi + (i * d + i) * LANES, at.one, 1)
-    solve_lower(w, at.vi, at.l, at.inverse, at.vi, d, d)
-    solve_upper(w, at.vi, at.l, at.inverse, at.vi, d, d)
+    solve_lower(w, at.vi, at.lower, at.inverse, at.vi, d, d)
+    solve_upper(w, at.vi, at.lower, at.inverse, at.vi, d, d)
     if gaps > 0:
         scale_rows(w, at.vi, at.vi, at.seen, d, d)
     add(w, at.hr, at.hr, at.vi, at.minus, d * d)
@@ -454,7 +456,7 @@ def _backward_step(w: Floats, at: Any, cm: int, gaps: int, n: int, d: int) -> No
     # Back to the predicted state.
     product(w, at.back, ZERO, cm, 1, n, at.ue, 1, 1, n, d, 1, 1.0)
     product(w, at.back, at.back, at.rest, 1, n, at.back_a, 1, 1, n, n, 1, 1.0)
-    solve_lower(w, at.zc, at.l, at.inverse, cm, d, n)
+    solve_lower(w, at.zc, at.lower, at.inverse, cm, d, n)
     product(w, at.curve, ZERO, at.zc, 1, n, at.zc, n, 1, n, d, n, 1.0)
     product(w, at.t1, ZERO, at.curve_a, n, 1, at.rest, n, 1, n, n, n, 1.0)
     product(w, at.curve, at.curve, at.rest, 1, n, at.t1, n, 1, n, n, n, 1.0)
@@ -474,7 +476,7 @@ def run_smoother(
     w: Floats, at: Any, systems: Any, x: Floats, start: Floats, length: Floats, model: Floats, slots: Floats, n: int,
     d: int, log_prob: Floats, sums: Floats, first: Floats, means: Floats, covariances: Floats, lags: Floats,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Smooth every run, and add up what scores and EM need. Parameters as in `run_filter`, and:
+    """Smooth every run, and add up what scores and EM need; other parameters are those of `run_filter`.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class PairPlaces(NamedTuple):
     e: int
     k: int
     v: int
-    l: int
+    lower: int
     inverse: int
     z: int
     ze: int
@@ -70,7 +70,7 @@ def pair_places(n: int, m: int, d: int) -> PairPlaces:
     square, wide = both * both, d * both
     sizes = {
         "one": 1, "a": n * n + m * m, "b": both, "c": wide, "offset": d, "q": square, "r": d * d, "pm": both,
-        "pc": square, "fm": both, "fc": square, "e": d, "k": wide, "v": d * d, "l": d * d, "inverse": d, "z": wide,
+        "pc": square, "fm": both, "fc": square, "e": d, "k": wide, "v": d * d, "lower": d * d, "inverse": d, "z": wide,
         "ze": d, "gain": wide, "rest": square, "t1": square, "t3": wide, "mantissa": 1, "exponent": 1, "squares": 1,
     }  # fmt: skip
     begin, found = LANES, {}
@@ -122,8 +122,8 @@ def _covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma
     """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
     product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
     product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, d, 1.0)
-    cholesky(w, at.l, at.inverse, at.v, d)
-    solve_lower(w, at.z, at.l, at.inverse, at.k, d, size)
+    cholesky(w, at.lower, at.inverse, at.v, d)
+    solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
     product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, size, -1.0)
     canceled = False
     for i in range(size):
@@ -131,7 +131,7 @@ def _covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma
             k = (i * size + i) * LANES + lane
             canceled |= w[at.fc + k] < _CANCELED * w[at.pc + k]
     if canceled:  # Joseph's form
-        solve_upper(w, at.gain, at.l, at.inverse, at.z, d, size)
+        solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
         product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
         for i in range(size):
             for lane in range(LANES):
@@ -213,7 +213,7 @@ def run_pairs(
                 _covariance_update(w, at, size, d)
             multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
             product(w, at.e, at.offset, at.c, size, 1, at.pm, 1, 1, d, size, 1, -1.0)
-            solve_lower(w, at.ze, at.l, at.inverse, at.e, d, 1)
+            solve_lower(w, at.ze, at.lower, at.inverse, at.e, d, 1)
             product(w, at.squares, at.squares, at.ze, 1, 1, at.ze, 1, 1, 1, d, 1, 1.0)
             product(w, at.fm, at.pm, at.z, 1, size, at.ze, 1, 1, size, d, 1, 1.0)
             product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)

@@ -77,8 +77,8 @@ _t21, _t22, _t23, _t24 = (_tile(2, columns) for columns in (1, 2, 3, 4))
 
 @compiled
 def block_product(
-    w: Floats, out: int, start: int, step: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int, inner: int,
-    columns: int, sign: float,
+    w: Floats, out: int, start: int, step: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int,
+    inner: int, columns: int, sign: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Compute ``out = start + sign * a b``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -241,8 +242,8 @@ class LDSs(Batch):
             For a batch of shape ``(1,)``, any number of series under the one system. Otherwise N series, series i under
             system i.
         """
-        X, *arguments = self._own(X)
-        found = runs.filtered(*arguments)
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.filtered(systems, values, offsets, model)
         return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths))
 
     def posterior(self, X: Any) -> HiddenStates:
@@ -256,8 +257,8 @@ class LDSs(Batch):
         >>> states.means.round(2).tolist()
         [[0.71], [0.85], [1.0]]
         """
-        X, *arguments = self._own(X)
-        found = runs.smoothed(*arguments)
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.smoothed(systems, values, offsets, model)
         return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths), found.lags)
 
     def forecast(self, X: Any, steps: int) -> tuple[Floats, Floats]:
@@ -289,7 +290,7 @@ class LDSs(Batch):
         found = runs.filtered(systems, values, offsets, model)
         possible(found.log_prob, X, X.lengths)
         own = runs.Systems(*(part[model] for part in systems))
-        n, d = systems.size
+        d = self.dimension
         mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
         some = np.flatnonzero(X.lengths)  # an empty series is predicted from its start
         last = offsets[1:][some] - 1
@@ -328,13 +329,9 @@ class LDSs(Batch):
             seen, m = ~missing, owner[t]
             center = systems.emission[m] @ found.means[t] + systems.observation_offset[m]
             noise = systems.observation_covariance[m]
-            rest = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen]) if seen.any() else []
-            filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ np.asarray(rest)
-        return (
-            Sequences.from_values(filled, offsets, ids=X.ids)
-            if hasattr(Sequences, "from_values")
-            else Sequences([filled[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)], ids=X.ids)
-        )
+            away = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen])
+            filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ away
+        return Sequences([filled[a:b] for a, b in pairwise(offsets)], ids=X.ids)
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` series of ``length`` observations from each system, ``(N, size, length, d)``.

@@ -18,7 +18,7 @@ from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
 from mercer.models._dynamics.starts import start
-from mercer.models._fitting.checks import check_range, check_spread, warn_of_one_series, warn_of_unconverged
+from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_one_series, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.iterative import IterativeEstimator
@@ -54,8 +54,8 @@ class LDS(IterativeEstimator):
     noise : {"full", "diagonal", "isotropic"}, default="diagonal"
         Structure of the covariance of the observation noise.
     floor : float, default=1e-3
-        Fraction of the pooled variance of each channel that is added to the variance of its noise. The state starts with
-        about unit variance; the same fraction of 1 is added to the variances of its noise.
+        Fraction of the pooled variance of each channel that is added to the variance of its noise. The state starts
+        with about unit variance; the same fraction of 1 is added to the variances of its noise.
     prior : None, "pooled" or LDSs of shape (1,), default="pooled"
         The system that the system of each series is shrunk to (EST-2b). With "pooled", one system of all training data
         is learned first, and the system of each series starts from it, so that the coordinates of the state mean the
@@ -266,7 +266,7 @@ class LDS(IterativeEstimator):
         thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="EM")
         done = [pieces[number] for number in range(len(tasks))]
         if self.n_iter > 1 and self.tol > 0:
-            named = [
+            named: Found = [
                 (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
                 for found, members in zip(done, tasks, strict=True)
             ]
@@ -299,7 +299,8 @@ class LDS(IterativeEstimator):
 
     def _start(self, data: Data, context: Context, seed: int, attempt: int) -> LDSs:
         """Return a start of every model, from its own series."""
-        assert context.center is not None and context.scale is not None
+        assert context.center is not None
+        assert context.scale is not None
         found = []
         for i in range(data.size):
             first, last = data.sequence_offsets[i], data.sequence_offsets[i + 1]

@@ -29,14 +29,14 @@ class Regression(NamedTuple):
     """E[w (s, 1)'], ``(N, k, n + 1)``."""
     moment: Floats
     """E[(s, 1)(s, 1)'], ``(N, n + 1, n + 1)``."""
-    count: Floats
+    terms: Floats
     """Number of terms, ``(N,)``."""
 
     def at(self, change: Floats) -> Regression:
         """Return the moments relative to coefficients that are larger by ``change``."""
         moved = change @ self.moment
         noise = self.noise - change @ _t(self.cross) - self.cross @ _t(change) + moved @ _t(change)
-        return Regression(noise, self.cross - moved, self.moment, self.count)
+        return Regression(noise, self.cross - moved, self.moment, self.terms)
 
     def plus(self, other: Regression, weight: float) -> Regression:
         """Add the moments of another regression relative to the same coefficients."""
@@ -122,7 +122,7 @@ def averages(models: LDSs, data: Data) -> Averages:
     def per_step(regression: Regression, noise: Floats) -> Regression:
         # Relative to the system itself, noise and coefficients are its own, also where EM has not converged.
         none, size = np.zeros_like(regression.cross), regression.moment.shape[-1]
-        count = regression.count[0]  # series of one observation say nothing of steps
+        count = regression.terms[0]  # series of one observation say nothing of steps
         moment = regression.moment / count if count > 0 else np.eye(size)[None]
         return Regression(noise, none, moment, np.ones(1))
 
@@ -177,7 +177,7 @@ class LDSGoal(NamedTuple):
     def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:
         """Return what the floors, as variances of single steps, take off the objective of each series."""
         covariances = systems.process_covariance, systems.observation_covariance, systems.initial_covariance
-        counts = memory.state.count, memory.observation.count, memory.series
+        counts = memory.state.terms, memory.observation.terms, memory.series
         total = np.zeros(len(memory.series))
         for floor, covariance, count in zip(self.floors, covariances, counts, strict=True):
             if np.any(floor > 0):
@@ -205,7 +205,7 @@ class LDSGoal(NamedTuple):
 
     def _regressed(self, which: str, systems: Systems, own: Regression) -> tuple[Floats, Floats]:
         """Refit the coefficients of one regression, and its noise."""
-        present, count = _coefficients(systems, which), own.count
+        present, count = _coefficients(systems, which), own.terms
         floor = self.floors[0 if which == "state" else 1]
         total = own._replace(noise=own.noise + count[:, None, None] * np.diag(floor))
         if self.prior is not None and self.strength > 0:
@@ -214,14 +214,14 @@ class LDSGoal(NamedTuple):
         noise = systems.process_covariance if which == "state" else systems.observation_covariance
         change = self._change(which, present, total, noise)
         after = total.at(change)
-        counted = np.maximum(total.count, 1e-300)[:, None, None]
-        covariance = np.where(total.count[:, None, None] > 0, after.noise / counted, noise)
+        counted = np.maximum(total.terms, 1e-300)[:, None, None]
+        covariance = np.where(total.terms[:, None, None] > 0, after.noise / counted, noise)
         return present + change, (covariance + _t(covariance)) / 2
 
     def _change(self, which: str, present: Floats, total: Regression, noise: Floats) -> Floats:
         """Return the best change of the free coefficients."""
         free = np.isnan(_fixed_coefficients(self.fixed, which, present))
-        nothing = total.count[:, None, None] == 0
+        nothing = total.terms[:, None, None] == 0
         moment = np.where(nothing, np.eye(total.moment.shape[-1]), total.moment)
         if free.all(axis=(0, 1)).all():
             return np.asarray(_t(np.linalg.solve(moment, _t(total.cross))))

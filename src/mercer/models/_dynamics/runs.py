@@ -57,7 +57,7 @@ class States(NamedTuple):
     covariances: Floats
     """``(T, n, n)``."""
     lags: Floats
-    """Covariances of the next state and this one, ``(T, n, n)``; zero at the end of a series. Empty if not asked for."""
+    """Covariances of the next state and this one, ``(T, n, n)``; zero at the end of a series."""
 
 
 class Expected(NamedTuple):
@@ -165,11 +165,11 @@ def smoothed(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> S
 
 
 def expected(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> Expected:
-    """What scores and EM need of every series (FK-10)."""
+    """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
     log_prob, sums, first = _smooth(systems, x, offsets, model, (_NONE, _NONE, _NONE))
     shapes = [(n, n), (n,), (n, n), (d, n), (d,), (d, d), (n, n), (n,), (n, n), (n,)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)
-    return Expected(log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve)
+    return Expected._make([log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve])
