@@ -35,7 +35,7 @@ _HOMES = {
         Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain
+        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs MarkovChain
         MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
