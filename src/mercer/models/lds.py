@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 
 class HiddenStates(NamedTuple):
-    """Gaussian posteriors of the hidden states of series, as returned by ``LDSs.posterior`` and ``LDSs.filter``."""
+    """Gaussian posteriors of the hidden states of series, as returned by ``LDSs.posterior`` and ``LDSs.filter``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+    >>> means, covariances = walk.posterior([[0.0, 3.0], [1.0]]).of(1)
+    >>> means.round(2).tolist(), covariances.round(2).tolist()
+    ([[0.5]], [[[0.5]]])
+    """
 
     X: Sequences
     """The N series."""
