@@ -50,6 +50,10 @@ class MeanMap(CoupledKernel):
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    time : {"joint", "independent"}, default="joint"
+        For models of series: whether to compare the joint distributions over time, or to treat time steps as
+        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
+        for `LDSs`, which only they support.
 
     Notes
     -----
@@ -89,6 +93,7 @@ class MeanMap(CoupledKernel):
         "base": one_of(*_COUPLINGS),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
+        "time": one_of("joint", "independent"),
     }
     _smooth = {"gamma": WIDE}  # noqa: RUF012
 
@@ -102,6 +107,7 @@ class MeanMap(CoupledKernel):
         random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
+        time: str = "joint",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -111,6 +117,7 @@ class MeanMap(CoupledKernel):
         self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
+        self.time = time
 
     def _coupling(self) -> Coupling:
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))

@@ -10,12 +10,11 @@ import numpy as np
 from mercer._array import Floats, Indices
 from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
 from mercer.models._dynamics.runs import Systems, systems_of
-from mercer.models.discount import MOST_STEPS, TAIL, Discounted, Lengths, infinite, too_slow
+from mercer.models.discount import Discounted, Lengths, summed_table
 
 __all__ = ["SystemOperand", "system_operand"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
-_FIRST_STEPS = 64  # lengths that a discounted sum begins with
 
 
 def system_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand:
@@ -79,29 +78,7 @@ class SystemOperand:
         """Log kernels of some pairs, ``(H, P)``."""
         if not isinstance(self.lengths, Discounted):
             return self._table(other, i, j, np.asarray(self.lengths))
-        return self._discounted(other, i, j, self.lengths.d)[None]
-
-    def _discounted(self, other: SystemOperand, i: Indices, j: Indices, d: float) -> Floats:
-        """Sum over all lengths: term by term until every further length multiplies the kernel by the same factor."""
-        count = _FIRST_STEPS
-        while True:
-            lengths = np.arange(1, count + 1)
-            logs = self._table(other, i, j, lengths)
-            terms = logs + (lengths[:, None] - 1) * np.log(d) + np.log1p(-d)
-            rates = np.diff(terms[-3:], axis=0)  # negative where the sum converges
-            steady = np.abs(rates[1] - rates[0]) <= TAIL * np.maximum(np.abs(rates[1]), 1.0)
-            top = terms.max(axis=0)
-            total = top + np.log(np.exp(terms - top).sum(axis=0))
-            gone = terms[-1] - total < np.log(TAIL)
-            if np.all(steady | (gone & (rates[1] < 0))):
-                break
-            if count >= MOST_STEPS:
-                raise too_slow(d, count)
-            count = min(2 * count, MOST_STEPS)
-        growing = np.flatnonzero(rates[1] >= 0)
-        if len(growing):
-            raise infinite(int(i[growing[0]]), float(np.exp(rates[1][growing[0]]) / d), d)
-        return np.asarray(np.logaddexp(total, terms[-1] + rates[1] - np.log(-np.expm1(rates[1]))))
+        return summed_table(lambda lengths: self._table(other, i, j, lengths), self.lengths.d, i)[None]
 
     def _table(self, other: SystemOperand, i: Indices, j: Indices, lengths: Indices) -> Floats:
         """Log kernels of pairs at given lengths, ``(H, P)``."""
