@@ -34,9 +34,10 @@ def as_statsmodels(model):
     a, c, q, r, mean, covariance, b, offset = parts(model)
     values, vectors = np.linalg.eigh(q)
     found = SimpleNamespace(
-        transition=a[..., None], design=c[..., None], selection=vectors[..., None], state_cov=np.diag(values)[..., None],
-        obs_cov=r[..., None], state_intercept=b[:, None], obs_intercept=np.repeat(offset[:, None], 5, axis=1),
-        initial_state=mean, initial_state_cov=covariance, initial_diffuse_state_cov=np.zeros_like(q),
+        transition=a[..., None], design=c[..., None], selection=vectors[..., None],
+        state_cov=np.diag(values)[..., None], obs_cov=r[..., None], state_intercept=b[:, None],
+        obs_intercept=np.repeat(offset[:, None], 5, axis=1), initial_state=mean,
+        initial_state_cov=covariance, initial_diffuse_state_cov=np.zeros_like(q),
     )  # fmt: skip
     return SimpleNamespace(filter_results=found)
 

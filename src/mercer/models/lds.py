@@ -100,11 +100,11 @@ class LDSs(Batch):
     ...     initial_covariance=[[[1.0]], [[1.0]]],
     ... )
     >>> models.log_prob([[0.3, 0.1, -0.2], [1.0]]).round(3)
-    array([[-3.004, -1.455],
-           [-2.936, -1.455]])
+    array([[-2.865, -1.455],
+           [-2.62 , -1.455]])
     >>> mc.ProbabilityProduct(rho=0.5, length=20)(models).round(3)
-    array([[1.   , 0.889],
-           [0.889, 1.   ]])
+    array([[1.   , 0.703],
+           [0.703, 1.   ]])
     """
 
     _arrays: ClassVar[dict[str, int]] = {
@@ -340,7 +340,7 @@ class LDSs(Batch):
         >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
         >>> states = walk.posterior([[0.0, np.nan, 3.0]])
         >>> states.means.round(2).tolist()
-        [[0.71], [0.85], [1.0]]
+        [[0.88], [1.06], [1.24]]
         """
         X, systems, values, offsets, model = self._own(X)
         found = runs.smoothed(systems, values, offsets, model)
