@@ -39,10 +39,10 @@ _HOMES = {
         MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
-        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
-        Spectrum Sum SymmetricKL TOP TargetAligned Tempered target_aligned
+        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.gram._file": "load",
 }

@@ -512,6 +512,20 @@ class LDSs(Batch):
         check_lengths(lengths)
         return system_operand(self, coupling, lengths)
 
+    def couple_subspaces(self, length: Any = None) -> Any:
+        """Prepare for angles between observability subspaces of ``length`` steps (CMP-3)."""
+        from mercer.models._dynamics.comparators import SubspaceOperand
+
+        self._require_axis()
+        return SubspaceOperand.of(self, length)
+
+    def couple_moments(self, length: Any, shared_noise: bool) -> Any:
+        """Prepare for expected inner products of series (CMP-4)."""
+        from mercer.models._dynamics.comparators import MomentOperand
+
+        self._require_axis()
+        return MomentOperand.of(self, length, shared_noise)
+
 
 def _root(covariance: Floats) -> Floats:
     """Return B with B B' equal to covariances, which may be singular."""
