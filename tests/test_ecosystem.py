@@ -18,8 +18,10 @@ from sklearn.gaussian_process.kernels import Kernel as GPKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, OneClassSVM
 
 import mercer as mc
@@ -321,3 +323,12 @@ class TestTransformer:
         assert fitted.score_samples(ragged()).shape == (N,)
         search = GridSearchCV(mc.Gaussian(), {"covariance": ["full", "diagonal"]}, error_score="raise").fit(MATRIX)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_one_vs_one_takes_positions():
+    """It validates its input as a matrix of numbers; the pipeline looks the sequences up."""
+    strings, y = ["abab", "baba", "aabb", "bbaa", "cccc", "caca"], np.array([0, 0, 1, 1, 2, 2])
+    lookup = FunctionTransformer(lambda positions: [strings[int(i)] for i in positions[:, 0]])
+    machine = make_pipeline(lookup, mc.Spectrum(2, alphabet="abc"), SVC(kernel="precomputed", C=10))
+    positions = np.arange(6)[:, None]
+    assert OneVsOneClassifier(machine).fit(positions, y).predict(positions).shape == (6,)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer import _renamed
 from mercer._config import config as config
+from mercer._config import set_config as set_config
 from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
@@ -47,7 +48,7 @@ _HOMES = {
     "mercer.gram._file": "load",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_HERE = ("__version__", "config", "settings")
+_HERE = ("__version__", "config", "set_config", "settings")
 
 __all__ = sorted((*_HOME, *_ROOMS, *_HERE))
 

@@ -9,8 +9,8 @@ change any model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -201,6 +201,45 @@ class Operand(Protocol):
         """Compute the self-kernel of each member: ``(..., *B, n)``."""
 
 
+class OneAxis:
+    """Shape and order of operands that have one batch axis, and whose members cost alike."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self),)  # type: ignore[arg-type]
+
+    @property
+    def order(self) -> np.ndarray[Any, Any] | None:
+        """A permutation that puts members of similar cost next to each other, or None."""
+        return None
+
+
+class FieldOperand:
+    """Base class of operands that are dataclasses: every field has one entry per object, except the shared ones."""
+
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
+    _shared_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(self._own_fields()[0][1])
+
+    def __getitem__(self, key: Any) -> Self:
+        taken = {name: _taken(value, key) for name, value in self._own_fields()}
+        return replace(self, **taken)  # type: ignore[type-var]
+
+    def _own_fields(self) -> list[tuple[str, Any]]:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return [(name, getattr(self, name)) for name in names if name not in self._shared_fields]
+
+
+def _taken(value: Any, key: Any) -> Any:
+    if isinstance(value, list):
+        return [_taken(part, key) for part in value]
+    return take_rows(value, (key,)) if hasattr(value, "dtype") and hasattr(value, "shape") else value[key]
+
+
 class Leaf:
     """A batch of a family under a coupling: the family computes every tile."""
 
@@ -240,6 +279,7 @@ class Leaf:
         return single.pair(single)[..., 0, 0]
 
 
+@dataclass
 class InnerLeaf:
     """Members with explicit features: log <f, f'>^trials, by one matrix product per tile.
 
@@ -256,16 +296,13 @@ class InnerLeaf:
         Logarithm of a constant added to every inner product, given if it is too small to be a feature of its own.
     """
 
-    order: np.ndarray[Any, Any] | None = None
-    tile_hint = 512
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
 
-    def __init__(
-        self, features: Array, trials: float = 1.0, logs: Array | None = None, floor: float | None = None
-    ) -> None:
-        self.features = features
-        self.trials = trials
-        self.logs = logs
-        self.floor = floor
+    features: Array
+    trials: float = 1.0
+    logs: Array | None = None
+    floor: float | None = None
 
     @classmethod
     def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:

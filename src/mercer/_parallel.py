@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from mercer._config import settings
+from mercer._fork import renew_after_fork
 
 Item = TypeVar("Item")
 
@@ -43,23 +45,31 @@ class _SingleBlas:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside: set[object] = set()
         self._limit: Any = None
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process, which has no other threads inside; the next to leave restores BLAS."""
+        self._lock = threading.Lock()
+        self._inside = set()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        visit = object()
         with self._lock:
-            if self._inside == 0:
+            if self._limit is None:
                 self._limit = _limited()
-            self._inside += 1
+            self._inside.add(visit)
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
+                self._inside.discard(visit)
+                if not self._inside and self._limit is not None:
                     _release_blas()
                     self._limit.restore_original_limits()
+                    self._limit = None
                     _release_blas()
 
 
@@ -139,7 +149,9 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
 
         with ThreadPoolExecutor(min(threads, len(items))) as pool:
             try:
-                for future in [pool.submit(worker) for _ in range(min(threads, len(items)))]:
+                # Workers share the notices of the caller; a context runs in one thread at a time.
+                contexts = [copy_context() for _ in range(min(threads, len(items)))]
+                for future in [pool.submit(context.run, worker) for context in contexts]:
                     future.result()
             except BaseException as interrupt:  # a keyboard interrupt of the waiting thread
                 errors.append(interrupt)

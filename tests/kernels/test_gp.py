@@ -60,7 +60,7 @@ MARKOV = mc.MarkovChain(alphabet="dna", prior="pooled")
 SUMS = mc.RBF(gamma=0.3) + 0.5 * mc.Linear(normalize=False)
 LOGS = 2.0 * mc.RBF(gamma=0.3) + mc.RBF(gamma=1.4) * mc.RBF(gamma=0.1)
 NOT_NORMALISED = mc.ProbabilityProduct(rho=0.7, normalize=False)
-TEMPERED = {"beta", "kernel__k1__gamma", "kernel__k2__weight", "kernel__k2__kernel__gamma"}
+TEMPERED = {"exponent", "kernel__k1__gamma", "kernel__k2__weight", "kernel__k2__kernel__gamma"}
 LETTERS = mc.Categorical(alphabet="dna", prior="pooled")
 CASES: dict[str, tuple[Any, Any, set[str]]] = {
     "rbf": (mc.RBF(gamma=0.3), vectors(), {"gamma"}),
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, Any, set[str]]] = {
         {"k1__weight", "k1__kernel__gamma"},
     ),
     "negative weight": (mc.RBF(gamma=0.2) + (-0.3) * mc.RBF(gamma=0.9), vectors(), {"k1__gamma", "k2__kernel__gamma"}),
-    "tempered": (mc.Tempered(mc.RBF(gamma=0.3) + 0.2 * mc.RBF(gamma=1.0), beta=0.4), vectors(), TEMPERED),
+    "tempered": (mc.Tempered(mc.RBF(gamma=0.3) + 0.2 * mc.RBF(gamma=1.0), exponent=0.4), vectors(), TEMPERED),
     "normalised values": (mc.Normalized(SUMS), vectors(), {"kernel__k1__gamma", "kernel__k2__weight"}),
     "normalised logarithms": (mc.Normalized(NOT_NORMALISED), gaussians("full"), {"kernel__rho"}),
     "gaussianized logarithms": (mc.Gaussianized(mc.RBF(gamma=0.3), gamma=0.8), vectors(), {"gamma", "kernel__gamma"}),
@@ -124,9 +124,9 @@ def test_derivatives_are_those_of_differences(case: str, fitted: bool):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(-2, 1.5), st.floats(-2, 0), st.floats(-3, 3))
-def test_derivatives_at_any_parameters(seed: int, gamma: float, beta: float, weight: float):
+def test_derivatives_at_any_parameters(seed: int, gamma: float, exponent: float, weight: float):
     inner = mc.RBF(gamma=float(np.exp(gamma))) + mc.RBF(gamma=0.2)
-    gp = (float(np.exp(weight)) * mc.Tempered(inner, beta=float(np.exp(beta - 0.1)))).as_gp()
+    gp = (float(np.exp(weight)) * mc.Tempered(inner, exponent=float(np.exp(exponent - 0.1)))).as_gp()
     X = vectors(5, 2, seed)
     K, gradient = gp(X, eval_gradient=True)
     np.testing.assert_allclose(gradient, differences(gp, X), rtol=0, atol=1e-7 * np.abs(K).max())
@@ -148,7 +148,7 @@ def test_objects_without_anything_in_common_have_no_slope():
     apart = mc.Multinomials([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.2, 0.3, 0.5, 0.0]])
     for kernel in (
         mc.ProbabilityProduct(rho=0.7),
-        mc.Tempered(mc.ProbabilityProduct(), beta=0.5),
+        mc.Tempered(mc.ProbabilityProduct(), exponent=0.5),
         mc.ProbabilityProduct(rho=0.7) + mc.ProbabilityProduct(rho=0.4),
         mc.SymmetricKL(),
     ):
@@ -185,9 +185,10 @@ def test_single_precision():
 
 
 def test_theta_and_bounds():
-    kernel = 2.0 * mc.RBF(gamma=0.5) + mc.Tempered(mc.RBF(gamma=3.0), beta=0.25)
+    kernel = 2.0 * mc.RBF(gamma=0.5) + mc.Tempered(mc.RBF(gamma=3.0), exponent=0.25)
     gp = kernel.as_gp({"k1__weight": (1e-2, 10), "k2__kernel__gamma": "fixed"})
-    assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__gamma", "k2__beta", "k2__kernel__gamma"]
+    names = [h.name for h in gp.hyperparameters]
+    assert names == ["k1__weight", "k1__kernel__gamma", "k2__exponent", "k2__kernel__gamma"]
     np.testing.assert_allclose(np.exp(gp.theta), [2.0, 0.5, 0.25])
     np.testing.assert_allclose(np.exp(gp.bounds), [[1e-2, 10], [1e-5, 1e5], [1e-5, 1]])
     assert gp.n_dims == 3

@@ -214,7 +214,7 @@ def test_probabilities_whose_powers_underflow():
         mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]], [[1e-150, 1.0], [0.0, 1.0]]], alphabet="ab"),
     )
     for rho in (1.0, 2.0, 5.0):
-        kernel = mc.Tempered(mc.ProbabilityProduct(rho=rho, length=12), beta=0.01)  # itself is 0 between the two
+        kernel = mc.Tempered(mc.ProbabilityProduct(rho=rho, length=12), exponent=0.01)  # itself is 0 between the two
         assert np.abs(check(kernel, tiny, "kernel__rho")).max() > 1
 
 
@@ -277,7 +277,7 @@ KERNELS: dict[str, tuple[Any, Any]] = {
         UNLIKE,
     ),
     "product": (
-        mc.Tempered(mc.ProbabilityProduct(rho=0.4, length=6) * mc.MeanMap(gamma=0.6, length=3), beta=0.5),
+        mc.Tempered(mc.ProbabilityProduct(rho=0.4, length=6) * mc.MeanMap(gamma=0.6, length=3), exponent=0.5),
         UNLIKE,
     ),
 }
@@ -406,7 +406,7 @@ def test_what_never_occurs_has_no_slope():
     ("batch", "rho"),
     [
         (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
-        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], law="geometric"), 0.5),
+        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], length_distribution="geometric"), 0.5),
     ],
 )
 def test_products_of_one_rho_alone(batch, rho):

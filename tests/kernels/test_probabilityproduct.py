@@ -304,9 +304,7 @@ def test_parameters_have_no_gradients():
 
 def test_the_length_is_needed_and_ten_thousand_is_fine():
     p = hmms(np.random.default_rng(0).standard_normal((4, 12)))
-    with pytest.raises(
-        ValueError, match=r"sequences of some length: give the kernel length=10, say, or length=mc.Disc"
-    ):
+    with pytest.raises(ValueError, match=r"Pass length=10 to the kernel, .* or length=mc.Disc"):
         mc.ProbabilityProduct(length=None)(p)
     np.testing.assert_array_equal(mc.ProbabilityProduct()(p), mc.ProbabilityProduct(length=10)(p))
     k = mc.ProbabilityProduct(rho=1.0, length=10_000)

@@ -123,7 +123,7 @@ class TestEmpiricalMapGaussian(TestEmpiricalMap):
 
 class TestTempered(Matrices):
     def kernel(self):
-        return mc.Tempered(3.0 * mc.RBF(gamma=2.0), beta=0.25)
+        return mc.Tempered(3.0 * mc.RBF(gamma=2.0), exponent=0.25)
 
     def truth(self, X):
         return self.rbf(X, 0.5)
@@ -133,7 +133,7 @@ class TestTemperedHMMs(PluralContract):
     width = WIDTH[hmms]
 
     def kernel(self):
-        return mc.Tempered(mc.ProbabilityProduct(rho=1.0, length=20, normalize=False), beta=0.1)
+        return mc.Tempered(mc.ProbabilityProduct(rho=1.0, length=20, normalize=False), exponent=0.1)
 
     def build(self, z):
         return hmms(z)
@@ -225,7 +225,7 @@ def test_objects_of_zero_norm_pass_through(kernel):
     distance = kernel.distance(SPARSE)
     np.testing.assert_allclose(distance[2], np.sqrt(np.diag(K)), atol=1e-12)
     np.testing.assert_allclose(mc.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
-    tempered = mc.Tempered(kernel, beta=0.5)(SPARSE)
+    tempered = mc.Tempered(kernel, exponent=0.5)(SPARSE)
     np.testing.assert_allclose(tempered, np.sqrt(normalized(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
     for wrapper in (
         mc.EmpiricalKernelMap(kernel),
@@ -272,7 +272,7 @@ def test_verdicts():
         assert wrapper(bad).psd == "no"
         assert "weight" in wrapper(bad).psd.reason
     assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
-    assert mc.Tempered(mc.ProbabilityProduct(), beta=1.0).psd == "always"
+    assert mc.Tempered(mc.ProbabilityProduct(), exponent=1.0).psd == "always"
     assert mc.EmpiricalKernelMap(good).psd == mc.Repaired(bad).psd == "always"
 
 
@@ -290,7 +290,7 @@ def test_verdicts():
     ],
 )
 def test_powers_of_infinitely_divisible_kernels(kernel, answer):
-    verdict = mc.Tempered(kernel, beta=0.3).psd
+    verdict = mc.Tempered(kernel, exponent=0.3).psd
     assert verdict == answer
     assert "infinitely divisible" in verdict.reason
 
@@ -298,7 +298,7 @@ def test_powers_of_infinitely_divisible_kernels(kernel, answer):
 def test_powers_after_fit():
     """Full covariances: in the plane t = 2 is safe and its powers need not be; on the line every t is safe."""
     sets = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(6)]
-    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), beta=0.1)
+    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), exponent=0.1)
     assert tempered.fit(sets).psd == "conditional"
     assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
     assert mc.gram.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
@@ -307,16 +307,16 @@ def test_powers_after_fit():
 def test_tempering_can_break_a_kernel_and_repair_mends_it():
     """KK-2: a root of a kernel that is not infinitely divisible."""
     p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
-    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), beta=0.05)
+    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), exponent=0.05)
     assert not mc.gram.psd.check(broken(p), 1e-6)
     assert mc.gram.psd.check(mc.Repaired(broken).fit_transform(p))
 
 
 def test_bad_parameters():
     X = np.ones((2, 2)) * np.arange(2)[:, None]
-    for beta in (0.0, -1.0, 1.5, "half", np.nan):
-        with pytest.raises(ValueError, match=r"beta must be .* above 0 and at most 1; got"):
-            mc.Tempered(mc.RBF(), beta=beta)(X)
+    for exponent in (0.0, -1.0, 1.5, "half", np.nan):
+        with pytest.raises(ValueError, match=r"exponent must be .* above 0 and at most 1; got"):
+            mc.Tempered(mc.RBF(), exponent=exponent)(X)
     for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
         with pytest.raises(ValueError, match=r"Linear.*with positive values"):
             wrapper(mc.Linear()).fit(X)
@@ -353,7 +353,7 @@ def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
         assert cure in found.advice
     for kernel in (
         mc.ProbabilityProduct(length=3),
-        mc.Tempered(dominated, beta=1e-3),
+        mc.Tempered(dominated, exponent=1e-3),
         mc.EmpiricalKernelMap(dominated),
     ):
         with warnings.catch_warnings():

@@ -56,9 +56,9 @@ def aligned(alphabet: Alphabet | str) -> Contender:
         pairs = AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1)
         grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
     else:
-        pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
+        pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, matrix_scale=0.5)
         pairs.set_params(alphabet=alphabet if isinstance(alphabet, str) else None)
-        grid = {"kernel__model__scale": (0.2, 0.5)}
+        grid = {"kernel__model__matrix_scale": (0.2, 0.5)}
     return with_svm("Marginalization, pair HMM", EmpiricalKernelMap(Marginalization(pairs)), **grid)
 
 

@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     batch or GramFile
-        What the file holds.
+        The contents of the file.
 
     Examples
     --------

@@ -20,12 +20,12 @@ Two prepared sides give tiles, ``kernel.tile(a, b)``, from which the engine fill
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
+from mercer._cached import cached_property
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather

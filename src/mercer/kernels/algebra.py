@@ -10,7 +10,7 @@ from mercer._array import Array, logsumexp, namespace
 from mercer._parameters import Rules, number
 from mercer._verdict import Verdict, weakest
 from mercer.kernels.base.compound import Compound, Views, Wrapper
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 
 
 class _Pair(Compound):
@@ -24,11 +24,6 @@ class _Pair(Compound):
 
     def _names(self) -> tuple[str, ...]:
         return ("k1", "k2")
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The log domain if both parts are in it."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
 
 class Sum(_Pair):
@@ -116,7 +111,7 @@ class Scaled(Wrapper):
     """
 
     _parameters: ClassVar[Rules] = {"weight": number()}
-    _smooth = {"weight": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"weight": WIDE}
     _transparent = True
 
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:
@@ -126,7 +121,7 @@ class Scaled(Wrapper):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """The log domain if the kernel is in it and the weight is positive."""
-        return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
+        return super().domain if self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight

@@ -10,15 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._coupling import or_point
 from mercer._parameters import Rules, between, boolean, nonnegative, one_of, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
+from mercer.data.segments import digest_order
 from mercer.kernels import _information as information_
-from mercer.kernels._classes import classes_of, learn_models
+from mercer.kernels._classes import check_scores, classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
@@ -26,7 +25,6 @@ from mercer.models.scores import (
     dense,
     ends_by_itself,
     has_complete,
-    has_scores,
     is_posterior,
     is_sequential,
     lengths_of,
@@ -111,6 +109,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     }
     _why_zero = " (all of its values are missing, or its score is exactly zero)"
 
+    psd = Verdict("always", "an inner product of (whitened) scores (FK-1)")
+
     def __init__(
         self,
         model: Any = None,
@@ -173,29 +173,13 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.model, Batch):
-            Kernel._check_parameters(self)
-            if self.model.ndim != 1 or len(self.model) == 0:
-                raise ValueError(
-                    f"model must have shape (1,); got shape {self.model.shape}. Pass a batch such as p[3:4], or "
-                    "(C,) for several"
-                )
-            self._check_scores(self.model)
-            if self.by_class:
-                raise TypeError(
-                    "by_class=True fits one model to every class, but model is a fitted batch. Pass an estimator, "
-                    "such as mc.HMM(...), or a batch with one model per class and by_class=False."
-                )
-        else:
-            super()._check_parameters()
-
-    @staticmethod
-    def _check_scores(model: Any) -> None:
-        if not has_scores(model):
+    def _check_batch(self, model: Any) -> None:
+        self._check_several(model, 1)
+        check_scores(model, "Fisher")
+        if self.by_class:
             raise TypeError(
-                f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have. Use a family such as "
-                f"Gaussians or Multinomials{or_point(model)}."
+                "by_class=True fits one model to every class, but model is a fitted batch. Pass an estimator, such as "
+                "mc.HMM(...), or a batch with one model per class and by_class=False."
             )
 
     @property
@@ -235,7 +219,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             self._learn_classes(X, y)
         else:
             super()._learn(X, y)
-        self._check_scores(self.model_)
+        check_scores(self.model_, "Fisher")
         self._whiten = self._metric(X)
 
     def _learn_classes(self, X: Any, y: Any) -> None:
@@ -277,7 +261,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             diagonal = self.information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
             self._train_side.keep("scores", scores)  # reused for the operand of the training data
-            metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
+            metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
 
@@ -313,11 +297,6 @@ class Fisher(InnerProducts, SharedModelKernel):
         """Return the names of the parameters of the unwhitened scores, such as "transition[0, 1]"."""
         check_is_fitted(self, "model_")
         return np.array(score_names(self.model_), dtype=object)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of (whitened) scores (FK-1)")
 
 
 def _powered(scores: Any, power: float) -> Any:

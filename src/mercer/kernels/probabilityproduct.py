@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from mercer._coupling import PowerProduct
 from mercer._parameters import Rules, boolean, one_of, rho
 from mercer._verdict import Verdict
+from mercer.kernels.base.hooks import Bounds
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 from mercer.models.powers import require_whole
@@ -75,7 +76,9 @@ class ProbabilityProduct(CoupledKernel):
         "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
         "time": one_of("joint", "independent"),
     }
-    _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
+
+    psd = Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")
 
     def __init__(
         self,
@@ -106,8 +109,3 @@ class ProbabilityProduct(CoupledKernel):
         # Before all models are fitted.
         if self.marginal and self.model is not None and self.model.has_hidden:
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite if the self-kernels are finite (PPK-1)."""
-        return Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")

@@ -73,6 +73,8 @@ class Spectrum(InnerProducts, Kernel):
     nonnegative = True
     alphabet_: Alphabet
 
+    psd = Verdict("always", "an inner product of counts")
+
     def __init__(
         self,
         k: int = 3,
@@ -202,11 +204,6 @@ class Spectrum(InnerProducts, Kernel):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of counts")
 
 
 class FarColumns:

@@ -184,11 +184,6 @@ class TargetAligned(Compound):
 
     # -- values --------------------------------------------------------------------------------------------
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the values: logarithms if all parts have logarithms."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
-
     def _added(self, values: list[Array]) -> Array:
         """Return the weighted sum of the values of the parts, in the domain of this kernel."""
         weights = self.weights_[self.weights_ > 0]

@@ -10,6 +10,7 @@ from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers, finite
 from mercer.kernels.base.compound import Wrapper
+from mercer.kernels.base.hooks import Bounds
 
 
 class Tempered(Wrapper):
@@ -19,29 +20,30 @@ class Tempered(Wrapper):
     ----------
     kernel : Kernel
         A kernel with positive values.
-    beta : float, default=0.5
-        The power, above 0 and at most 1.
+    exponent : float, default=0.5
+        The exponent :math:`\beta`, above 0 and at most 1.
 
     Notes
     -----
-    KK-2. Positive semi-definite for every beta only if the kernel is infinitely divisible; ``psd`` tells whether it is
-    known to be. Otherwise check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
+    KK-2. Positive semi-definite for every exponent only if the kernel is infinitely divisible; ``psd`` tells whether it
+    is known to be. Otherwise check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Tempered(mc.RBF(gamma=8.0), beta=0.125)([[0.0], [1.0]]).round(4)
+    >>> mc.Tempered(mc.RBF(gamma=8.0), exponent=0.125)([[0.0], [1.0]]).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
 
-    _parameters: ClassVar[Rules] = {"beta": between(0, 1, "right")}
-    _smooth = {"beta": (1e-5, 1.0)}  # noqa: RUF012
+    _parameters: ClassVar[Rules] = {"exponent": between(0, 1, "right")}
+    _smooth: ClassVar[Bounds] = {"exponent": (1e-5, 1.0)}
     _transparent = True
+    domain = "log"
 
-    def __init__(self, kernel: Any, beta: float = 0.5) -> None:
+    def __init__(self, kernel: Any, exponent: float = 0.5) -> None:
         self.kernel = kernel
-        self.beta = beta
+        self.exponent = exponent
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -58,7 +60,7 @@ class Tempered(Wrapper):
 
     def _tile(self, a: Any, b: Any) -> Array:
         logs = self._tiles(a.operand, b.operand)[0]
-        return self.beta * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
+        return self.exponent * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
 
     def _self(self, a: Any) -> Array:
         return a.numbers - finite(a.numbers)
@@ -67,20 +69,20 @@ class Tempered(Wrapper):
         inner = self._inner
         if not inner.normalize:
             return super()._gram(left, right, log=log)
-        # Uses the memo of the wrapped kernel, so that a search over beta evaluates its pairs once.
+        # Uses the memo of the wrapped kernel, so that a search over exponents evaluates its pairs once.
         sides = [None if side is None else inner._evaluation.side(side.source.parts[0]) for side in (left, right)]
-        logs = self.beta * inner._gram(*sides, log=True)
+        logs = self.exponent * inner._gram(*sides, log=True)
         return logs if log else self._evaluation.exp(logs)
 
     @property
     def psd(self) -> Verdict:
-        """Always if the kernel is infinitely divisible, the kernel's verdict if beta is 1, else conditional."""
-        if self.beta == 1:
+        """Always if the kernel is infinitely divisible, the kernel's verdict if the exponent is 1, else conditional."""
+        if self.exponent == 1:
             return Verdict(str(self._inner.psd), self._inner.psd.reason)
         if self._inner.infinitely_divisible:
             reason = f"every power of an infinitely divisible kernel is a kernel (KK-2); {self._inner.psd.reason}"
             return Verdict("always", reason)
         return Verdict(
             "conditional",
-            "powers of a kernel are kernels for every beta only if it is infinitely divisible (KK-2)",
+            "powers of a kernel are kernels for every exponent only if it is infinitely divisible (KK-2)",
         )

@@ -58,7 +58,7 @@ class Discounted:
 
     def __post_init__(self) -> None:
         if not is_number(self.d) or not 0 < float(self.d) < 1:
-            raise ValueError(f"Discounted({self.d!r}): give a number between 0 and 1, such as 0.9")
+            raise ValueError(f"d of Discounted must be between 0 and 1, such as 0.9; got {self.d!r}.")
 
 
 Lengths: TypeAlias = "tuple[int, ...] | Discounted"
@@ -69,23 +69,23 @@ def check_lengths(lengths: Lengths | None) -> None:
     """Raise if a kernel of sequence models has no length."""
     if lengths is None:
         raise ValueError(
-            "models of sequences are compared on sequences of some length: give the kernel length=10, say, or "
-            "length=mc.Discounted(0.9) for all lengths at once"
+            "Kernels between models of sequences need a length. Pass length=10 to the kernel, for "
+            "example, or length=mc.Discounted(0.9) for all lengths at once."
         )
 
 
 def too_slow(d: float, steps: int) -> ArithmeticError:
     """Return the error of a sum that has not converged after ``steps`` terms."""
     return ArithmeticError(
-        f"the discounted kernel of a pair has not converged after {steps} lengths: take a smaller d than {d}"
+        f"The discounted kernel of a pair has not converged after {steps} lengths. Use a d smaller than {d}."
     )
 
 
 def infinite(i: int, growth: float, d: float) -> ValueError:
     """Return the error of a model whose self-kernel is infinite."""
     return ValueError(
-        f"the discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with "
-        f"every observation, and d = {d} times that is not below 1; take d below {1 / growth:.4g}"
+        f"The discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with every "
+        f"observation, and d = {d} times that is not below 1. Use a d below {1 / growth:.4g}."
     )
 
 
