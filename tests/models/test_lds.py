@@ -179,7 +179,7 @@ def test_a_discounted_sum_that_diverges_names_the_model_and_the_cure():
     models = systems(0, 3, 2, 2)
     sharp = mc.LDSs(*(np.asarray(getattr(models, name)) * (1e-4 if "covariance" in name else 1.0)
                       for name in list(models._arrays)[:6]))  # fmt: skip
-    with pytest.raises(ValueError, match="take d below"):
+    with pytest.raises(ValueError, match=r"d below 0\.0034"):
         mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))(sharp)
 
 

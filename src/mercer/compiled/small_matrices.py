@@ -66,7 +66,7 @@ def _tile(rows: int, columns: int) -> Any:
         for (i, j), value in zip(places, e.loop_sums(len(places), inner, terms, before), strict=True):
             e.store(value, w, code.add(at(out, width, i), e.constant(j * LANES)))
 
-    return vector_function(emit, LANES)
+    return vector_function(LANES)(emit)
 
 
 _WIDTH = 4 if MACHINE.registers >= 32 else 2
@@ -171,8 +171,8 @@ def _emit_entry(
     e.store(e.multiply(_rest(e, w, start, a, step, b, other, inner), e.load(w, inverse)), w, out)
 
 
-_diagonal = vector_function(_emit_diagonal, LANES)
-_entry = vector_function(_emit_entry, LANES)
+_diagonal = vector_function(LANES)(_emit_diagonal)
+_entry = vector_function(LANES)(_emit_entry)
 
 
 @compiled
@@ -232,7 +232,7 @@ def _entries(emit: Callable[..., Value]) -> Any:
             third = code.add(c, code.mul(loop.index, other))
             e.store(emit(e, w, code.add(a, here), second, third), w, code.add(out, here))
 
-    return vector_function(whole, LANES)
+    return vector_function(LANES)(whole)
 
 
 _copied = _entries(lambda e, w, a, b, c: e.load(w, a))
@@ -294,7 +294,7 @@ def _emit_determinant(e: Emitter, w: Value, mantissa: Value, exponent: Value, fa
         e.store(code.load(cell), w, at)
 
 
-_determinant = vector_function(_emit_determinant, LANES)
+_determinant = vector_function(LANES)(_emit_determinant)
 
 
 @compiled

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, Indices
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
+from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
@@ -247,14 +248,14 @@ class LDS(IterativeEstimator):
         """Fit one system to all series."""
         self._check_data(X, np.array([0, len(X.values)]))
         data = Data(np.asarray(X.values, dtype=np.float64), X.offsets, np.zeros(len(X), dtype=int), 1)
-        found = self._fit_models(data, context, self._seed(), lambda i: "The system of all series")
+        found = self._fit_models(data, context, seed_of(self.random_state), lambda i: "The system of all series")
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged([(found, lambda i: "the system of all series")], self.n_iter, "EM")
         return found
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one system to each series, in chunks, on several threads."""
-        seed, pieces = self._seed(), {}
+        seed, pieces = seed_of(self.random_state), {}
         tasks = [np.arange(begin, min(begin + CHUNK, len(X))) for begin in range(0, len(X), CHUNK)]
 
         def work(task: tuple[int, Indices]) -> None:
