@@ -14,14 +14,14 @@ from mercer.kernels.base.hooks import Bounds
 
 
 class Tempered(Wrapper):
-    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\beta`, against diagonal dominance.
+    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\mathrm{exponent}`, against diagonal dominance.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel with positive values.
     exponent : float, default=0.5
-        The exponent :math:`\beta`, above 0 and at most 1.
+        The exponent, above 0 and at most 1.
 
     Notes
     -----
@@ -50,8 +50,8 @@ class Tempered(Wrapper):
         if self.kernel.domain != "log":
             why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
             raise ValueError(
-                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers: use a kernel with positive "
-                "values, such as ProbabilityProduct or RBF"
+                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers. Use a kernel with positive "
+                "values, such as ProbabilityProduct or RBF."
             )
 
     def _prepare(self, source: Any) -> Any:
