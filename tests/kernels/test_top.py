@@ -186,7 +186,7 @@ def test_two_classes_are_scores_and_a_log_odds():
     rng = np.random.default_rng(0)
     p, X = mc.Gaussians([[0.0], [1.0]], [1.0, 2.0]), rng.normal(size=(9, 1))
     v = (p.log_prob(X)[1] - p.log_prob(X)[0])[:, None]
-    expected = mc.Fisher(p, normalize=False)(X) + v @ v.T
+    expected = mc.Fisher(p, information="identity", normalize=False)(X) + v @ v.T
     np.testing.assert_allclose(TOP(p, normalize=False)(X), expected, rtol=1e-12)
     np.testing.assert_allclose(TOP(p).log_odds(X), v, rtol=1e-12)
 
