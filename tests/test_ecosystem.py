@@ -279,8 +279,8 @@ class TestTransformer:
         copy = clone(kernel)
         assert repr(copy) == repr(kernel)
         assert not hasattr(copy, "train_")
-        copy.set_params(k1__kernel__rho=0.9, k1__weight=2.0, k2__model__covariance="diagonal")
-        assert kernel.get_params()["k1__kernel__rho"] == 0.7
+        copy.set_params(k0__kernel__rho=0.9, k0__weight=2.0, k1__model__covariance="diagonal")
+        assert kernel.get_params()["k0__kernel__rho"] == 0.7
 
     def test_fit_leaves_the_parameters_alone(self):
         model = mc.Gaussian("diagonal")
@@ -289,7 +289,7 @@ class TestTransformer:
         kernel.fit(MATRIX)
         assert repr(kernel.get_params()) == before
         assert not hasattr(model, "model_")
-        assert not hasattr(kernel.k1, "train_")
+        assert not hasattr(kernel.k0, "train_")
 
     def test_feature_union(self):
         union = FeatureUnion([("near", mc.RBF(gamma=1.0)), ("cosine", mc.Linear())])
@@ -301,7 +301,7 @@ class TestTransformer:
 
     def test_search_inside_sums_and_wrappers(self):
         kernel = mc.Normalized(mc.RBF(gamma=1.0) + 0.5 * mc.Linear(normalize=False))
-        grid = {"normalized__kernel__k1__gamma": [0.1, 1.0], "normalized__kernel__k2__weight": [0.1, 1.0]}
+        grid = {"normalized__kernel__k0__gamma": [0.1, 1.0], "normalized__kernel__k1__weight": [0.1, 1.0]}
         search = GridSearchCV(machine(kernel), grid, error_score="raise").fit(MATRIX, LABELS)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 

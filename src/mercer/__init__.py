@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _ROOMS = ("datasets", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Sequences Standardize objects read_fasta read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize objects read_fasta read_ts
+        read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -40,7 +41,7 @@ _HOMES = {
         MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
-        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ Item = TypeVar("Item")
 
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+"""Whether this is work of a thread map, which has the only progress bar."""
 
 
 @lru_cache(maxsize=1)
@@ -99,9 +101,12 @@ def n_threads() -> int:
 
 
 def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
-    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then."""
+    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
+
+    There is no bar inside the work of a thread map, which has one already.
+    """
     shown = settings().progress
-    if shown is False or (shown is None and not sys.stderr.isatty()):
+    if shown is False or _inside.get() or (shown is None and not sys.stderr.isatty()):
         yield from items
         return
     start = time.perf_counter()
@@ -126,10 +131,18 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
     ``work`` stores its result itself, so at most ``threads`` intermediate results exist at a time. The first error
     stops the remaining work.
     """
+
+    def run(item: Item) -> None:
+        token = _inside.set(len(items) > 1 or _inside.get())  # the bar of a single item would tell nothing
+        try:
+            work(item)
+        finally:
+            _inside.reset(token)
+
     with single_blas(), closing(progress_bar(items, label)) as queue:
         if threads <= 1 or len(items) <= 1:
             for item in queue:
-                work(item)
+                run(item)
             return
         turn = threading.Lock()
         end = object()
@@ -143,7 +156,7 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
                             item: Any = next(queue, end)
                         if item is end:
                             return
-                        work(item)
+                        run(item)
             except BaseException as error:
                 errors.append(error)
 

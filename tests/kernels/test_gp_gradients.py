@@ -344,7 +344,7 @@ def test_kernels_of_your_own_declare_their_parameters():
     X = np.random.default_rng(0).normal(size=(6, 2))
     kernel = 2.0 * Cauchy(width=1.5) + mc.Linear()
     gp = kernel.as_gp()
-    assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__width"]
+    assert [h.name for h in gp.hyperparameters] == ["k0__weight", "k0__kernel__width"]
     np.testing.assert_allclose(np.exp(gp.bounds[1]), [0.1, 10.0])
     K, gradient = gp(X, eval_gradient=True)
     np.testing.assert_array_equal(K, gp(X))
@@ -362,7 +362,7 @@ def test_other_parts_of_a_sum_are_evaluated_once(monkeypatch: pytest.MonkeyPatch
             return prepare(self, source)
 
         monkeypatch.setattr(kind, "_prepare", counting)
-    gp = (2.0 * mc.ProbabilityProduct(length=3) + mc.MeanMap(length=3)).as_gp({"k2__gamma": "fixed"})
+    gp = (2.0 * mc.ProbabilityProduct(length=3) + mc.MeanMap(length=3)).as_gp({"k1__gamma": "fixed"})
     assert gp(UNLIKE, eval_gradient=True)[1].shape[-1] == 2
     assert sorted(calls) == ["MeanMap"] + 3 * ["ProbabilityProduct"]
 

@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
+from mercer.kernels import tempered
 from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalized, take
 
 
@@ -127,6 +129,54 @@ class TestTempered(Matrices):
 
     def truth(self, X):
         return self.rbf(X, 0.5)
+
+
+class TestTemperedAuto(Matrices):
+    """The exponent is one over the median absolute log kernel of the training pairs."""
+
+    needs_fit = True
+
+    def kernel(self):
+        return mc.Tempered(3.0 * mc.RBF(gamma=20.0))
+
+    def truth(self, X):
+        squares = [np.sum((X[i] - X[j]) ** 2) for i in range(len(X)) for j in range(i)]
+        return self.rbf(X, 20.0 * min(1.0, 1 / np.median(20.0 * np.array(squares))))
+
+
+def test_a_typical_value_of_a_tempered_kernel_is_one_over_e():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for gamma in (5.0, 50.0, 500.0):
+        kernel = mc.Tempered(mc.RBF(gamma=gamma)).fit(X)
+        K = kernel.transform(X)
+        np.testing.assert_allclose(np.median(K[np.triu_indices(40, 1)]), np.exp(-1), rtol=0.01)
+        np.testing.assert_allclose(kernel(X[:5], X), K[:5], rtol=1e-12)  # new data do not change the exponent
+    assert mc.Tempered(mc.RBF(gamma=1e-4)).fit(X).exponent_ == 1.0  # never above 1
+    assert mc.Tempered(mc.RBF(gamma=5.0)).fit(X[:1]).exponent_ == 1.0  # there is no pair
+
+
+def test_the_exponent_of_many_objects_is_that_of_some(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    whole = mc.Tempered(mc.RBF(gamma=50.0)).fit(X).exponent_
+    monkeypatch.setattr(tempered, "MOST", 30)
+    for kernel in (mc.RBF(gamma=50.0), mc.RBF(gamma=20.0) * mc.RBF(gamma=30.0)):
+        some, shuffled = (mc.Tempered(kernel).fit(data).exponent_ for data in (X, X[::-1].copy()))
+        assert some == shuffled
+        np.testing.assert_allclose(some, whole, rtol=0.3)
+
+
+def test_an_exponent_that_is_learned_belongs_to_the_fit():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    kernel = mc.Tempered(mc.RBF(gamma=5.0))
+    with pytest.raises(NotFittedError, match="exponent='auto' is learned from the training data"):
+        kernel(X)
+    K = kernel.fit_transform(X)
+    given = mc.Tempered(mc.RBF(gamma=5.0), exponent=kernel.exponent_).fit(X)
+    np.testing.assert_allclose(given.transform(X), K, rtol=1e-12)
+    np.testing.assert_allclose(given.set_params(exponent=0.5).transform(X), mc.RBF(gamma=2.5)(X), rtol=1e-12)
+    for changed in (kernel.set_params(exponent=0.5), given.set_params(exponent="auto")):
+        with pytest.raises(NotFittedError, match="was fitted with exponent"):
+            changed.transform(X)
 
 
 class TestTemperedHMMs(PluralContract):
@@ -315,7 +365,7 @@ def test_tempering_can_break_a_kernel_and_repair_mends_it():
 def test_bad_parameters():
     X = np.ones((2, 2)) * np.arange(2)[:, None]
     for exponent in (0.0, -1.0, 1.5, "half", np.nan):
-        with pytest.raises(ValueError, match=r"exponent must be .* above 0 and at most 1; got"):
+        with pytest.raises(ValueError, match=r"exponent must be .* above 0 and at most 1, or 'auto'; got"):
             mc.Tempered(mc.RBF(), exponent=exponent)(X)
     for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
         with pytest.raises(ValueError, match=r"Linear.*with positive values"):

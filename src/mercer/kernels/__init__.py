@@ -9,6 +9,7 @@ from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
+from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
@@ -39,6 +40,7 @@ __all__ = [
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
     "Fisher",
+    "FisherEnsemble",
     "Gaussianized",
     "Heat",
     "JensenShannon",

@@ -30,7 +30,7 @@ SINGLE_STEP = 2e-2
 
 
 def smooth_parameters(kernel: Kernel) -> Iterator[tuple[str, float, tuple[float, float]]]:
-    """Yield the name, such as ``k1__gamma``, the value and the usual bounds of every parameter with a derivative."""
+    """Yield the name, such as ``k0__gamma``, the value and the usual bounds of every parameter with a derivative."""
     for name, bounds in _own_parameters(kernel).items():
         yield name, float(getattr(kernel, name)), bounds
     for part in parts_of(kernel):

@@ -28,7 +28,7 @@ class GPKernel(_SklearnKernel):
     kernel : Kernel
         The kernel; must be fitted if it learns from training data.
     parameter_bounds : dict, pair, "fixed" or None, default=None
-        Search interval of each parameter: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+        Search interval of each parameter: ``{"k0__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
         "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, exponent up to 1; wider
         if the current value is outside.
 

@@ -149,8 +149,8 @@ class MeanMap(RandomFeatures, CoupledKernel):
     def _features(self, a: Any) -> Array:
         if self.n_components is None:
             raise NoFeatures(
-                "MeanMap has no finite explicit features: set n_components=1000 for random features, or use its Gram "
-                "matrix or Landmarks(MeanMap(...))"
+                "MeanMap has no finite explicit features. Set n_components=1000 for random features, or use its Gram "
+                "matrix or Landmarks(MeanMap(...))."
             )
         return a.dense()
 

@@ -27,8 +27,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     """A positive semi-definite kernel as a scikit-learn transformer.
 
     ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, and ``transform`` the kernel of new
-    data with them: ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` return
-    matrices without learning anything.
+    data with them: ``make_pipeline(kernel, SVC(kernel="precomputed", C=10))``. ``kernel(X)`` and ``kernel(X, Y)``
+    return matrices without learning anything.
 
     A subclass implements `_accept`, `_prepare`, `_tile`, `_self` and ``psd``; its ``domain`` says whether `_tile` and
     `_self` return logarithms. The stages from input to matrix are described in `mercer.kernels._evaluation`.

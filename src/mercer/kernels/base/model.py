@@ -29,7 +29,7 @@ class ModelKernel(Kernel):
         "model": instance_of(
             Estimator,
             what="an estimator",
-            cure="Give one that is not fitted, such as mc.Gaussian(); None compares batches.",
+            cure="Pass one that is not fitted, such as mc.Gaussian(); None compares batches.",
         )
         | NONE
     }
@@ -42,8 +42,8 @@ class ModelKernel(Kernel):
             return X
         if self.model is None:
             raise TypeError(
-                f"{type(self).__name__}() has no model, and {type(X).__name__} is not a batch of distributions. Give "
-                f"it a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or pass a batch such "
+                f"{type(self).__name__}() has no model, and {type(X).__name__} is not a batch of distributions. Pass "
+                f"a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or a batch such "
                 "as mc.Gaussians(...)."
             )
         context = None if reset else getattr(self, "context_", None)
