@@ -137,7 +137,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         X = super()._accept(X, reset=reset)
         points, _ = segments(X)
         if hasattr(points, "indptr"):
-            raise TypeError(f"{type(self).__name__} does not support sparse rows: pass X.toarray()")
+            raise TypeError(f"{type(self).__name__} does not support sparse rows. Pass X.toarray().")
         if not _is_symbols(X):
             check_observed(X, "Impute it, leave the point out, or use mc.Fisher, which marginalizes it.")
         return X
