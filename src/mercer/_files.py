@@ -22,6 +22,7 @@ FORMAT = 1
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write ``arrays`` and ``header`` to ``path`` atomically, so that a crash leaves no partial file."""
+    check_path(path)
     target = Path(path)
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -39,6 +40,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """Read a file written by `write`; raise if its format is unknown or its kind is not one of ``kinds``."""
+    check_path(path)
     name = os.fspath(path)
     with open(_existing(path), "rb") as file:
         if not zipfile.is_zipfile(file):
@@ -115,6 +117,12 @@ def too_large(name: str, limit: int) -> str:
         f"{name} unpacks to more than {limit / 2**20:.0f} MiB and to more than 20 times its size. If you trust it, "
         "raise the limit: with mc.config(max_file_bytes=...)."
     )
+
+
+def check_path(path: Any) -> None:
+    """Raise unless ``path`` can name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a string or a path; got {path!r}.")
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

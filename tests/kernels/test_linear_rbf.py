@@ -137,11 +137,7 @@ def test_bad_matrices(kernel):
             kernel.fit(good).transform(X)
         with pytest.raises(ValueError, match=match):
             kernel(good, X)
-    with (
-        pytest.raises(ArithmeticError, match=r"is NaN for a pair .*squares overflow"),
-        np.errstate(all="ignore"),
-    ):
-        mc.RBF()(1e200 * np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(mc.RBF()(1e200 * np.arange(6.0).reshape(2, 3)), np.eye(2))  # squares overflow
     for gamma in (-1.0, np.nan, "auto"):
         with pytest.raises(ValueError, match=r"gamma must be .*; got"):
             mc.RBF(gamma=gamma)(good)

@@ -93,6 +93,10 @@ class Alphabet(Immutable):
         ambiguous: Mapping[Any, Iterable[Symbol]] | None = None,
         fold_case: bool | None = None,
     ) -> None:
+        if not isinstance(symbols, Iterable):
+            raise TypeError(f"symbols must be a string or a list of symbols; got {symbols!r}.")
+        if not isinstance(ambiguous, Mapping | None):
+            raise TypeError(f"ambiguous must be a mapping from codes to sets of symbols; got {ambiguous!r}.")
         known = tuple(as_symbol(s) for s in symbols)
         sets = {as_symbol(c): frozenset(as_symbol(s) for s in set_) for c, set_ in (ambiguous or {}).items()}
         check_symbols(known, tuple(sets.items()))

@@ -186,6 +186,8 @@ class Sequences(Container):
         >>> list(Sequences.concat([X, X[:1]]))
         ['ab', 'b', 'ab']
         """
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts must be a list of Sequences; got {parts!r}.")
         parts = list(parts)
         if not parts:
             raise ValueError("parts must not be empty; pass at least one Sequences.")

@@ -287,10 +287,12 @@ def _numbers_from_one(name: str, value: Any) -> tuple[int, ...]:
     several = isinstance(value, tuple | list | range)
     chosen = list(value) if several else [value]
     whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in chosen)
-    if not chosen or not whole or min(chosen) < 1 or len(set(chosen)) < len(chosen) or max(chosen) > _MOST:
+    if not chosen or not whole or min(chosen) < 1 or len(set(chosen)) < len(chosen):
         raise ValueError(
-            f"{name} must be an integer from 1 to {_MOST}, or a tuple of distinct such integers; got {value!r}."
+            f"{name} must be an integer of at least 1, or a tuple of distinct such integers; got {value!r}."
         )
+    if max(chosen) > _MOST:
+        raise ValueError(f"{name} must be at most {_MOST}, because each makes a copy of the data; got {value!r}.")
     return tuple(int(v) for v in chosen) if several else tuple(range(1, int(value) + 1))
 
 

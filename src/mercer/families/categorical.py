@@ -128,6 +128,13 @@ class Categoricals(Simplex):
         codes = beside(table, self._codes(x).astype(np.int64))
         if len(codes.shape) == 1:
             return xp.take(table, codes, axis=-1)
+        lead = tuple(codes.shape[:-1])
+        fits = all(n in (1, m) for n, m in zip(reversed(lead), reversed(self.shape[:-1]), strict=False))
+        if not codes.shape or len(lead) >= len(self.shape) or not fits:
+            raise ValueError(
+                f"Codes must have shape (T,), or leading axes as the batch of shape {self.shape}; got shape "
+                f"{tuple(codes.shape)}."
+            )
         shape = (*table.shape[:-1], codes.shape[-1])  # leading axes align
         return xp.take_along_axis(table, xp.broadcast_to(codes[..., None, :], shape), axis=-1)
 

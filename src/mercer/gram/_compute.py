@@ -42,7 +42,13 @@ def compute(kernel: TileKernel, X: Any, Y: Any = None) -> Array:
     array([[1., 2.],
            [2., 4.]])
     """
+    _check_kernel(kernel)
     return kernel(X, Y)
+
+
+def _check_kernel(kernel: Any) -> None:
+    if not hasattr(kernel, "sources"):
+        raise TypeError(f"kernel must be a kernel, such as mc.RBF(); got {kernel!r}.")
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,7 @@ def estimate(kernel: TileKernel, X: Any, Y: Any = None) -> Estimate:
     >>> cost.pairs, cost.bytes
     (5050, 80000)
     """
-    if not hasattr(kernel, "sources"):
-        raise TypeError(f"kernel must be a kernel, such as mc.RBF(); got {kernel!r}.")
+    _check_kernel(kernel)
     kernel, left, other = kernel.sources(X, Y)
     symmetric = other is None
     right = left if other is None else other

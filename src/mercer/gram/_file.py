@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer import _files
-from mercer._array import to_numpy
+from mercer._array import as_array, to_numpy
 from mercer._batch import Batch
 
 
@@ -52,7 +53,10 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     >>> mc.load(path).rows
     ['a', 'b']
     """
-    K = to_numpy(K)
+    K = to_numpy(K if hasattr(K, "shape") else as_array(K, "K"))
+    for name, given in (("rows", rows), ("columns", columns)):
+        if given is not None and not isinstance(given, Iterable):
+            raise TypeError(f"{name} must be a list of ids; got {given!r}.")
     ids = {
         name: None if given is None else [str(i) for i in given]
         for name, given in (("rows", rows), ("columns", columns))
