@@ -276,8 +276,10 @@ class Batch:
             raise ValueError(
                 f"{os.fspath(path)} has no entry {error}; it is damaged or was not written by mercer."
             ) from error
-        except _Damaged as error:
-            raise ValueError(f"{os.fspath(path)} is damaged: {error}") from error
+        except _Unknown as error:
+            raise ValueError(str(error)) from error
+        except Exception as error:  # the header of a damaged file can have any form
+            raise _files.damaged(os.fspath(path), error) from error
 
     def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         header: dict[str, Any] = {"class": type(self).__name__, "shared": self._shared_header(), "parts": {}}
@@ -313,20 +315,17 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     if name not in _registry:
         importlib.import_module("mercer.models")  # the package loads lazily; importing a class registers it
     if name not in _registry:
-        raise ValueError(f"The file contains {name}, a class that is not imported. Import it first.")
+        raise _Unknown(f"The file contains {name}, a class that is not imported. Import it first.")
     cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
         fields[part] = _unpack(inner, arrays, f"{prefix}{part}.")
     wanted = inspect.signature(cls).parameters
-    try:
-        return cls(**{field: value for field, value in fields.items() if field in wanted})
-    except (TypeError, ValueError) as error:
-        raise _Damaged(str(error)) from error
+    return cls(**{field: value for field, value in fields.items() if field in wanted})
 
 
-class _Damaged(Exception):
-    """The arrays of a file do not fit its header."""
+class _Unknown(Exception):
+    """The class in a file is not imported."""
 
 
 def _nbytes(x: Any) -> int:

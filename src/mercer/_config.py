@@ -33,6 +33,9 @@ class Settings:
         Memory for models fitted to single samples, shared by all estimators; 0 disables the cache.
     memo_bytes : int
         Memory for kernel values computed by ``fit_transform`` and ``transform``; 0 disables the memo.
+    max_file_bytes : int
+        Size to which a compressed file may be unpacked, if it is more than 20 times the size of the file: a few
+        megabytes of a hostile file can unpack to many gigabytes.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Settings:
     progress: bool | None = None
     cache_bytes: int = 256 * 2**20
     memo_bytes: int = 256 * 2**20
+    max_file_bytes: int = 2**30
 
 
 def _parse(name: str, text: str) -> Any:
@@ -72,6 +76,10 @@ def _check(settings: Settings) -> Settings:
         value = getattr(settings, name)
         if not _whole(value) or value < 0:
             raise ValueError(f"{name} must be a nonnegative whole number of bytes; got {value!r}. Use 0 to disable it.")
+    if not _whole(settings.max_file_bytes) or settings.max_file_bytes < 0:
+        raise ValueError(
+            f"max_file_bytes must be a nonnegative whole number of bytes; got {settings.max_file_bytes!r}."
+        )
     return settings
 
 
@@ -120,7 +128,8 @@ def config(**changes: Any) -> ChangedSettings:
     Parameters
     ----------
     **changes
-        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``.
+        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
+        ``max_file_bytes``.
 
     Examples
     --------
@@ -140,7 +149,8 @@ def set_config(**changes: Any) -> None:
     Parameters
     ----------
     **changes
-        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``.
+        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
+        ``max_file_bytes``.
 
     Examples
     --------

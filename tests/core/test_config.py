@@ -103,6 +103,7 @@ class TestBlock:
             ({"progress": "yes"}, "progress must be True, False or None; got 'yes'"),
             ({"memo_bytes": -1}, "memo_bytes must be .* number of bytes; got -1. Use 0 to disable it"),
             ({"cache_bytes": "1GB"}, "cache_bytes must be .* number of bytes; got '1GB'"),
+            ({"max_file_bytes": -1}, "max_file_bytes must be .* number of bytes; got -1"),
             ({"cache_bytes": None}, "cache_bytes must be .* number of bytes; got None"),
         ],
     )

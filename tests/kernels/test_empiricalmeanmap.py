@@ -373,7 +373,7 @@ def test_bad_input():
         with pytest.raises(ValueError, match=r"sequence 1 .*'N'.*stands for several symbols"):
             k(order=order, alphabet="dna")(["ACGT", "ACNT"])
     for n_components in (0, -1, 1.5, "many", True):
-        with pytest.raises(ValueError, match=r"n_components must be .*; got .* Give the number of random frequencies"):
+        with pytest.raises(ValueError, match=r"n_components must be .*; got .* Pass the number of random frequencies"):
             k(n_components=n_components)(named)
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
@@ -384,7 +384,7 @@ def test_bad_input():
     with pytest.raises(TypeError, match=r"vectors .*explicit features.* n_components=1000"):
         k().features(named)
     for order in (-1, 0.5, "one", None, True, np.nan):
-        with pytest.raises(ValueError, match=r"order must be .*; got .* Give 0 for single points"):
+        with pytest.raises(ValueError, match=r"order must be .*; got .* Pass 0 for single points"):
             k(order=order)(["ab"])
     with pytest.raises(ValueError, match=r"sequence 1 .*missing coordinate \(NaN\).*leave the point out"):
         k()([np.zeros((2, 1)), np.array([[np.nan]])])

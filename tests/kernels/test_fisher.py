@@ -340,10 +340,10 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"information must be 'auto'.*; got 'inverse'"):
         mc.Fisher(mc.Gaussian(), information="inverse").fit(X)
     for ridge in (-1.0, np.nan, "a", None):
-        with pytest.raises(ValueError, match=r"ridge must be .*; got .* Give a fraction of the mean information"):
+        with pytest.raises(ValueError, match=r"ridge must be .*; got .* a fraction of the mean information"):
             mc.Fisher(mc.Gaussian(), ridge=ridge).fit(X)
     for n_samples in (0, 1.5, "many"):
-        with pytest.raises(ValueError, match=r"n_samples must be .*; got .* Give the number of points"):
+        with pytest.raises(ValueError, match=r"n_samples must be .*; got .* the number of points"):
             mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
     with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
         mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)

@@ -433,7 +433,7 @@ def test_bad_data():
         LatentMeanMap(symbolic_model())(["ab", ""])
     assert np.array_equal(LatentMeanMap(symbolic_model(), on_zero="zero")(["ab", ""])[1], [0.0, 0.0])
     mixture = mc.Mixtures([[0.5, 0.5]], mc.Multinomials([[[0.5, 0.5], [0.9, 0.1]]]))
-    with pytest.raises(TypeError, match=r"sparse rows: pass X.toarray\(\)"):
+    with pytest.raises(TypeError, match=r"sparse rows\. Pass X.toarray\(\)"):
         LatentMeanMap(mixture)(sparse.csr_matrix([[1.0, 2.0], [3.0, 0.0]]))
     chains = mc.HMMs(INITIAL[None, None], TRANSITION[None, None], mc.Gaussians(MEAN[None, None], VARIANCE[None, None]))
     with pytest.raises(TypeError, match="mixtures of models of whole sequences do not have"):

@@ -347,7 +347,7 @@ def test_model_that_is_none(kernel, model):
 
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), ["ab"], np.array([1, None], dtype=object), "ab"])
 def test_raw_data_without_a_model(data):
-    with pytest.raises(TypeError, match=r"has no model, and .* is not a batch of distributions. Give it a model"):
+    with pytest.raises(TypeError, match=r"has no model, and .* is not a batch of distributions\. Pass a model"):
         mc.ProbabilityProduct()(data)
 
 

@@ -397,7 +397,7 @@ def test_bad_input():
         TOP(chain).fit(X)
     with pytest.raises(ValueError, match="30 samples, 29 classes"):
         TOP(chain).fit(X, y[1:])
-    with pytest.raises(ValueError, match=r"all samples are of one class, 'fair': TOP needs two classes or more"):
+    with pytest.raises(ValueError, match=r"All samples are of one class, 'fair'\. TOP needs at least two classes"):
         TOP(chain).fit(X[:10], y[:10])
     with pytest.raises(ValueError, match=r"must be a batch of shape \(C,\).*; got shape \(1,\)"):
         TOP(p[:1])([[0.0]])

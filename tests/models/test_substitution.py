@@ -190,7 +190,7 @@ class TestNumbers:
 
     def test_a_scale_that_loses_letters_warns(self):
         pairs = {("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 4.9}
-        with pytest.warns(UserWarning, match="at scale 3 .* 'b' a probability of only 2e-07"):
+        with pytest.warns(UserWarning, match="at matrix_scale = 3 .* 'b' a probability of only 2e-07"):
             joint_of(pairs, 3.0, [0.5, 0.5], Alphabet("ab"))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -205,7 +205,8 @@ class TestNumbers:
 class TestRefused:
     def test_no_scale_helps(self, matrices):
         with pytest.raises(
-            ValueError, match=r"JONES at scale .*smallest eigenvalue is -.*No scale helps, because 'A' with 'T'"
+            ValueError,
+            match=r"JONES at matrix_scale = .*smallest eigenvalue is -.*No scale helps, because 'A' with 'T'",
         ):
             joint_of("JONES", None, None, PROTEIN)
 

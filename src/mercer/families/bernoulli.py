@@ -148,7 +148,7 @@ class Bernoulli(CoordinatewiseEstimator):
     model_ : Bernoullis of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

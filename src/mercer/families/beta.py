@@ -171,7 +171,7 @@ class Beta(CoordinatewiseEstimator):
     model_ : Betas of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

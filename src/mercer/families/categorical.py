@@ -98,7 +98,10 @@ class Categoricals(Simplex):
         """Codes of symbols: of `Sequences` as they are, of anything else by the alphabet."""
         if isinstance(x, Sequences):
             if x.alphabet != self.alphabet:
-                raise ValueError(f"The sequences have the alphabet {x.alphabet}, the model has {self.alphabet}.")
+                raise ValueError(
+                    f"The sequences have the alphabet {x.alphabet}, the model has {self.alphabet}. Use "
+                    "X.recode(alphabet), or make the sequences with the alphabet of the model."
+                )
             return np.asarray(x.values)
         codes = to_numpy(x)
         if codes.dtype.kind not in "iu" or (codes.size and (codes.min() < 0 or codes.max() >= self.alphabet.n_codes)):
@@ -228,7 +231,9 @@ class Categorical(Predictive, Estimator):
     ) -> Categoricals:
         """Fit to weighted symbols: relative frequencies, with ambiguity codes shared out by EM."""
         if context.alphabet is None:
-            raise ValueError("A categorical model needs an alphabet.")
+            raise ValueError(
+                "A categorical model needs an alphabet. Pass alphabet= to the estimator, or mc.Sequences as data."
+            )
         n_codes, n = context.alphabet.n_codes, len(offsets) - 1
         cell = np.repeat(np.arange(n), np.diff(offsets)) * n_codes + x
         columns = [np.bincount(cell, weights=weights[:, j], minlength=n * n_codes) for j in range(weights.shape[1])]

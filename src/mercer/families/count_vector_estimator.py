@@ -36,7 +36,7 @@ class CountVector(DocumentEstimator):
     model_ : CountVectors of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Notes
     -----

@@ -209,7 +209,7 @@ class Dirichlet(FamilyEstimator):
     model_ : Dirichlets of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -191,7 +191,7 @@ class Gamma(CoordinatewiseEstimator):
     model_ : Gammas of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Gaussian(Predictive, FamilyEstimator):
     model_ : Gaussians of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -154,7 +154,7 @@ class Geometric(CoordinatewiseEstimator):
     model_ : Geometrics of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -222,7 +222,7 @@ class Multinomial(Predictive, DocumentEstimator):
     model_ : Multinomials or DirichletMultinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

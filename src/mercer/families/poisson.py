@@ -153,7 +153,7 @@ class Poisson(Predictive, CoordinatewiseEstimator):
     model_ : Poissons or NegativeBinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -153,7 +153,7 @@ class Rayleigh(CoordinatewiseEstimator):
     model_ : Rayleighs of shape (1,)
         The distribution that ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
         if self.kernel.domain != "log" and not self.kernel.nonnegative:
             raise ValueError(
                 f"kernel must have no negative values; got {type(self.kernel).__name__}, whose logarithm is undefined. "
-                "Give a kernel with positive values, such as mc.RBF()."
+                "Pass a kernel with positive values, such as mc.RBF()."
             )
 
     def _learn_gram(self) -> None:

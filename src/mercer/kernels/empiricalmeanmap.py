@@ -68,9 +68,9 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
-        "order": whole(0, cure="Give 0 for single points, or the number of neighbors in a window."),
+        "order": whole(0, cure="Pass 0 for single points, or the number of neighbors in a window."),
         "gamma": gamma(),
-        "n_components": whole(1, cure="Give the number of random frequencies, or None for the exact kernel.") | NONE,
+        "n_components": whole(1, cure="Pass the number of random frequencies, or None for the exact kernel.") | NONE,
         "random_state": seed(),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
@@ -119,7 +119,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
         if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
             raise ValueError(
                 f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
-                f"{self.dimension_}."
+                f"{self.dimension_}. Pass data of the same kind, or call fit again."
             )
         return X
 

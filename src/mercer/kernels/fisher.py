@@ -106,8 +106,8 @@ class Fisher(InnerProducts, SharedModelKernel):
         "per": one_of("sequence", "step", cure="'step' divides scores by the length.") | NONE,
         "parametrization": one_of("logit", "weight"),
         "power": between(0, 1, "right") | NONE,
-        "ridge": nonnegative("Give a fraction of the mean information."),
-        "n_samples": whole(1, cure="Give the number of points, or sequences, to draw."),
+        "ridge": nonnegative("It is a fraction of the mean information."),
+        "n_samples": whole(1, cure="It is the number of points, or sequences, to draw."),
         "random_state": seed(),
         "by_class": boolean(),
     }

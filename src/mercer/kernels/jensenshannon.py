@@ -111,22 +111,22 @@ class JensenShannon(ModelKernel):
 
     def _known_center(self) -> Any:
         if not hasattr(self, "center_"):
-            raise NotFittedError("this JensenShannon was fitted with another form and has no center: call fit again")
+            raise NotFittedError("This JensenShannon was fitted with another form and has no center. Call fit again.")
         return self.center_
 
     def _check_family(self, batch: Batch) -> None:
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
                 f"JensenShannon needs an exponential family with a dual; {type(batch).__name__} is not one. Use a "
-                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
+                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}."
             )
         verdict = batch.dual_psd(self.form, self.t)
         if verdict != "no":
             return
         named = f"JensenShannon(form={self.form!r}, t={self.t})"
-        sentence = f"{named} is not positive semi-definite for this family. {verdict.reason}"
+        sentence = f"{named} is not positive semi-definite for this family: {verdict.reason}."
         if self.check_psd:
-            raise ValueError(f"{sentence}; set check_psd=False to use it anyway")
+            raise ValueError(f"{sentence} Set check_psd=False to use it anyway.")
         notify(sentence)
 
     def _prepare(self, source: Any) -> Any:

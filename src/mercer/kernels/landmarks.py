@@ -271,14 +271,15 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         keep = np.flatnonzero(values > rounding * largest)[::-1]
         if not len(keep):
             raise ValueError(
-                f"the kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
-                f"{matrix.max():.3g}): normalize the kernel, or use one that separates the objects"
+                f"The kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
+                f"{matrix.max():.3g}). Normalize the kernel, or use one that separates the objects."
             )
         self.clipped_ = float(-values[values < 0].sum() / np.abs(values).sum())
         if values[0] < -max(rounding, 1e-8) * largest:
             notify(
-                f"{type(kernel).__name__} is not positive semi-definite on the landmarks: eigenvalues down to "
-                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were dropped",
+                f"{type(kernel).__name__} is not positive semi-definite on the landmarks. Eigenvalues down to "
+                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were dropped. Use a "
+                "positive semi-definite kernel if this fraction is large.",
             )
         self.eigenvalues_ = values[keep]
         self._n_features_out = len(keep)

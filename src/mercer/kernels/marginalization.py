@@ -80,7 +80,7 @@ class Marginalization(LogPairs, SharedModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"precision": one_of(*PRECISIONS)}
-    _why_zero = " (it is impossible under the model)"
+    _why_zero = " (its probability under the model is zero)"
     _needed = "one model for all data, such as mc.HMM() or mc.AffinePairHMM()"
 
     psd = Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")

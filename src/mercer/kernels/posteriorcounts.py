@@ -28,7 +28,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         The shared model of symbols: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
     k : {1, 2}, default=1
         Length of the counted words, which are counted with their states: symbols (1) or pairs of neighboring symbols
-        (2); the order of the kernel in the source.
+        (2) (the paper calls it the order).
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"

@@ -164,21 +164,21 @@ class Residualized(TrainedWrapper):
     def _accept(self, X: Any, *, reset: bool) -> Views:
         if not isinstance(X, Confounded):
             raise TypeError(
-                "Residualized got no confounds: call fit(X, y, confounds=C) and transform(X, confounds=C), with one "
+                "Residualized got no confounds. Call fit(X, y, confounds=C) and transform(X, confounds=C), with one "
                 "row of C per object of X, in a pipeline or search after sklearn.set_config(enable_metadata_routing="
-                "True), or pass mc.Confounded(X, C) as X"
+                "True), or pass mc.Confounded(X, C) as X."
             )
         if reset:
             self._known_confounds = X.confounds.shape[1], X.names
         width, names = self._known_confounds
         if X.confounds.shape[1] != width:
             raise ValueError(
-                f"the confounds have {X.confounds.shape[1]} columns, but had {width} in training: encode both in the "
-                "same way, for categories with one OneHotEncoder that was fitted to all levels"
+                f"The confounds have {X.confounds.shape[1]} columns, but had {width} in training. Encode both in the "
+                "same way, for categories with one OneHotEncoder that was fitted to all levels."
             )
         if X.names is not None and names is not None and X.names != names:
             raise ValueError(
-                f"the confounds are {X.names}, but were {names} in training: pass the same columns in the same order"
+                f"The confounds are {X.names}, but were {names} in training. Pass the same columns in the same order."
             )
         return Views((*super()._accept(X.objects, reset=reset).parts, X.confounds))
 
@@ -222,8 +222,8 @@ class Residualized(TrainedWrapper):
         self.rank_ = self._basis.shape[1]
         if self.rank_ >= n and n > 1:
             notify(
-                f"{self.rank_} independent confounds explain {n} objects completely, so that the residual kernel is "
-                "zero: use fewer confounds or more objects",
+                f"{self.rank_} independent confounds explain {n} objects completely, so the residual kernel is zero. "
+                "Use fewer confounds or more objects.",
             )
 
     def _coordinates(self, values: Floats) -> Floats:

@@ -230,13 +230,13 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
     for i, part in enumerate(parts):
         if not hasattr(part, "train_"):
             raise ValueError(
-                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing: call "
-                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y"
+                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing. Call "
+                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y."
             )
     matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]
     if len(set(sizes)) > 1:
-        raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the samples of y")
+        raise ValueError(f"The kernels were fitted to {sizes} objects. Fit all of them to the samples of y.")
     return align_matrices(matrices, centered_target(y, together.target, sizes[0]))[0]
 
 

@@ -21,14 +21,14 @@ MOST = 300
 
 
 class Tempered(Wrapper):
-    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\beta`, against diagonal dominance.
+    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\mathrm{exponent}`, against diagonal dominance.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel with positive values.
     exponent : float or "auto", default="auto"
-        The exponent :math:`\beta`, above 0 and at most 1. "auto" learns it in ``fit``: one over the median of
+        The exponent, above 0 and at most 1. "auto" learns it in ``fit``: one over the median of
         :math:`|\log\hat k|` over pairs of training objects (at most 1), so that a typical value becomes 1 / e.
 
     Attributes
@@ -107,8 +107,8 @@ class Tempered(Wrapper):
         if self.kernel.domain != "log":
             why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
             raise ValueError(
-                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers: use a kernel with positive "
-                "values, such as ProbabilityProduct or RBF"
+                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers. Use a kernel with positive "
+                "values, such as ProbabilityProduct or RBF."
             )
 
     def _prepare(self, source: Any) -> Any:

@@ -121,8 +121,8 @@ class TOP(InnerProducts, SharedModelKernel):
         self._check_several(model, 2)
         if isinstance(self.priors, str) and self.priors == "empirical":
             raise ValueError(
-                "priors='empirical' needs an estimator, but model is a fitted batch: use 'uniform' or one "
-                "probability per class"
+                "priors='empirical' needs an estimator, but model is a fitted batch. Use 'uniform' or one "
+                "probability per class."
             )
         check_scores(model, "TOP")
 
@@ -167,7 +167,7 @@ class TOP(InnerProducts, SharedModelKernel):
         self.classes_, members = classes_of(X, y, "TOP")
         if len(members) < 2:
             raise ValueError(
-                f"all samples are of one class, {self.classes_.tolist()[0]!r}: TOP needs two classes or more"
+                f"All samples are of one class, {self.classes_.tolist()[0]!r}. TOP needs at least two classes."
             )
         learn_models(self, X, members)
         check_scores(self.model_, "TOP")
@@ -197,9 +197,9 @@ class TOP(InnerProducts, SharedModelKernel):
             i, c = map(int, bad[0])
             which = repr(self.classes_.tolist()[c]) if hasattr(self, "classes_") else c
             raise ValueError(
-                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so that it "
-                "has no log odds: use smoothing, or a prior with full support (prior='pooled' pools only within the "
-                "class), or leave it out"
+                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so it "
+                "has no log odds. Use smoothing, or a prior with full support (prior='pooled' pools only within the "
+                "class), or leave it out."
             )
         odds, coefficients = log_odds(logs.T + np.log(self.priors_))
         if self.per == "step":

@@ -67,7 +67,7 @@ class AffinePairHMM(PairEstimator):
     n_iter : int, default=0
         Largest number of EM iterations; with 0 nothing is learned from pairs.
     tol : float, default=1e-4
-        EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
+        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
         What EM learns: gap probabilities and ``continuation``; the distributions of inserted and of matched letters.
     n_pairs : int, default=500
@@ -80,7 +80,7 @@ class AffinePairHMM(PairEstimator):
     Attributes
     ----------
     model_ : AffinePairHMMs of shape (1,)
-        What ``fit`` made.
+        The model learned by ``fit``.
     context_ : Context
         The alphabet.
     matrix_scale_ : float or None
@@ -90,14 +90,14 @@ class AffinePairHMM(PairEstimator):
     converged_ : bool
         Whether EM converged before ``n_iter``; without EM there was nothing to wait for, and it is True.
     objective_ : ndarray of shape (iterations,)
-        Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; it never
-        falls.
+        Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; never
+        decreases.
 
     Notes
     -----
     With u the scale, :math:`J_{ab} = q_a q_b e^{u S_{ab}}` (normalized) are the probabilities of matched letters,
     :math:`o = e^{-u\,\mathrm{open}}` and :math:`e = e^{-u\,\mathrm{extend}}` those of a gap (MK-5b). A J that is not
-    positive semi-definite is refused. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
+    positive semi-definite raises an error. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
     :math:`E[N] = c / (1 - c)`; if the insertions by themselves are longer than the training data, c is 0.01.
 
     EM maximizes the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
@@ -309,8 +309,8 @@ class AffinePairHMM(PairEstimator):
         probability = float(np.exp(-scale * cost))
         if probability == 1.0:
             raise ValueError(
-                f"gap_{kind} = {cost!r} at scale {scale:.4g} has probability 1, so gaps would never end. Use a larger "
-                "cost, or a larger matrix_scale."
+                f"gap_{kind} = {cost!r} at matrix_scale = {scale:.4g} has probability 1, so gaps would never end. Use "
+                "a larger cost, or a larger matrix_scale."
             )
         return probability
 

@@ -41,7 +41,7 @@ class PairHMM(PairEstimator):
     n_iter : int, default=100
         Largest number of iterations; with 0 the start is the model.
     tol : float, default=1e-4
-        EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
+        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     n_init : int, default=1
         Number of random starts, of which the best is kept.
     init : PairHMMs of shape (1,) or None, default=None
@@ -54,7 +54,7 @@ class PairHMM(PairEstimator):
     Attributes
     ----------
     model_ : PairHMMs of shape (1,)
-        What ``fit`` learned.
+        The model learned by ``fit``.
     context_ : Context
         The alphabet.
     n_iter_ : int
@@ -62,14 +62,14 @@ class PairHMM(PairEstimator):
     converged_ : bool
         Whether it converged before ``n_iter``; True with ``n_iter=0``.
     objective_ : ndarray of shape (iterations,)
-        Log probability of all pairs, or strings, plus the log prior that the smoothing is, before every iteration of
-        the best start; it never falls.
+        Log probability of all pairs, or strings, plus the log prior implied by ``smoothing``, before every iteration
+        of the best start; never decreases.
 
     Notes
     -----
     Expected numbers are parameters times gradients, through the elimination of silent visits (MK-5, FK-7); the
-    objective never falls. A sum over pairs is a composite likelihood: every string counts as often as it is paired. The
-    order of the training data does not matter.
+    objective never decreases. A sum over pairs is a composite likelihood: every string counts as often as it is paired.
+    The order of the training data does not matter.
 
     A random start writes strings as long as the data on average; a tenth of its visits is silent.
 

@@ -14,7 +14,7 @@ from mercer.data.segments import data_digests
 from mercer.kernels._data import n_objects
 from mercer.kernels.base.kernel import Kernel
 
-KERNEL = instance_of(Kernel, what="a kernel", cure="Give an instance, such as mc.RBF().")
+KERNEL = instance_of(Kernel, what="a kernel", cure="Pass an instance, such as mc.RBF().")
 """The rule of a parameter that is a kernel; its own parameters are checked too."""
 
 

@@ -60,7 +60,8 @@ class SharedModelKernel(Kernel):
         expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
         if expected is not None and found is not None and found != expected:
             raise ValueError(
-                f"The data have {found} coordinates, but the model of {type(self).__name__} has {expected}."
+                f"The data have {found} coordinates, but the model of {type(self).__name__} has {expected}. "
+                "Pass data with as many coordinates, or a model that was fitted to such data."
             )
         return X
 

@@ -62,6 +62,6 @@ def checked_joint(values: Any) -> Array:
         lowest = float(lowest_eigenvalue(tables)[at])
         raise ValueError(
             f"joint must be positive semi-definite (MK-5b); scaled to a diagonal of ones, at index {at} it has the "
-            f"eigenvalue {lowest:.3g}. Raise its diagonal, or use a larger scale of the substitution matrix."
+            f"eigenvalue {lowest:.3g}. Raise its diagonal, or use a larger matrix_scale."
         )
     return joint

@@ -95,8 +95,8 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     rarest = int(joint.sum(axis=1).argmin())
     if joint[rarest].sum() < RARE and (implied is not None or chosen[rarest] >= RARE):
         notify(
-            f"{scores.name} at scale {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} a probability of only "
-            f"{joint[rarest].sum():.1g}. Use a smaller matrix_scale, or another background.",
+            f"{scores.name} at matrix_scale = {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} a "
+            f"probability of only {joint[rarest].sum():.1g}. Use a smaller matrix_scale, or another background.",
         )
     return Joint(joint, u)
 
@@ -331,7 +331,7 @@ def _check_psd(joint: Floats, scores: _Scores, u: float, alphabet: Alphabet) -> 
     if is_psd(joint):
         return
     raise ValueError(
-        f"{scores.name} at scale {u:.4g} gives a joint distribution of matched letters that is not positive "
+        f"{scores.name} at matrix_scale = {u:.4g} gives a joint distribution of matched letters that is not positive "
         f"semi-definite (scaled to a diagonal of ones, its smallest eigenvalue is {lowest_eigenvalue(joint):.3g}), so "
         f"the kernel would not be either. {_cure(scores.values, u, alphabet)}"
     )
