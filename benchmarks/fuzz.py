@@ -25,6 +25,7 @@ from collections import Counter
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -36,8 +37,8 @@ from mercer._batch import Batch
 
 GOOD = ("value", "sentence of mercer", "validation of scikit-learn")
 BAD = ("NaN", "RuntimeWarning", "bare error", "hang")
-SECONDS = 20.0
-"""A call that takes longer hangs."""
+SECONDS = 60.0
+"""A call that takes longer hangs; compilation on a busy machine does not."""
 SKIPPED = {"config", "set_config", "plot"}
 """Names that change the process or draw figures."""
 SKIPPED_METHODS = {
@@ -46,7 +47,7 @@ SKIPPED_METHODS = {
     # Steps of a fit or of a kernel, which other classes of the library call with what they have checked.
     "accept", "as_arrays", "check_unchanged", "context", "couple", "diagonal", "digests", "dual", "dual_divergence",
     "dual_psd", "estimator", "features_of", "fit_weighted", "log_base", "log_characteristic", "log_partition",
-    "matched", "multiplied",
+    "from_mean", "matched", "multiplied", "powered", "sequence_scores", "template",
     "operands", "prepared", "shared_context", "shared_context_of_one", "sources", "statistics", "tile", "to_header",
     "with_mean_parameters",
 }  # fmt: skip
@@ -68,7 +69,9 @@ def names() -> dict[str, Any]:
 
 def public(value: Any) -> list[str]:
     """Return the names of the methods and properties of an object that users may call."""
-    members = [name for name in dir(type(value)) if not name.startswith(("_", "term_")) and name not in SKIPPED_METHODS]
+    hooks = ("_", "term_")
+    members = [name for name in dir(type(value)) if not name.startswith(hooks) and name not in SKIPPED_METHODS]
+    members = [name for name in members if not name.endswith("_request")]  # of scikit-learn
     members = [name for name in members if not inspect.ismethoddescriptor(getattr(type(value), name))]
     members += ["__call__"] * callable(value)
     return members + ["__getitem__"] * isinstance(value, Batch | mc.Sequences)
@@ -104,9 +107,9 @@ ODD_DATA: list[Any] = [
 ]  # fmt: skip
 ODD: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 10**30, -(10**30), 0.0, 0.5, 1.0, -0.5, 1e-320, 1e300, float("inf"),
-    float("nan"),     "", "a", "pooled", "full", (), (1, 2), [], [1], ["a"], {}, {"a": 1}, set(), object(), b"x", 1j, len, int,
-    np.array([]), np.array([1.0, 2.0]), np.array("a"), np.array([["a"]]), np.float64(2.0), np.int64(2), np.nan,
-    np.zeros((2, 0)), slice(None), Ellipsis, range(3), Exception, "ACGT", "dna", mc,
+    float("nan"), "", "a", "pooled", "full", (), (1, 2), [], [1], ["a"], {}, {"a": 1}, set(), object(), b"x", 1j,
+    len, int, np.array([]), np.array([1.0, 2.0]), np.array("a"), np.array([["a"]]), np.float64(2.0), np.int64(2),
+    np.nan,     np.zeros((2, 0)), slice(None), Ellipsis, range(3), Exception, "ACGT", "dna", mc,
 ]  # fmt: skip
 
 
@@ -136,7 +139,8 @@ def argument(rng: np.random.Generator, name: str, odd: float) -> Any:
         part = pick(good_parts())
         return [part, pick(good_parts())] if lowered == "kernels" else part
     if lowered == "other" or lowered == "batches":
-        batch = pick(batches())
+        salt = int(rng.integers(2**32))
+        batch = min(batches(), key=lambda b: crc32(f"{salt} {type(b).__name__}".encode()))
         return [batch, batch] if lowered == "batches" else batch
     if lowered in DATA:
         return [0, 1, 0, 1, 0, 1] if name == "y" and rng.random() < 0.8 else pick(good_data())
@@ -203,15 +207,15 @@ class _Call:
     """One random call: a constructor, and perhaps a method of what it makes."""
 
     def __init__(self, seed: int, at: int) -> None:
-        self.rng = np.random.default_rng([seed, at])
+        n_names = len(names())
+        self.name = list(names())[at % n_names]  # every name in turn: a new one leaves the calls of the others alone
+        self.rng = np.random.default_rng([seed, crc32(self.name.encode()), at // n_names])
         self.text = ""
         self.given: list[Any] = []
 
     def run(self) -> Any:
-        rng = self.rng
-        table = names()
-        name = list(table)[int(rng.integers(len(table)))]
-        target = table[name]
+        rng, name = self.rng, self.name
+        target = names()[name]
         if inspect.isclass(target) and issubclass(target, Batch) and rng.random() < 0.8:
             made = [batch for batch in batches() if type(batch) is target]
             if made:
@@ -325,7 +329,7 @@ def _of_error(error: Exception) -> tuple[str, str]:
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
     if meant and "/mercer/" in last.filename:
         return "sentence of mercer", text
-    if any(frame.filename.endswith("sklearn/utils/validation.py") for frame in frames):
+    if any("/sklearn/utils/" in frame.filename for frame in frames):
         return "validation of scikit-learn", text
     inside = next((f for f in reversed(frames) if "/mercer/" in f.filename), last)
     return "bare error", f"{text} ({_place(inside.filename)}:{inside.lineno})"

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer import _files
-from mercer._array import Array, beside, frozen, namespace, to_numpy
+from mercer._array import Array, as_array, beside, frozen, namespace, to_numpy
 
 _registry: dict[str, type[Batch]] = {}
 
@@ -111,8 +111,8 @@ class Batch:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Self:
+        full = self._batch_key(key)
         try:
-            full = self._batch_key(key)
             return self._map(lambda _, x: take_rows(x, full), lambda _, p: p[full])
         except (IndexError, TypeError, ValueError) as error:
             raise IndexError(
@@ -121,7 +121,7 @@ class Batch:
 
     def _batch_key(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
-        keys = tuple(np.asarray(k, dtype=None if k else int) if isinstance(k, list) else k for k in keys)
+        keys = tuple((as_array(k, "An index") if k else np.empty(0, int)) if isinstance(k, list) else k for k in keys)
         if any(k is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if k is Ellipsis)
             missing = self.ndim - (len(keys) - 1)
@@ -167,12 +167,7 @@ class Batch:
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
         """Concatenate batches along their first axis; models of different sizes are padded, which changes no result."""
-        if not isinstance(batches, list | tuple) or not all(isinstance(b, Batch) for b in batches):
-            raise TypeError(f"{cls.__name__}.concat needs a list of batches; got {batches!r}.")
-        if not batches:
-            raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
-        if not all(batch.shape for batch in batches):
-            raise ValueError("A single distribution has no axis to concatenate along. Use p.reshape(1) first.")
+        cls._check_batches(batches)
         first = batches[0]
         for other in batches[1:]:
             first._check_alike(other)
@@ -183,6 +178,18 @@ class Batch:
             name: type(getattr(first, name)).concat([getattr(b, name) for b in batches]) for name in first._parts
         }
         return first._make(**fields, **{name: getattr(first, name) for name in first._shared})
+
+    @classmethod
+    def _check_batches(cls, batches: Any) -> None:
+        """Raise unless ``batches`` are batches of this class that can be concatenated."""
+        if not isinstance(batches, list | tuple) or not all(isinstance(b, Batch) for b in batches):
+            raise TypeError(f"{cls.__name__}.concat needs a list of batches; got {batches!r}.")
+        if not batches:
+            raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
+        if not all(batch.shape for batch in batches):
+            raise ValueError("A single distribution has no axis to concatenate along. Use p.reshape(1) first.")
+        if not isinstance(batches[0], cls):
+            raise TypeError(f"{cls.__name__}.concat needs a list of {cls.__name__}; got {type(batches[0]).__name__}.")
 
     @classmethod
     def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:

@@ -33,6 +33,8 @@ def check_ids(ids: Iterable[Any] | None, n: int) -> tuple[str, ...] | None:
         return None
     if isinstance(ids, str):
         raise TypeError(f"ids must be a list of strings; got the string {ids!r}. Pass [{ids!r}].")
+    if not isinstance(ids, Iterable):
+        raise TypeError(f"ids must be a list of strings; got {ids!r}.")
     names = tuple(str(name) for name in ids)
     if len(names) != n:
         raise ValueError(f"ids must have one entry per sequence; got {len(names)} ids for {n} sequences.")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._checks import is_number
 from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
@@ -232,6 +233,8 @@ class Sequences(Container):
 
     def require_windows(self, order: int) -> None:
         """Raise if a sequence has no window of ``order + 1`` steps."""
+        if not is_number(order) or order < 0 or order != int(order):
+            raise ValueError(f"order must be an integer, at least 0; got {order!r}.")
         short = np.flatnonzero(self.lengths <= order)
         if len(short):
             raise ValueError(
@@ -288,8 +291,6 @@ class Sequences(Container):
         """
         if self.is_symbols:
             raise TypeError("windows() requires vectors; got symbols. Call one_hot() first.")
-        if order < 0 or order != int(order):
-            raise ValueError(f"order must be an integer, at least 0; got {order}.")
         self.require_windows(order)
         return Sequences._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
 

@@ -46,7 +46,7 @@ def data_path(folder: str, file: str) -> Path:
     """
     try:
         source = SOURCES[folder, file]
-    except KeyError:
+    except (KeyError, TypeError):  # TypeError: not hashable
         known = ", ".join("/".join(key) for key in SOURCES)
         raise ValueError(f"{folder}/{file} is not a known data file; it must be one of {known}.") from None
     root = os.environ.get("MERCER_DATA")

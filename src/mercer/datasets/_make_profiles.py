@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._array import as_float
 from mercer._parameters import between, check, whole
 from mercer._random import random_generator
 from mercer.datasets._make import _labels
@@ -74,7 +75,7 @@ def make_profiles(
     check(whole(), n_samples=n_samples, n_classes=n_classes)
     check(whole(2), n_leaves=n_leaves)
     check(between(0, 1), fidelity=fidelity, missing=missing)
-    rates = np.broadcast_to(np.asarray(rate, dtype=float), n_classes) if np.ndim(rate) == 0 else np.asarray(rate)
+    rates = as_float([rate] * n_classes if np.ndim(rate) == 0 else rate, "rate")
     if rates.shape != (n_classes,) or not np.all((rates > 0) & np.isfinite(rates)):
         raise ValueError(f"rate must be a finite number above 0, or one for each of {n_classes} classes; got {rate!r}.")
     rng = random_generator(random_state)

@@ -283,6 +283,8 @@ class Estimator(CheckedParameters, BaseEstimator):
         self._check_parameters()
         if context is None:
             context = getattr(self, "context_", None)
+        elif not isinstance(context, Context):
+            raise TypeError(f"context must be what {type(self).__name__}.context(X) returns; got {context!r}.")
         if context is None:  # nothing is kept: a copy remembers the width of X, and is forgotten
             X = self.accept(X, owner=clone(self), reset=True)
             return X, self.context(X)

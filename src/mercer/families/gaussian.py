@@ -227,6 +227,16 @@ class Gaussians(ExponentialFamily):
     def marginal(self, coordinates: Any) -> Gaussians:
         """Return the distribution of some coordinates."""
         keep = np.asarray(coordinates)
+        if (
+            keep.ndim != 1
+            or keep.dtype.kind not in "iub"
+            or (
+                keep.dtype.kind != "b"
+                and keep.size
+                and not (-self.dimension <= keep.min() <= keep.max() < self.dimension)
+            )
+        ):
+            raise ValueError(f"coordinates must be a list of numbers below {self.dimension}; got {coordinates!r}.")
         covariance = self.covariance
         if self.structure == "full":
             covariance = covariance[..., keep[:, None], keep]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,9 @@ def concatenated(data: tuple[Any, ...]) -> Any:
         if sparse.issparse(first) or np.asarray(first).dtype.kind == "f":
             return first  # the number of columns of the other side is checked against it
     raw = [d.toarray() if sparse.issparse(d) else np.asarray(d) if _is_matrix(d) else d for d in raw]
+    for d in raw:
+        if not isinstance(d, Iterable) or getattr(d, "shape", None) == ():
+            raise TypeError(f"X and Y must be lists of samples; got {d!r}.")
     return [datum for d in raw for datum in d]
 
 

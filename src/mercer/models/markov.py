@@ -174,6 +174,7 @@ class MarkovChains(Batch):
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
         """Concatenate batches along their first axis; a mixture of dense and sparse batches becomes dense."""
+        cls._check_batches(batches)
         if len({b.sparse for b in batches}) == 2:
             batches = [b.dense() for b in batches]
         return super().concat(batches)

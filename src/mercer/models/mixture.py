@@ -111,6 +111,7 @@ class Mixtures(Batch):
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
         """Concatenate batches of mixtures with the same number of components."""
+        cls._check_batches(batches)
         sizes = sorted({int(batch.weights.shape[-1]) for batch in batches})
         if len(sizes) > 1:
             raise ValueError(
