@@ -37,14 +37,14 @@ _HOMES = {
         Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain
+        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs MarkovChain
         MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
-        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
-        Spectrum Sum SymmetricKL TOP TargetAligned Tempered target_aligned
+        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.gram._file": "load",
 }

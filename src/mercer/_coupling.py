@@ -64,7 +64,7 @@ class PowerProduct:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log product."""
-        return _capability(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
+        return required(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Smoothed(_MeanMap):
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
-        return _capability(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
+        return required(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class LaplaceSmoothed(_MeanMap):
             "Gaussians with diagonal or isotropic covariances, Mixtures or HMMs of these, base='rbf', or "
             "n_components=1000 for random features"
         )
-        return _capability(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
+        return required(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class CountSmoothed(_MeanMap):
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family of counts (Multinomials, CountVectors or Poissons), or base='rbf'"
-        return _capability(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
+        return required(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,11 @@ class Divergence:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's dual divergence."""
-        return _capability(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
+        return required(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
 
 
-def _capability(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
+def required(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
+    """Return a method of a batch; raise if it has none, with the kernel that needs it and what has it."""
     if not hasattr(batch, method):
         raise TypeError(
             f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}."

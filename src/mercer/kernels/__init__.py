@@ -3,6 +3,7 @@
 from mercer._verdict import Verdict
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.binetcauchy import BinetCauchy
 from mercer.kernels.centered import Centered
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
@@ -24,6 +25,7 @@ from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.spectrum import Spectrum
+from mercer.kernels.subspaceangles import SubspaceAngles
 from mercer.kernels.symmetrickl import SymmetricKL
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
 from mercer.kernels.tempered import Tempered
@@ -32,6 +34,7 @@ from mercer.kernels.top import TOP
 __all__ = [
     "RBF",
     "TOP",
+    "BinetCauchy",
     "Centered",
     "Confounded",
     "EmpiricalKernelMap",
@@ -56,6 +59,7 @@ __all__ = [
     "Residualized",
     "Scaled",
     "Spectrum",
+    "SubspaceAngles",
     "Sum",
     "SymmetricKL",
     "TargetAligned",

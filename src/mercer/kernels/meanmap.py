@@ -48,6 +48,10 @@ class MeanMap(RandomFeatures, CoupledKernel):
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    time : {"joint", "independent"}, default="joint"
+        For models of series: whether to compare the joint distributions over time, or to treat time steps as
+        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
+        for `LDSs`, which only they support.
 
     Notes
     -----
@@ -87,6 +91,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         "base": one_of(*_COUPLINGS),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
+        "time": one_of("joint", "independent"),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
@@ -100,6 +105,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
+        time: str = "joint",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -109,6 +115,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
+        self.time = time
 
     def _coupling(self) -> Coupling:
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))

@@ -14,6 +14,7 @@ from mercer._checks import is_number, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
+from mercer.kernels._steps import step_operand
 from mercer.kernels.base.kernel import Kernel
 from mercer.models.discount import Discounted, check_lengths
 
@@ -96,6 +97,7 @@ class CoupledKernel(ModelKernel):
         | NONE
     }
     length: Any
+    time: Any = "joint"
     _path: tuple[int, ...] | None = None
     """Lengths of a copy that `path` evaluates."""
 
@@ -113,7 +115,11 @@ class CoupledKernel(ModelKernel):
                 f"{type(self).__name__} compares one fitted model per sample; {type(source).__name__} is a single "
                 "shared model. Use mc.Marginalization or mc.Fisher."
             )
-        operand = source.couple(self._coupling(), self._lengths())
+        operand: Any
+        if self.time == "independent":
+            operand = step_operand(source, self._coupling(), self._lengths())
+        else:
+            operand = source.couple(self._coupling(), self._lengths())
         if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
             operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand

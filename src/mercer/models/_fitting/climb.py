@@ -14,7 +14,6 @@ from mercer._notices import notify_unconverged
 from mercer._parallel import progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
-from mercer.models._forward.interface import Expectations
 
 Model = TypeVar("Model")
 
@@ -37,11 +36,11 @@ class Goal(Protocol):
         """Log prior of each model, up to a constant."""
         ...
 
-    def expect(self, models: Any, data: Data) -> tuple[Expectations, Any]:
-        """E-step: return expectations of the hidden variables, and intermediate results for the M-step."""
+    def expect(self, models: Any, data: Data) -> tuple[Any, Any]:
+        """E-step: return expectations, with ``log_prob`` and ``visits`` per sequence, and what the M-step needs."""
         ...
 
-    def maximize(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
+    def maximize(self, models: Any, data: Data, found: Any, memory: Any) -> Any:
         """M-step: refit the models to the expectations."""
         ...
 
@@ -171,7 +170,7 @@ def _counted(n_iter: int, label: str) -> Any:
     return nullcontext(plain)
 
 
-def _expected(goal: Goal, models: Any, data: Data, active: Indices) -> tuple[Expectations, Any]:
+def _expected(goal: Goal, models: Any, data: Data, active: Indices) -> tuple[Any, Any]:
     """Run the E-step; raise an error with the position of the model if it fails."""
     try:
         found, memory = goal.expect(models, data)
