@@ -33,6 +33,7 @@ _HOMES = {
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
         DirichletMultinomials Dirichlets Exponential Exponentials Gamma Gammas Gaussian Gaussians
         Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
+        StudentTs
     """,
     "mercer.models": """
         AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain
@@ -41,7 +42,7 @@ _HOMES = {
     "mercer.kernels": """
         Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
-        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
+        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.gram._file": "load",

@@ -22,26 +22,26 @@ ESTIMATE = one_of("point", "predictive")
 
 def check_predictive(estimator: Any) -> None:
     """Raise where a predictive distribution needs a prior that is not there (PPK-2a)."""
-    if not is_predictive(estimator):
+    if estimator.estimate == "point":
         return
     if estimator.prior is None:
         raise ValueError(
-            "estimate='predictive' needs a prior, because it averages over a posterior; got prior=None. Give "
-            "prior='pooled' or a batch of shape (1,), or estimate='point'."
+            f"estimate={estimator.estimate!r} needs a prior, because it averages over a posterior; got prior=None. "
+            "Give prior='pooled' or a batch of shape (1,), or estimate='point'."
         )
     if not estimator.prior_strength > 0:
         raise ValueError(
-            f"prior_strength must be positive with estimate='predictive', which averages over the posterior; got "
-            f"{estimator.prior_strength!r}. Give a positive number, or estimate='point'."
+            f"prior_strength must be positive with estimate={estimator.estimate!r}, which averages over the posterior; "
+            f"got {estimator.prior_strength!r}. Give a positive number, or estimate='point'."
         )
 
 
 def refuse_weights(estimator: Any) -> None:
     """Raise where EM, whose steps are point estimates, is asked for a predictive distribution."""
-    if is_predictive(estimator):
+    if estimator.estimate != "point":
         raise ValueError(
-            f"{type(estimator).__name__}(estimate='predictive') is the distribution of a whole sample, and components "
-            "of mixtures and emissions of hidden Markov models are point estimates. Give estimate='point'."
+            f"{type(estimator).__name__}(estimate={estimator.estimate!r}) is the distribution of a whole sample, and "
+            "components of mixtures and emissions of hidden Markov models are point estimates. Give estimate='point'."
         )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from mercer._array import Array, Floats
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer.data.segments import segment_sum, segments
-from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.families._predictive import check_predictive, is_predictive, pointwise, refuse_weights
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
+from mercer.families.student_t import StudentTs
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,17 @@ class Gaussian(FamilyEstimator):
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
-    estimate : {"point", "predictive"}, default="point"
+    estimate : {"point", "predictive", "student"}, default="point"
         What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
         second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
         a sample has the prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be
-        given. It takes sets of several points.
+        given. It takes sets of several points. "student" is the distribution of the next point if the covariance is
+        unknown too (`StudentTs`), for full covariances: mean and covariance of a sample have a normal-inverse-Wishart
+        prior with the mean and the expected covariance of the prior, and s pseudo-observations of both.
 
     Attributes
     ----------
-    model_ : Gaussians of shape (1,)
+    model_ : Gaussians or StudentTs of shape (1,)
         What ``fit`` learned.
     context_ : Context
         What ``fit`` learned of the data as a whole.
@@ -64,7 +67,7 @@ class Gaussian(FamilyEstimator):
     _parameters: ClassVar[Rules] = {
         "covariance": one_of("full", "diagonal", "isotropic"),
         "floor": nonnegative("Give a fraction of the pooled variance."),
-        "estimate": ESTIMATE,
+        "estimate": one_of("point", "predictive", "student"),
     }
 
     def __init__(
@@ -84,6 +87,11 @@ class Gaussian(FamilyEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_predictive(self)
+        if self.estimate == "student" and self.covariance != "full":
+            raise ValueError(
+                f"estimate='student' needs covariance='full', whose predictive distribution is a Student t; got "
+                f"covariance={self.covariance!r}."
+            )
 
     def _missing_allowed(self) -> bool:
         return self.covariance == "diagonal"
@@ -107,9 +115,11 @@ class Gaussian(FamilyEstimator):
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        if not is_predictive(self):
+        if self.estimate == "point":
             return self._with_pooled(x, bare)
         found = pointwise(self)._with_pooled(x, bare)
+        if not is_predictive(self):
+            return found
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return WithinContext(**shared, within=self._within(x, offsets, bare))
 
@@ -151,7 +161,12 @@ class Gaussian(FamilyEstimator):
                 "the context was learned with another covariance or estimate than those of now: call fit again"
             )
 
-    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Gaussians:
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        if self.estimate == "student":
+            # Moments shrunk to those of the prior are the posterior scale matrix, divided by the weight s + n.
+            found, known = pointwise(self)._fit_alone(x, offsets, context), np.diff(offsets) + self.prior_strength
+            scale = found.covariance * ((known + 1) / (known + 2))[:, None, None]
+            return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
         if not is_predictive(self):
             batch: Gaussians = super()._fit_alone(x, offsets, context)
             return batch

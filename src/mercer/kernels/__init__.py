@@ -22,6 +22,7 @@ from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
+from mercer.kernels.sampled import Sampled
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.symmetrickl import SymmetricKL
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
@@ -52,6 +53,7 @@ __all__ = [
     "Product",
     "Repaired",
     "Residualized",
+    "Sampled",
     "Scaled",
     "Spectrum",
     "Sum",
