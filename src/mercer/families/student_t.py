@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import check_rho
@@ -16,8 +16,10 @@ from mercer.families.base import Family
 if TYPE_CHECKING:
     from mercer.families.gaussian_estimator import Gaussian
 
-PANELS = np.concatenate([[0.0], *((-(2.0**j), 2.0**j) for j in range(-3, 7))])
-"""Ends of the panels of the quadrature, in widths from a center."""
+PANELS = 12
+"""Number of panels of the quadrature on each side of a center."""
+NEAREST, FARTHEST = -3.0, 6.0
+"""The panels end at least at these powers of 2, in widths from the center."""
 SLOWEST = 1.02
 """The integrand must decay as a power above this: the integral of 1 / x is infinite."""
 PAIRS = 256
@@ -138,7 +140,7 @@ class StudentTs(Family):
         value = np.empty(len(decay))
         for at in range(0, len(value), PAIRS):
             part = np.s_[at : at + PAIRS]
-            value[part] = _log_integrals(*(side[part, None] for side in flat), float(rho))
+            value[part] = _log_integrals([side[part, None] for side in flat], float(rho))
         return value.reshape(shape)
 
     def _line(self, at: Any) -> tuple[Floats, Floats, Floats]:
@@ -147,19 +149,31 @@ class StudentTs(Family):
 
 
 def _log_constant(v: Floats, d: int) -> Floats:
-    return np.asarray(gammaln((v + d) / 2) - gammaln(v / 2) - d / 2 * np.log(math.pi * v))
+    # betaln does not cancel where the degrees of freedom are many.
+    return np.asarray(gammaln(d / 2) - betaln(v / 2, d / 2) - d / 2 * np.log(math.pi * v))
 
 
-def _log_integrals(m: Floats, s: Floats, v: Floats, n: Floats, t: Floats, w: Floats, rho: float) -> Floats:
-    """Integrate p^rho q^rho of pairs on the line, all arguments ``(P, 1)``, by Gauss-Legendre panels.
+def _panels(center: Floats, width: Floats, apart: Floats) -> Floats:
+    """Return the ends of panels on both sides of centers, ``(P, 2 PANELS + 1)``."""
+    with np.errstate(divide="ignore"):  # equal locations
+        last = np.maximum(np.log2(apart / width), FARTHEST)
+    steps = width * 2 ** (NEAREST + (last - NEAREST) * np.linspace(0, 1, PANELS))
+    return np.concatenate([center - steps, center, center + steps], axis=1)
 
-    Panels double in width away from three centers: those of p and q, and that of the product if they were Gaussians.
-    The tails decay as a power, and become smooth on (0, 1) after a change of variables.
+
+def _log_integrals(line: list[Floats], rho: float) -> Floats:
+    """Integrate p^rho q^rho of pairs on the line by Gauss-Legendre panels.
+
+    ``line`` has location, scale and degrees of freedom of p, then of q, each ``(P, 1)``.
+
+    Panels grow geometrically away from three centers: those of p and q, and that of the product if they were
+    Gaussians. The tails decay as a power, and become smooth on (0, 1) after a change of variables.
     """
+    m, s, v, n, t, w = line
     middle = (m * t**2 + n * s**2) / (s**2 + t**2)
     width = s * t / np.hypot(s, t)
-    ends = np.concatenate([m + s * PANELS, n + t * PANELS, middle + width * PANELS], axis=1)
-    ends.sort(axis=1)
+    apart = 2 * np.abs(m - n)
+    ends = np.sort(np.concatenate([_panels(c, w, apart) for c, w in ((m, s), (n, t), (middle, width))], axis=1), axis=1)
     half = np.diff(ends, axis=1)[..., None] / 2
     inner = ((ends[:, :-1, None] + half) + half * _NODES).reshape(len(m), -1)
     with np.errstate(divide="ignore"):  # panels of width zero

@@ -151,7 +151,8 @@ def vectors(points: Any) -> Floats:
         return rows.reshape(len(rows), -1).astype(np.float64)
     if len(set(points.lengths.tolist())) > 1:
         raise ValueError("base='rbf' compares sequences of equal length; the draws have different lengths.")
-    values = np.asarray(points.alphabet.indicators(points.values) if points.is_symbols else points.values)
+    symbols = points.alphabet
+    values = np.asarray(points.values if symbols is None else symbols.indicators(points.values))
     return values.reshape(len(points), -1).astype(np.float64)
 
 

@@ -10,7 +10,7 @@ from mercer._array import Floats, logsumexp
 from mercer.kernels._draws import densities, joined
 from mercer.kernels._operands import LogFeatures, squared_distances
 from mercer.kernels._windows.points import WindowSets
-from mercer.kernels._windows.random import spread
+from mercer.kernels._windows.random import FEWEST, spread
 
 __all__ = ["TwoSided", "common_effective", "common_errors", "mean_map_errors"]
 
@@ -124,7 +124,10 @@ def common_errors(a: LogFeatures, b: LogFeatures, normalize: bool) -> Floats:
 
 
 def mean_map_errors(a: WindowSets, b: WindowSets, normalize: bool) -> Floats:
-    """Return the standard error of every pair of sampled mean maps."""
+    """Return the standard error of every pair of sampled mean maps.
+
+    Infinite if the kernels of samples with themselves, which are 1, make up more than 1/20 of a self-kernel.
+    """
     left, right = ([np.asarray(side.sequences[i]) for i in range(len(side))] for side in (a, b))
     n = len(left[0])
 
@@ -144,4 +147,6 @@ def mean_map_errors(a: WindowSets, b: WindowSets, normalize: bool) -> Floats:
                 slope = own[i] / own[i].mean() + theirs[j] / theirs[j].mean()
                 influence = influence / scale - level / scale * slope
             found[i, j] = np.std(influence, ddof=1) / np.sqrt(n)
+    for side, at in ((own, np.s_[:, None]), (theirs, np.s_[None, :])):
+        found[np.broadcast_to(np.array([np.mean(h) * n < FEWEST for h in side])[at], found.shape)] = np.inf
     return found

@@ -190,7 +190,8 @@ class Sampled(ModelKernel):
         counts = np.full(n, size // n)  # as many from each, which varies less than random numbers
         counts[np.random.default_rng(self._seed).permutation(n)[: size % n]] += 1
         own = seeds(source, self._seed, apart=True)
-        self.samples_ = joined([draw(source, i, int(counts[i]), self.length, own[i]) for i in np.flatnonzero(counts)])
+        drawn = [draw(source, i, int(counts[i]), self.length, own[i]) for i in range(n) if counts[i]]
+        self.samples_ = joined(drawn)
         values = densities(source, self.samples_)
         self.log_proposal_ = np.asarray(logsumexp(values, axis=0) - np.log(n))
         if not np.isfinite(self.log_proposal_).all():
@@ -251,9 +252,9 @@ class Sampled(ModelKernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the samples.
 
-        With the common proposal it is infinite if fewer than about 20 samples contribute to the norm of an object:
-        the samples do not cover it, and the entry is unreliable. An error ten times smaller needs a hundred times as
-        many samples.
+        It is infinite, and the entry unreliable, if the samples do not cover an object: fewer than about 20 contribute
+        to its norm under the common proposal, or those of a mean map are too far apart. An error ten times smaller
+        needs a hundred times as many samples.
 
         Parameters
         ----------
