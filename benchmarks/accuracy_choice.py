@@ -91,7 +91,7 @@ def dna() -> Task:
         "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal", per="step")),
         "TOP(HMM)": on_symbols(mc.TOP(hmm)),
         "LatentMeanMap(HMM)": on_symbols(mc.LatentMeanMap(hmm), C=[1, 10, 100, 1000]),
-        "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm, order=2), order=[1, 2], C=[1, 10, 100, 1000]),
+        "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm, k=2), k=[1, 2], C=[1, 10, 100, 1000]),
     }
     return Task(X, y, list(GroupKFold(5).split(np.zeros(len(y)), y, groups)), methods, groups=groups, inner=3)
 
@@ -106,7 +106,9 @@ def proteins() -> Task:
         "Spectrum": on_symbols(mc.Spectrum(2), k=[1, 2, 3]),
         "EmpiricalMeanMap": on_symbols(mc.EmpiricalMeanMap(order=2, gamma=1.0), order=[0, 1, 2], gamma=[0.5, 2.0]),
         "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalKernelMap(pairs)),
-        "Tempered(Marginalization(AffinePairHMM))": on_symbols(mc.Tempered(pairs, beta=0.01), beta=[0.005, 0.02]),
+        "Tempered(Marginalization(AffinePairHMM))": on_symbols(
+            mc.Tempered(pairs, exponent=0.01), exponent=[0.005, 0.02]
+        ),
         "EmpiricalKernelMap(Marginalization(HMM))": on_symbols(mc.EmpiricalKernelMap(mc.Marginalization(hmm))),
         "Fisher(HMM)": on_symbols(mc.Fisher(hmm, information="diagonal")),
         "PosteriorCounts(HMM)": on_symbols(mc.PosteriorCounts(hmm)),

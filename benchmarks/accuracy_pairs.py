@@ -45,7 +45,7 @@ def protein_methods(kernel: mc.Marginalization) -> dict[str, Method]:
         "EmpiricalKernelMap(Marginalization(AffinePairHMM))": on_symbols(mc.EmpiricalKernelMap(kernel), **searched),
         "the same, gap costs by EM": on_symbols(mc.EmpiricalKernelMap(learning)),
         "Tempered(Marginalization(AffinePairHMM))": on_symbols(
-            mc.Tempered(kernel, beta=0.01), beta=[0.0005, 0.001, 0.005, 0.02], kernel__model__gap_open=[8, 11]
+            mc.Tempered(kernel, exponent=0.01), exponent=[0.0005, 0.001, 0.005, 0.02], kernel__model__gap_open=[8, 11]
         ),
         "Fisher(AffinePairHMM)": on_symbols(mc.Fisher(kernel.model, information="diagonal")),
     }
@@ -87,7 +87,7 @@ def promoters() -> Task:
     found = datasets.fetch_promoters()
     pairs = mc.AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, continuation=0.98, alphabet="dna")
     kernel = mc.Marginalization(pairs)
-    laws = {"scale": [0.2, 0.5, 1.0], "open_probability": [0.005, 0.02]}
+    laws = {"matrix_scale": [0.2, 0.5, 1.0], "open_probability": [0.005, 0.02]}
     hmm = mc.HMM(n_states=8, n_init=1, random_state=0)
     states = {"n_states": [4, 8, 16]}
     methods = {
@@ -97,7 +97,7 @@ def promoters() -> Task:
             mc.EmpiricalKernelMap(kernel), **inside("kernel__", laws)
         ),
         "Tempered(Marginalization(AffinePairHMM))": on_symbols(
-            mc.Tempered(kernel, beta=0.05), beta=[0.02, 0.05, 0.1], **inside("kernel__", laws)
+            mc.Tempered(kernel, exponent=0.05), exponent=[0.02, 0.05, 0.1], **inside("kernel__", laws)
         ),
         "Fisher(AffinePairHMM)": on_symbols(mc.Fisher(pairs, information="diagonal"), **inside("", laws)),
         "Marginalization(HMM)": on_symbols(mc.Marginalization(hmm), **inside("", states)),

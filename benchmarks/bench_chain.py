@@ -47,7 +47,7 @@ def models(count: int, n: int, seed: int) -> list[np.ndarray]:
 
 def pair_rate(n: int, tile: int, seconds: float, threads: int = 1) -> float:
     """Measure pairs per second; every thread has its own tile."""
-    tiles = [(*models(tile, n, 2 * i), *models(tile, n, 2 * i + 1)) for i in range(threads)]
+    tiles = [(models(tile, n, 2 * i), models(tile, n, 2 * i + 1)) for i in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
 
         def work() -> None:

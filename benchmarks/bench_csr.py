@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer.data.csr import TILE_ROWS, CSRRows, outer, prepare, shared_entropy
+from mercer.data.csr import TILE_ROWS, CSRRows, Prepared, outer, shared_entropy
 
 Pairing = Callable[[Any, Any], Any]
 
@@ -60,7 +60,7 @@ def zipf(n_documents: int = 7674, n_words: int = 17387, seed: int = 0) -> CSRRow
 
 
 def gram(pairing: Pairing, rows: CSRRows, edge: int, threads: int = 1) -> np.ndarray[Any, Any]:
-    operand = prepare(rows)
+    operand = Prepared(rows)
     n = len(operand)
     out = np.empty((n, n))
 

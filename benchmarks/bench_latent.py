@@ -39,8 +39,8 @@ def main(scale: int = 10) -> None:
     kernels = {
         "Fisher": mc.Fisher(model),
         "LatentMeanMap": mc.LatentMeanMap(model),
-        "PosteriorCounts, order 1": mc.PosteriorCounts(model),
-        "PosteriorCounts, order 2": mc.PosteriorCounts(model, order=2),
+        "PosteriorCounts, k = 1": mc.PosteriorCounts(model),
+        "PosteriorCounts, k = 2": mc.PosteriorCounts(model, k=2),
         "TOP of two classes, two models": mc.TOP(strings_and_model(1, models=2)[1]),
     }
     print("features of DNA strings of length 200, 5 states, one thread: seconds, and microseconds per string")

@@ -26,7 +26,7 @@ family = np.array(["A", "B", "C"])[number]
 # The probability that two residues are matched is summed over all alignments, and the line is the alignment with the
 # largest expected accuracy. Color away from the line shows uncertainty.
 
-pairs = mc.AffinePairHMM((4, -1), gap_open=11, gap_extend=1, scale=np.log(2) / 2)
+pairs = mc.AffinePairHMM((4, -1), gap_open=11, gap_extend=1, matrix_scale=np.log(2) / 2)
 model = pairs.fit(proteins).model_
 relatives, strangers = model.matches(proteins[0], proteins[3]), model.matches(proteins[0], proteins[1])
 print(relatives)

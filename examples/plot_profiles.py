@@ -60,7 +60,7 @@ machines = {
     ),
     "Fisher of the tree": machine(mc.Fisher(mc.HiddenTree(profiles.tree))),
     "shared history": machine(
-        mc.Tempered(mc.Marginalization(mc.HiddenTree(profiles.tree, pruning=0.05))), tempered__beta=[0.1, 0.3, 1.0]
+        mc.Tempered(mc.Marginalization(mc.HiddenTree(profiles.tree, pruning=0.05))), tempered__exponent=[0.1, 0.3, 1.0]
     ),
 }
 folds = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -78,6 +78,6 @@ plt.show()
 # %%
 # The kernel matrix, sorted by class, shows the six histories.
 
-K = mc.Tempered(mc.Marginalization(tree.model_), beta=0.3)(X)
+K = mc.Tempered(mc.Marginalization(tree.model_), exponent=0.3)(X)
 mc.plot.gram(K, y)
 plt.show()

@@ -18,8 +18,10 @@ from sklearn.gaussian_process.kernels import Kernel as GPKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, OneClassSVM
 
 import mercer as mc
@@ -277,8 +279,8 @@ class TestTransformer:
         copy = clone(kernel)
         assert repr(copy) == repr(kernel)
         assert not hasattr(copy, "train_")
-        copy.set_params(k1__kernel__rho=0.9, k1__weight=2.0, k2__model__covariance="diagonal")
-        assert kernel.get_params()["k1__kernel__rho"] == 0.7
+        copy.set_params(k0__kernel__rho=0.9, k0__weight=2.0, k1__model__covariance="diagonal")
+        assert kernel.get_params()["k0__kernel__rho"] == 0.7
 
     def test_fit_leaves_the_parameters_alone(self):
         model = mc.Gaussian("diagonal")
@@ -287,7 +289,7 @@ class TestTransformer:
         kernel.fit(MATRIX)
         assert repr(kernel.get_params()) == before
         assert not hasattr(model, "model_")
-        assert not hasattr(kernel.k1, "train_")
+        assert not hasattr(kernel.k0, "train_")
 
     def test_feature_union(self):
         union = FeatureUnion([("near", mc.RBF(gamma=1.0)), ("cosine", mc.Linear())])
@@ -299,7 +301,7 @@ class TestTransformer:
 
     def test_search_inside_sums_and_wrappers(self):
         kernel = mc.Normalized(mc.RBF(gamma=1.0) + 0.5 * mc.Linear(normalize=False))
-        grid = {"normalized__kernel__k1__gamma": [0.1, 1.0], "normalized__kernel__k2__weight": [0.1, 1.0]}
+        grid = {"normalized__kernel__k0__gamma": [0.1, 1.0], "normalized__kernel__k1__weight": [0.1, 1.0]}
         search = GridSearchCV(machine(kernel), grid, error_score="raise").fit(MATRIX, LABELS)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
@@ -321,3 +323,12 @@ class TestTransformer:
         assert fitted.score_samples(ragged()).shape == (N,)
         search = GridSearchCV(mc.Gaussian(), {"covariance": ["full", "diagonal"]}, error_score="raise").fit(MATRIX)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_one_vs_one_takes_positions():
+    """It validates its input as a matrix of numbers; the pipeline looks the sequences up."""
+    strings, y = ["abab", "baba", "aabb", "bbaa", "cccc", "caca"], np.array([0, 0, 1, 1, 2, 2])
+    lookup = FunctionTransformer(lambda positions: [strings[int(i)] for i in positions[:, 0]])
+    machine = make_pipeline(lookup, mc.Spectrum(2, alphabet="abc"), SVC(kernel="precomputed", C=10))
+    positions = np.arange(6)[:, None]
+    assert OneVsOneClassifier(machine).fit(positions, y).predict(positions).shape == (6,)

@@ -12,8 +12,10 @@ import types
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import mercer
+from mercer._batch import Batch
 
 ROOT = Path(__file__).parents[1]
 SKIPPED_FOLDERS = {"build", "dist", "__pycache__", "_build", "gallery", "generated"}
@@ -107,6 +109,20 @@ def test_a_public_name_is_documented_with_an_example(name: str):
         return  # its names have the examples
     assert re.search(r"^Examples\n-{8}$", text, re.MULTILINE), f"{name} has no Examples section"
     assert ">>> " in text, f"the Examples section of {name} has no code"
+
+
+def parameters() -> set[str]:
+    """Return the names of the parameters of all public estimators, batches and kernels."""
+    classes = [value for value in public_names().values() if isinstance(value, type)]
+    found = [cls for cls in classes if issubclass(cls, BaseEstimator | Batch)]
+    kept = [p for cls in found for p in inspect.signature(cls.__init__).parameters.values()]  # type: ignore[misc]
+    return {p.name for p in kept if p.kind is p.POSITIONAL_OR_KEYWORD} - {"self"}
+
+
+def test_a_word_has_one_meaning_in_all_parameters():
+    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs/parameters.md").read_text(), re.MULTILINE)
+    words = [word for row in rows for word in re.findall(r"`(\w+)`", row)]
+    assert sorted(words) == sorted(parameters())
 
 
 @pytest.mark.parametrize("command", ["pip install '.[cli]' && mercer compare", "pip install -e '.[test]' && pytest"])

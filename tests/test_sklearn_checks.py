@@ -20,7 +20,7 @@ MATRIX_ESTIMATORS = [
     mc.Exponential(),
     mc.Geometric(),
     mc.Rayleigh(smallest=0.01),
-    mc.Dirichlet(normalize=True, smallest=0.01),
+    mc.Dirichlet(divide_by_sum=True, smallest=0.01),
     mc.Beta(whole=1e4, smallest=1e-4),
     mc.Mixture(mc.Gaussian("diagonal")),
     mc.KDE(),

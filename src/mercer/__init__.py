@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer import _renamed
 from mercer._config import config as config
+from mercer._config import set_config as set_config
 from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _ROOMS = ("datasets", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Sequences Standardize objects read_fasta read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize objects read_fasta read_ts
+        read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -36,19 +38,19 @@ _HOMES = {
         StudentTs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs MarkovChain
+        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs MarkovChain
         MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
-        Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher Gaussianized Heat
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
-        Spectrum Sum SymmetricKL TOP TargetAligned Tempered target_aligned
+        Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.gram._file": "load",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_HERE = ("__version__", "config", "settings")
+_HERE = ("__version__", "config", "set_config", "settings")
 
 __all__ = sorted((*_HOME, *_ROOMS, *_HERE))
 

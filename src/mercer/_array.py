@@ -42,7 +42,7 @@ def as_float(x: Any) -> Array:
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
-        raise TypeError(f"expected numbers, got an array of dtype {x.dtype}.")
+        raise TypeError(f"Expected numbers; got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
 
 
@@ -83,11 +83,27 @@ def safe_log(x: Array) -> Array:
     return xp.where(zero, -xp.inf, xp.log(xp.where(zero, xp.ones_like(x), x)))
 
 
+def log_complement(p: Array) -> Array:
+    """Compute log(1 - p), -inf at 1, with gradient zero there."""
+    xp = namespace(p)
+    inside = p < 1
+    return xp.where(inside, xp.log1p(-xp.where(inside, p, xp.zeros_like(p))), -xp.inf)
+
+
 def xlogx(x: Array) -> Array:
     """Compute x log x with 0 log 0 = 0."""
     xp = namespace(x)
     safe = xp.where(x > 0, x, xp.ones_like(x))
     return xp.where(x > 0, x * xp.log(safe), xp.zeros_like(x))
+
+
+def inner_logs(x: Array, logs: Array) -> Array:
+    """Compute the inner products of all rows of ``x >= 0`` with all rows of ``logs``, where 0 times -inf is 0."""
+    xp = namespace(x, logs)
+    possible = xp.isfinite(logs)
+    value = x @ xp.matrix_transpose(xp.where(possible, logs, xp.zeros_like(logs)))
+    impossible = x @ xp.matrix_transpose(xp.astype(~possible, x.dtype))
+    return xp.where(impossible > 0, -xp.inf, value)
 
 
 def logsumexp(x: Array, axis: int | tuple[int, ...] = -1) -> Array:

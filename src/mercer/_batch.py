@@ -31,6 +31,10 @@ class Batch:
     _arrays: ClassVar[dict[str, int]] = {}
     _parts: ClassVar[dict[str, int]] = {}
     _shared: ClassVar[tuple[str, ...]] = ()
+    _compound: ClassVar[dict[str, Any]] = {}
+    """Classes of fields that may consist of several arrays, whose names are in the ``parts`` of the class."""
+    _from_header: ClassVar[dict[str, Callable[[Any], Any]]] = {}
+    """How shared values are read from the header of a file, if not as they are."""
 
     shape: tuple[int, ...]
 
@@ -41,6 +45,12 @@ class Batch:
             _registry[cls.__name__] = cls
 
     # -- construction --------------------------------------------------------------------------------
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{type(self).__name__} is a base class without parameters. Use a subclass whose __init__ takes them, "
+            "such as mc.Poissons."
+        )
 
     def _freeze(self, **fields: Any) -> None:
         """Store checked fields; arrays are copied and the copies made read-only."""
@@ -58,6 +68,11 @@ class Batch:
         self.__dict__.update({name: _read_only(value) for name, value in fields.items()})
         self.__dict__["shape"] = self._batch_shape()
         return self
+
+    def _replaced(self, **fields: Any) -> Self:
+        """Return the same batch with other values of some fields, known to be valid."""
+        names = (*self._arrays, *self._parts, *self._shared)
+        return self._make(**{name: getattr(self, name) for name in names} | fields)
 
     def _event_axes(self, name: str) -> int:
         return self._arrays[name]
@@ -77,7 +92,7 @@ class Batch:
         return self._make(**fields, **{name: getattr(self, name) for name in self._shared})
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is immutable: make a new batch instead of setting {name!r}.")
+        raise AttributeError(f"{type(self).__name__} is immutable. Make a new batch instead of setting {name!r}.")
 
     # -- shape and indexing ---------------------------------------------------------------------------
 
@@ -141,17 +156,24 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches along their first axis."""
+        """Concatenate batches along their first axis; models of different sizes are padded, which changes no result."""
         if not batches:
             raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
         first = batches[0]
         for other in batches[1:]:
             first._check_alike(other)
+        batches = cls._of_one_size(batches)
+        first = batches[0]
         fields: dict[str, Any] = {name: _concat([getattr(b, name) for b in batches]) for name in first._arrays}
         fields |= {
             name: type(getattr(first, name)).concat([getattr(b, name) for b in batches]) for name in first._parts
         }
         return first._make(**fields, **{name: getattr(first, name) for name in first._shared})
+
+    @classmethod
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        """Bring batches to one size before they are concatenated, if the members of a model have several sizes."""
+        return batches
 
     def _check_alike(self, other: Batch) -> None:
         """Raise if two batches differ in family, alphabet or dimension."""
@@ -186,7 +208,7 @@ class Batch:
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} is a batch of distributions, not an array: turn it into a Gram matrix with a "
+            f"{type(self).__name__} is a batch of distributions, not an array. Turn it into a Gram matrix with a "
             "kernel first, as in make_pipeline(kernel, SVC(kernel='precomputed'))."
         )
 
@@ -254,8 +276,10 @@ class Batch:
             raise ValueError(
                 f"{os.fspath(path)} has no entry {error}; it is damaged or was not written by mercer."
             ) from error
-        except _Damaged as error:
-            raise ValueError(f"{os.fspath(path)} is damaged: {error}") from error
+        except _Unknown as error:
+            raise ValueError(str(error)) from error
+        except Exception as error:  # the header of a damaged file can have any form
+            raise _files.damaged(os.fspath(path), error) from error
 
     def _pack(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         header: dict[str, Any] = {"class": type(self).__name__, "shared": self._shared_header(), "parts": {}}
@@ -269,11 +293,21 @@ class Batch:
 
     @staticmethod
     def _pack_array(name: str, value: Any) -> dict[str, Any]:
+        if hasattr(value, "as_arrays"):  # a field of several arrays, such as sets of points
+            return {f"{name}/{part}": array for part, array in value.as_arrays().items()}
         return {name: to_numpy(value)}
 
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        return {name: arrays[prefix + name] for name in cls._arrays} | shared
+        read = {name: kind(shared[name]) for name, kind in cls._from_header.items() if shared[name] is not None}
+        fields = {}
+        for name in cls._arrays:
+            if name in cls._compound and prefix + name not in arrays:
+                kind = cls._compound[name]
+                fields[name] = kind(**{part: arrays[f"{prefix}{name}/{part}"] for part in kind.parts})
+            else:
+                fields[name] = arrays[prefix + name]
+        return fields | shared | read
 
 
 def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:
@@ -281,20 +315,17 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     if name not in _registry:
         importlib.import_module("mercer.models")  # the package loads lazily; importing a class registers it
     if name not in _registry:
-        raise ValueError(f"The file contains {name}, a class that is not imported. Import it first.")
+        raise _Unknown(f"The file contains {name}, a class that is not imported. Import it first.")
     cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
         fields[part] = _unpack(inner, arrays, f"{prefix}{part}.")
     wanted = inspect.signature(cls).parameters
-    try:
-        return cls(**{field: value for field, value in fields.items() if field in wanted})
-    except (TypeError, ValueError) as error:
-        raise _Damaged(str(error)) from error
+    return cls(**{field: value for field, value in fields.items() if field in wanted})
 
 
-class _Damaged(Exception):
-    """The arrays of a file do not fit its header."""
+class _Unknown(Exception):
+    """The class in a file is not imported."""
 
 
 def _nbytes(x: Any) -> int:

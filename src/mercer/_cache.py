@@ -11,6 +11,8 @@ from typing import Any
 
 import joblib
 
+from mercer._fork import renew_after_fork
+
 
 def parameter_key(estimator: Any, *more: Any) -> Hashable | None:
     """Return a key of an estimator's class, parameters and ``more``; None if one of them cannot be hashed.
@@ -37,6 +39,14 @@ def _holds_function(value: Any) -> bool:
     return isinstance(value, types.FunctionType | types.MethodType | functools.partial)
 
 
+class _Group:
+    """Keys of values that share memory."""
+
+    def __init__(self, keys: set[Hashable], size: int) -> None:
+        self.keys = keys
+        self.size = size
+
+
 class ByteCache:
     """Cache that drops the least recently used values when their size exceeds the budget passed to `put`.
 
@@ -50,35 +60,64 @@ class ByteCache:
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._entries: dict[Hashable, tuple[Any, _Group]] = {}
+        self._groups: OrderedDict[int, _Group] = OrderedDict()
         self._bytes = 0
         self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process; start empty if another thread was changing the cache."""
+        interrupted = not self._lock.acquire(blocking=False)
+        self._lock = threading.RLock()
+        if interrupted:
+            self.clear()
 
     def get(self, key: Hashable) -> Any:
         """Return the value of ``key``, or None."""
         with self._lock:
             if key not in self._entries:
                 return None
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
+            value, group = self._entries[key]
+            self._groups.move_to_end(id(group))
+            return value
 
     def put(self, key: Hashable, value: Any, *, size: int, budget: int) -> None:
         """Store ``value`` of ``size`` bytes; drop the least recently used values until all fit in ``budget``."""
+        self.put_together({key: value}, size=size, budget=budget)
+
+    def put_together(self, values: dict[Hashable, Any], *, size: int, budget: int) -> None:
+        """Store values that share memory of ``size`` bytes in all, so that none is dropped without the others."""
         with self._lock:
-            if key in self._entries:
-                self._bytes -= self._entries.pop(key)[1]
-            if size > budget:
+            for key in values:
+                self._forget(key)
+            if size > budget or not values:
                 return
-            self._entries[key] = (value, size)
+            group = _Group(set(values), size)
+            self._entries.update({key: (value, group) for key, value in values.items()})
+            self._groups[id(group)] = group
             self._bytes += size
             while self._bytes > budget:
-                _, (_, dropped) = self._entries.popitem(last=False)
-                self._bytes -= dropped
+                _, dropped = self._groups.popitem(last=False)
+                self._bytes -= dropped.size
+                for key in dropped.keys:
+                    del self._entries[key]
+
+    def _forget(self, key: Hashable) -> None:
+        """Remove one value; the memory of its group is free when all of them are gone."""
+        if key not in self._entries:
+            return
+        group = self._entries.pop(key)[1]
+        group.keys.discard(key)
+        if not group.keys:
+            del self._groups[id(group)]
+            self._bytes -= group.size
 
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:
             self._entries.clear()
+            self._groups.clear()
             self._bytes = 0
 
     def __len__(self) -> int:

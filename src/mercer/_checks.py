@@ -11,11 +11,11 @@ from mercer._array import Array, Floats, as_float, to_numpy
 
 
 def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
-    """Return one parameter per coordinate, ``(..., d)``; raise where one is not ``good``: it ``must`` ..."""
+    """Return one parameter per coordinate, ``(..., d)``; raise if one is not ``good``: it ``must`` ..."""
     try:
         array = as_float(value)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+    except TypeError:
+        raise TypeError(f"{name} must be numbers; got an array of dtype {np.asarray(value).dtype}.") from None
     if len(array.shape) == 0 or array.shape[-1] == 0:
         raise ValueError(f"{name} must have the d >= 1 coordinates on its last axis; got shape {tuple(array.shape)}.")
     values = to_numpy(array)
@@ -27,7 +27,7 @@ def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], m
 
 
 def checked_positive(value: Any, name: str) -> Array:
-    """Return a positive parameter per coordinate, ``(..., d)``; raise where one is not positive."""
+    """Return a positive parameter per coordinate, ``(..., d)``; raise if one is not positive."""
     return checked_parameter(value, name, lambda x: (x > 0) & np.isfinite(x), "be positive and finite")
 
 
@@ -48,7 +48,7 @@ def check_rho(rho: float, name: str = "rho") -> None:
     """Raise unless ``rho``, the power of a probability product, is a positive finite number."""
     _check_constant(name, rho)
     if not is_number(rho) or float(rho) <= 0:
-        raise ValueError(f"{name} must be a positive number; got {rho!r}. Give 0.5 or 1, for example.")
+        raise ValueError(f"{name} must be a positive number; got {rho!r}. Use 0.5 or 1, for example.")
 
 
 def check_gamma(gamma: float, name: str = "gamma") -> None:
@@ -62,7 +62,7 @@ def check_gamma(gamma: float, name: str = "gamma") -> None:
 
 
 def _check_constant(name: str, value: Any) -> None:
-    """Raise where ``value`` is a tensor that requires a gradient, which it would silently not get."""
+    """Raise if ``value`` is a tensor that requires a gradient, which it would silently not get."""
     if getattr(value, "requires_grad", False):
         raise TypeError(
             f"{name} must be a plain number; got a tensor that requires a gradient, and kernels have gradients only in "

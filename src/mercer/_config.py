@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import warnings
+from collections.abc import Mapping
+from contextlib import ContextDecorator
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Any
+
+from mercer._fork import renew_after_fork
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Settings:
         Memory for models fitted to single samples, shared by all estimators; 0 disables the cache.
     memo_bytes : int
         Memory for kernel values computed by ``fit_transform`` and ``transform``; 0 disables the memo.
+    max_file_bytes : int
+        Size to which a compressed file may be unpacked, if it is more than 20 times the size of the file: a few
+        megabytes of a hostile file can unpack to many gigabytes.
 
     Examples
     --------
@@ -43,6 +49,7 @@ class Settings:
     progress: bool | None = None
     cache_bytes: int = 256 * 2**20
     memo_bytes: int = 256 * 2**20
+    max_file_bytes: int = 2**30
 
 
 def _parse(name: str, text: str) -> Any:
@@ -69,6 +76,10 @@ def _check(settings: Settings) -> Settings:
         value = getattr(settings, name)
         if not _whole(value) or value < 0:
             raise ValueError(f"{name} must be a nonnegative whole number of bytes; got {value!r}. Use 0 to disable it.")
+    if not _whole(settings.max_file_bytes) or settings.max_file_bytes < 0:
+        raise ValueError(
+            f"max_file_bytes must be a nonnegative whole number of bytes; got {settings.max_file_bytes!r}."
+        )
     return settings
 
 
@@ -86,10 +97,14 @@ def _from_environment(environment: Mapping[str, str]) -> Settings:
 
 
 _default = _from_environment(os.environ)
-_current = _default
-_lock = threading.Lock()
+_base = _default
+"""The settings outside of all ``with`` blocks."""
+_adopted: Settings | None = None
+"""The settings of the parent process, in a worker."""
 _changes: list[dict[str, Any]] = []
 """Changes made by the open ``with`` blocks of all threads, the latest last."""
+_current = _default
+_lock = threading.Lock()
 
 
 def settings() -> Settings:
@@ -104,14 +119,17 @@ def settings() -> Settings:
     return _current
 
 
-@contextmanager
-def config(**changes: Any) -> Iterator[Settings]:
+def config(**changes: Any) -> ChangedSettings:
     """Change settings within a ``with`` block, for all threads and joblib workers.
+
+    Without ``with`` nothing changes, and a warning says so: to change settings for the rest of the process, use
+    `set_config`.
 
     Parameters
     ----------
     **changes
-        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``.
+        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
+        ``max_file_bytes``.
 
     Examples
     --------
@@ -120,37 +138,129 @@ def config(**changes: Any) -> Iterator[Settings]:
     ...     settings.n_jobs
     2
     """
+    return ChangedSettings(_checked(changes))
+
+
+def set_config(**changes: Any) -> None:
+    """Change settings for the rest of the process, for all threads and joblib workers.
+
+    An open ``with mc.config(...)`` block keeps its own values until it ends.
+
+    Parameters
+    ----------
+    **changes
+        Any field of `Settings`: ``n_jobs``, ``progress``, ``cache_bytes``, ``memo_bytes``,
+        ``max_file_bytes``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.set_config(n_jobs=2)
+    >>> mc.settings().n_jobs
+    2
+    >>> mc.set_config(n_jobs=None)
+    """
+    global _base, _adopted
+    changes = _checked(changes)
+    with _lock:
+        _base = replace(_base, **changes)
+        _adopted = None if _adopted is None else replace(_adopted, **changes)
+        _apply_changes()
+
+
+def _checked(changes: dict[str, Any]) -> dict[str, Any]:
     unknown = set(changes) - {field.name for field in fields(Settings)}
     if unknown:
         names = ", ".join(field.name for field in fields(Settings))
         raise TypeError(f"Unknown setting {sorted(unknown)[0]!r}; the settings are {names}.")
     _check(replace(_current, **changes))
-    with _lock:
-        _changes.append(changes)
-        now = _apply_changes()
-    try:
-        yield now
-    finally:
+    return changes
+
+
+class ChangedSettings(ContextDecorator):
+    """The context manager that `config` returns; it warns if it is dropped without being entered."""
+
+    def __init__(self, changes: dict[str, Any]) -> None:
+        self._values = changes
+        self._open: list[dict[str, Any]] = []
+        self._used = False
+
+    def __enter__(self) -> Settings:
+        self._used = True
+        changes = dict(self._values)
+        self._open.append(changes)
+        with _lock:
+            _changes.append(changes)
+            return _apply_changes()
+
+    def __exit__(self, *error: object) -> None:
+        changes = self._open.pop()
         with _lock:  # blocks of two threads can end in any order: each undoes only its own changes
             _changes[:] = [kept for kept in _changes if kept is not changes]
             _apply_changes()
 
+    def _recreate_cm(self) -> ChangedSettings:
+        """Return a context manager for one call of a decorated function."""
+        self._used = True
+        return ChangedSettings(self._values)
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate a function, which then runs with these settings."""
+        self._used = True
+        return super().__call__(function)
+
+    def _text(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self._values.items())
+
+    def __repr__(self) -> str:
+        return f"<mc.config({self._text()}), for a with statement; mc.set_config({self._text()}) takes effect at once>"
+
+    def __del__(self) -> None:
+        if not getattr(self, "_used", True):
+            warnings.warn(
+                f"mc.config({self._text()}) has no effect without a with statement. Use with mc.config(...):, or "
+                f"mc.set_config({self._text()}) for the rest of the process.",
+                stacklevel=2,
+            )
+
 
 def _apply_changes() -> Settings:
     global _current
-    _current = _adopted or _default
+    current = _adopted or _base
     for changes in _changes:
-        _current = replace(_current, **changes)
-    return _current
+        current = replace(current, **changes)
+    _current = current
+    return current
 
 
-def snapshot() -> dict[str, Any] | None:
+class _Forked:
+    """Gives the module a fresh lock in a forked process."""
+
+    def after_fork(self) -> None:
+        global _lock
+        _lock = threading.Lock()
+        _apply_changes()  # another thread may have been about to
+
+
+_forked = _Forked()
+renew_after_fork(_forked)
+
+
+# -- workers -----------------------------------------------------------------------------------------------
+
+HASH_PROTOCOL = 3
+"""The pickle protocol of ``joblib.hash``, which no transport to another process uses."""
+
+
+def snapshot(protocol: int) -> dict[str, Any] | None:
     """Return the settings and the process id for a pickled kernel; None if all settings have their defaults.
 
-    Workers inherit the environment and therefore the defaults. Without them a kernel has the same pickle in every
-    process, as ``Pipeline(memory=...)`` requires.
+    Workers inherit the environment and therefore the defaults. A digest, as ``Pipeline(memory=...)`` and the memo of
+    pairs take it, never has settings: the same kernel has the same digest inside and outside of a ``with`` block.
     """
-    return None if _current == _default else {"pid": os.getpid(), **asdict(_current)}
+    if protocol <= HASH_PROTOCOL or _current == _default:
+        return None
+    return {"pid": os.getpid(), **asdict(_current)}
 
 
 def adopt(sent: dict[str, Any] | None) -> None:
@@ -162,6 +272,3 @@ def adopt(sent: dict[str, Any] | None) -> None:
         elif sent["pid"] == os.getppid():
             _adopted = Settings(**{name: value for name, value in sent.items() if name != "pid"})
         _apply_changes()
-
-
-_adopted: Settings | None = None

@@ -9,8 +9,8 @@ change any model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class PowerProduct:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log product."""
-        return _capability(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
+        return required(p, "log_product", "ProbabilityProduct")(q, rho=self.rho)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Smoothed(_MeanMap):
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family that has it, such as Gaussians, Categoricals or Poissons, or ProbabilityProduct"
-        return _capability(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
+        return required(p, "log_mean_map", "MeanMap", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class LaplaceSmoothed(_MeanMap):
             "Gaussians with diagonal or isotropic covariances, Mixtures or HMMs of these, base='rbf', or "
             "n_components=1000 for random features"
         )
-        return _capability(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
+        return required(p, "log_laplace_mean_map", "MeanMap(base='laplace')", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class CountSmoothed(_MeanMap):
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's log mean map."""
         able = "a family of counts (Multinomials, CountVectors or Poissons), or base='rbf'"
-        return _capability(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
+        return required(p, "log_count_mean_map", "MeanMap(base='counts')", able)(q, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,11 @@ class Divergence:
 
     def leaf(self, p: Any, q: Any) -> Array:
         """Return the family's dual divergence."""
-        return _capability(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
+        return required(p, "dual_divergence", "JensenShannon", "a family such as Gaussians or Multinomials")(q)
 
 
-def _capability(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
+def required(batch: Any, method: str, kernel: str, able: str = "another model") -> Any:
+    """Return a method of a batch; raise if it has none, with the kernel that needs it and what has it."""
     if not hasattr(batch, method):
         raise TypeError(
             f"{kernel} needs `{method}`, which {type(batch).__name__} does not have; use {able}{or_point(batch)}."
@@ -198,6 +199,45 @@ class Operand(Protocol):
 
     def alone(self) -> Array:
         """Compute the self-kernel of each member: ``(..., *B, n)``."""
+
+
+class OneAxis:
+    """Shape and order of operands that have one batch axis, and whose members cost alike."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self),)  # type: ignore[arg-type]
+
+    @property
+    def order(self) -> np.ndarray[Any, Any] | None:
+        """A permutation that puts members of similar cost next to each other, or None."""
+        return None
+
+
+class FieldOperand:
+    """Base class of operands that are dataclasses: every field has one entry per object, except the shared ones."""
+
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
+    _shared_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(self._own_fields()[0][1])
+
+    def __getitem__(self, key: Any) -> Self:
+        taken = {name: _taken(value, key) for name, value in self._own_fields()}
+        return replace(self, **taken)  # type: ignore[type-var]
+
+    def _own_fields(self) -> list[tuple[str, Any]]:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return [(name, getattr(self, name)) for name in names if name not in self._shared_fields]
+
+
+def _taken(value: Any, key: Any) -> Any:
+    if isinstance(value, list):
+        return [_taken(part, key) for part in value]
+    return take_rows(value, (key,)) if hasattr(value, "dtype") and hasattr(value, "shape") else value[key]
 
 
 class Leaf:
@@ -239,6 +279,7 @@ class Leaf:
         return single.pair(single)[..., 0, 0]
 
 
+@dataclass
 class InnerLeaf:
     """Members with explicit features: log <f, f'>^trials, by one matrix product per tile.
 
@@ -255,16 +296,13 @@ class InnerLeaf:
         Logarithm of a constant added to every inner product, given if it is too small to be a feature of its own.
     """
 
-    order: np.ndarray[Any, Any] | None = None
-    tile_hint = 512
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 512
 
-    def __init__(
-        self, features: Array, trials: float = 1.0, logs: Array | None = None, floor: float | None = None
-    ) -> None:
-        self.features = features
-        self.trials = trials
-        self.logs = logs
-        self.floor = floor
+    features: Array
+    trials: float = 1.0
+    logs: Array | None = None
+    floor: float | None = None
 
     @classmethod
     def of_power(cls, p: Array, rho: float, trials: float = 1.0) -> Self:

@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from mercer._config import settings
+from mercer._fork import renew_after_fork
 
 Item = TypeVar("Item")
 
 BAR_AFTER_SECONDS = 1.0
 """A progress bar appears after this time."""
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+"""Whether this is work of a thread map, which has the only progress bar."""
 
 
 @lru_cache(maxsize=1)
@@ -43,23 +47,31 @@ class _SingleBlas:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside: set[object] = set()
         self._limit: Any = None
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process, which has no other threads inside; the next to leave restores BLAS."""
+        self._lock = threading.Lock()
+        self._inside = set()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        visit = object()
         with self._lock:
-            if self._inside == 0:
+            if self._limit is None:
                 self._limit = _limited()
-            self._inside += 1
+            self._inside.add(visit)
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
+                self._inside.discard(visit)
+                if not self._inside and self._limit is not None:
                     _release_blas()
                     self._limit.restore_original_limits()
+                    self._limit = None
                     _release_blas()
 
 
@@ -89,9 +101,12 @@ def n_threads() -> int:
 
 
 def progress_bar(items: list[Item], label: str) -> Generator[Item, None, None]:
-    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then."""
+    """Yield ``items``, with a progress bar if the work takes more than a second; tqdm is imported only then.
+
+    There is no bar inside the work of a thread map, which has one already.
+    """
     shown = settings().progress
-    if shown is False or (shown is None and not sys.stderr.isatty()):
+    if shown is False or _inside.get() or (shown is None and not sys.stderr.isatty()):
         yield from items
         return
     start = time.perf_counter()
@@ -116,10 +131,18 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
     ``work`` stores its result itself, so at most ``threads`` intermediate results exist at a time. The first error
     stops the remaining work.
     """
+
+    def run(item: Item) -> None:
+        token = _inside.set(len(items) > 1 or _inside.get())  # the bar of a single item would tell nothing
+        try:
+            work(item)
+        finally:
+            _inside.reset(token)
+
     with single_blas(), closing(progress_bar(items, label)) as queue:
         if threads <= 1 or len(items) <= 1:
             for item in queue:
-                work(item)
+                run(item)
             return
         turn = threading.Lock()
         end = object()
@@ -133,13 +156,15 @@ def thread_map(work: Callable[[Item], None], items: list[Item], *, threads: int,
                             item: Any = next(queue, end)
                         if item is end:
                             return
-                        work(item)
+                        run(item)
             except BaseException as error:
                 errors.append(error)
 
         with ThreadPoolExecutor(min(threads, len(items))) as pool:
             try:
-                for future in [pool.submit(worker) for _ in range(min(threads, len(items)))]:
+                # Workers share the notices of the caller; a context runs in one thread at a time.
+                contexts = [copy_context() for _ in range(min(threads, len(items)))]
+                for future in [pool.submit(context.run, worker) for context in contexts]:
                     future.result()
             except BaseException as interrupt:  # a keyboard interrupt of the waiting thread
                 errors.append(interrupt)

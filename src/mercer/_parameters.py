@@ -22,29 +22,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._checks import check_gamma, check_rho, is_number, is_whole
-from mercer._random import check_seed
+from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
-"""A rule: ``rule(name, value)`` raises where the parameter ``name`` cannot have this value."""
+"""A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
 Rules = Mapping[str, Check | None]
 """Parameter -> rule; None drops the rule of a base class."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter must be.
+    """Rule for the values of a parameter.
 
     Parameters
     ----------
     what : str
         Completes "NAME must be ...": "a whole number, 1 or more".
     good : callable
-        Whether a value is allowed; it must not raise, whatever the value.
+        Whether a value is allowed; it must not raise for any value.
     cure : str, default=""
         A sentence that tells the user what to pass.
     error : type, default=ValueError
@@ -135,9 +135,10 @@ def instance_of(*classes: type, what: str = "", cure: str = "") -> Rule:
     return Rule(what or f"an instance of {names}", lambda value: isinstance(value, classes), cure, TypeError)
 
 
-def seed() -> Check:
+def seed() -> Rule:
     """Accept what ``random_state`` may be: a whole number, None or a NumPy generator."""
-    return lambda name, value: check_seed(value, name)
+    kinds = (np.random.RandomState, np.random.Generator)
+    return whole(0) | NONE | Rule("a NumPy Generator or RandomState", lambda value: isinstance(value, kinds))
 
 
 def rho() -> Check:
@@ -155,13 +156,24 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-class CheckedParameters:
+def check(rule: Check, **values: Any) -> None:
+    """Check arguments of a function that have the same rule, given by their names."""
+    for name, value in values.items():
+        rule(name, value)
+
+
+class CheckedParameters(RenamedParameters):
     """A mixin that checks declared parameters."""
 
     _parameters: ClassVar[Rules] = {}
 
+    def set_params(self, **parameters: Any) -> Self:
+        """Set the parameters of this estimator, those of its parts as ``part__parameter``."""
+        check_names(type(self), parameters)
+        return super().set_params(**parameters)  # type: ignore[misc]
+
     def _check_parameters(self) -> None:
-        """Raise where a parameter breaks its rule."""
+        """Raise if a parameter breaks its rule."""
         for name, check in declared(type(self)).items():
             check(name, getattr(self, name))
 

@@ -14,22 +14,32 @@ from array_api_compat import is_torch_array
 from mercer._array import Array, namespace, to_numpy
 
 
-def _call(name: str, x: Array) -> Array:
+def _call(name: str, x: Array, *first: float) -> Array:
     if is_torch_array(x):
         import torch
 
-        return getattr(torch.special, name)(x)
+        return getattr(torch.special, name)(*first, x)
     from scipy import special
 
     function: Any = getattr(special, name)
     if isinstance(x, np.ndarray | np.generic | float):
-        return function(x)
-    return namespace(x).asarray(function(to_numpy(x)))
+        return function(*first, x)
+    return namespace(x).asarray(function(*first, to_numpy(x)), dtype=x.dtype)
 
 
 def gammaln(x: Array) -> Array:
     """Logarithm of the gamma function."""
     return _call("gammaln", x)
+
+
+def digamma(x: Array) -> Array:
+    """Compute the derivative of the log-gamma function."""
+    return _call("digamma", x)
+
+
+def trigamma(x: Array) -> Array:
+    """Compute the second derivative of the log-gamma function."""
+    return _call("zeta", x, 2.0)  # torch's own polygamma has nine digits
 
 
 def i0e(x: Array) -> Array:

@@ -219,7 +219,7 @@ class TestCompareFile:
         path.write_text("".join(f">s{i} {'ab'[i % 2]}\n{'MKWVTF' * (2 + i % 3)}\n" for i in range(12)))
         (pairs,) = (c for c in self._task(path).contenders if c.name == "Marginalization, pair HMM")
         assert pairs.kernel.get_params()["kernel__model__substitution"] == "BLOSUM62"
-        assert pairs.grid["empiricalkernelmap__kernel__model__gap_open"] == (8, 11)
+        assert pairs.grid["tempered__kernel__model__gap_open"] == (8, 11)
 
     @staticmethod
     def _task(path):

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,57 @@ def test_without_a_writable_folder_it_compiles_and_says_so(package: Path):
     printed = run(package, refuse)
     assert printed.startswith("20")
     assert printed.count("NUMBA_CACHE_DIR") == 1
+
+
+MARKOV = "import mercer as mc; print(mc.ProbabilityProduct(mc.MarkovChain(alphabet='dna'))(['ACGT', 'GGTA']).shape)"
+
+
+@pytest.fixture
+def read_only(package: Path) -> Iterator[Path]:
+    """Put a file in the place of the folder for compiled code, which stops root, too."""
+    cache = package / "mercer" / "compiled" / "__pycache__"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.write_text("")
+    yield package
+    cache.unlink()
+
+
+def test_a_read_only_install_without_a_home_uses_a_temporary_folder(read_only: Path, tmp_path: Path):
+    nowhere = {"HOME": "/dev/null/x", "XDG_CACHE_HOME": "/dev/null/x", "PYTHONDONTWRITEBYTECODE": "1"}
+    printed = run(read_only, MARKOV, **nowhere, TMPDIR=str(tmp_path))
+    assert printed.startswith("(2, 2)")
+    assert printed.count("mercer stores compiled code in") == printed.count("Set NUMBA_CACHE_DIR") == 1
+    (folder,) = tmp_path.glob("mercer-compiled*")
+    assert list(folder.glob("*.nbc"))
+    if hasattr(os, "getuid"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="every user of Windows has a temporary folder")
+def test_code_in_a_folder_that_others_can_write_is_not_run(read_only: Path, tmp_path: Path):
+    folder = tmp_path / f"mercer-compiled-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    nowhere = {"HOME": "/dev/null/x", "XDG_CACHE_HOME": "/dev/null/x", "PYTHONDONTWRITEBYTECODE": "1"}
+    printed = run(read_only, MARKOV, **nowhere, TMPDIR=str(tmp_path))
+    assert printed.startswith("(2, 2)")
+    assert printed.count("mercer cannot store compiled code") == 1
+    assert not list(folder.iterdir())
+
+
+def test_numba_that_is_switched_off_is_switched_on_for_mercer_alone():
+    code = (
+        "import numba, mercer as mc\n"
+        "kernel = mc.ProbabilityProduct(mc.HMM(2, alphabet='dna', n_iter=2, tol=0))\n"
+        "print(kernel.fit_transform(['ACGTAC', 'GGTACA', 'TTGACG']).tolist())\n"
+        "def mine(x): return x\n"
+        "print(numba.config.DISABLE_JIT, numba.njit(mine) is mine)"
+    )
+    here = Path(mercer.__file__).parents[1]
+    cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]} if "NUMBA_CACHE_DIR" in os.environ else {}
+    values, switched_off = run(here, code, NUMBA_DISABLE_JIT="1", **cache).splitlines()
+    assert switched_off == "1 True"
+    assert run(here, code, NUMBA_DISABLE_JIT="0", **cache).splitlines() == [values, "0 False"]
 
 
 def test_instances_of_one_factory_have_their_own_entries():

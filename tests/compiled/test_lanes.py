@@ -6,24 +6,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import aligned, vector_function
 
 
 def applied(lanes, operate):
     """Compile a function that applies ``operate(emitter, vector)`` to all numbers of an array."""
 
-    @intrinsic(prefer_literal=True)
-    def vector(typing, form, x, at, out):
-        def emit(e, form, x, at, out):
-            e.store(operate(e, e.load(x, at)), out, at)
-
-        return operation(form, (x, at, out), emit, lanes)
+    @vector_function(lanes)
+    def vector(e, x, at, out):
+        e.store(operate(e, e.load(x, at)), out, at)
 
     @compiled
     def loop(x, out):
         for at in range(0, len(x), lanes):
-            vector(1, x, at, out)
+            vector(x, at, out)
 
     def run(x):
         values, out = aligned((len(x),)), aligned((len(x),))
@@ -61,6 +58,6 @@ def test_loops_combine(lanes):
     def smallest(e, _):
         trips = e.constant(8)
         start = [e.number(np.inf)]
-        return e.loop(start, trips, lambda k: [e.load(e.args[1], e.offset(e.constant(0), k, lanes))], e.smaller)[0]
+        return e.loop(start, trips, lambda k: [e.load(e.args[0], e.offset(e.constant(0), k, lanes))], e.smaller)[0]
 
     assert_array_equal(applied(lanes, smallest)(x).reshape(8, lanes), np.tile(x.reshape(8, lanes).min(axis=0), (8, 1)))

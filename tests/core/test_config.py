@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import warnings
 
 import joblib
 import numpy as np
@@ -14,11 +16,12 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import SVC
 
 import mercer as mc
 from mercer import _config, _parallel
+from mercer._cache import parameter_key
 
 
 def python(code, **environment):
@@ -100,6 +103,7 @@ class TestBlock:
             ({"progress": "yes"}, "progress must be True, False or None; got 'yes'"),
             ({"memo_bytes": -1}, "memo_bytes must be .* number of bytes; got -1. Use 0 to disable it"),
             ({"cache_bytes": "1GB"}, "cache_bytes must be .* number of bytes; got '1GB'"),
+            ({"max_file_bytes": -1}, "max_file_bytes must be .* number of bytes; got -1"),
             ({"cache_bytes": None}, "cache_bytes must be .* number of bytes; got None"),
         ],
     )
@@ -116,6 +120,62 @@ class TestBlock:
     def test_numpy_integers_are_numbers(self):
         with mc.config(n_jobs=np.int64(2)) as settings:
             assert settings.n_jobs == 2
+
+
+class TestForTheProcess:
+    @pytest.fixture(autouse=True)
+    def restored(self):
+        before = _config._base
+        yield
+        mc.set_config(**dataclasses.asdict(before))
+
+    def test_stays(self):
+        mc.set_config(n_jobs=3)
+        assert mc.settings().n_jobs == 3
+        with mc.config(n_jobs=2):
+            assert mc.settings().n_jobs == 2
+            mc.set_config(n_jobs=4, progress=False)
+            assert (mc.settings().n_jobs, mc.settings().progress) == (2, False)
+        assert mc.settings().n_jobs == 4
+
+    def test_nonsense(self):
+        before = mc.settings()
+        with pytest.raises(ValueError, match=r"n_jobs must be a number of threads.*got 0"):
+            mc.set_config(n_jobs=0)
+        with pytest.raises(TypeError, match="setting 'njobs'"):
+            mc.set_config(njobs=2)
+        assert mc.settings() == before
+
+    def test_workers_see_it(self):
+        mc.set_config(memo_bytes=4321)
+        found = Parallel(n_jobs=2, backend="loky")(delayed(report)(Reporter(), X) for _ in range(4))
+        assert {memo_bytes for _, memo_bytes, *_ in found} == {4321}
+
+
+class TestDropped:
+    """``mc.config(...)`` as a statement changes nothing, and says so."""
+
+    def test_warns_where_it_is_written(self):
+        before = mc.settings()
+        with pytest.warns(UserWarning, match=r"mc.config\(n_jobs=7\) has no effect.*mc.set_config\(n_jobs=7\)") as seen:
+            mc.config(n_jobs=7)
+        assert seen[0].filename == __file__
+        assert mc.settings() == before
+        with (held := mc.config(n_jobs=7)):
+            assert "mc.set_config(n_jobs=7) takes effect" in repr(held)
+
+    def test_silent_where_it_is_used(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with mc.config(n_jobs=7):
+                pass
+
+            @mc.config(n_jobs=7)
+            def decorated():
+                return mc.settings().n_jobs
+
+            assert [decorated(), decorated()] == [7, 7]
+        assert mc.settings().n_jobs != 7
 
 
 class Reporter(mc.RBF):
@@ -179,6 +239,31 @@ class TestWorkers:
         """So that joblib's digests, and with them ``Pipeline(memory=...)``, agree between processes."""
         code = "import joblib, mercer as mc; print(joblib.hash(mc.RBF(gamma=0.5) + mc.Linear()))"
         assert python(code) == python(code) == joblib.hash(mc.RBF(gamma=0.5) + mc.Linear())
+
+    def test_digests_have_no_settings(self):
+        """So that caches hit inside a block, too."""
+
+        def digests():
+            kernels = mc.RBF(gamma=0.5) + mc.Linear(), mc.Normalized(mc.RBF()), mc.RBF().fit(X)
+            return [(joblib.hash(k), parameter_key(k)) for k in kernels]
+
+        outside = digests()
+        with mc.config(memo_bytes=4321, n_jobs=1):
+            assert digests() == outside
+            pipeline = make_pipeline(mc.RBF(gamma=0.5) + mc.Linear(), SVC(kernel="precomputed"))
+            inside = joblib.hash(pipeline)
+        assert joblib.hash(pipeline) == inside
+
+    def test_the_memory_of_a_pipeline_hits_inside_a_block(self, tmp_path, monkeypatch):
+        computed = []
+        original = mc.RBF._tile
+        monkeypatch.setattr(mc.RBF, "_tile", lambda self, a, b: computed.append(1) or original(self, a, b))
+        steps = [("k", mc.RBF(gamma=0.5) + mc.Linear()), ("svc", SVC(kernel="precomputed"))]
+        Pipeline(steps, memory=str(tmp_path)).fit(X, Y)
+        first = len(computed)
+        with mc.config(progress=False, n_jobs=1, memo_bytes=0):
+            Pipeline(steps, memory=str(tmp_path)).fit(X, Y)
+        assert len(computed) == first > 0
 
     def test_copies_in_one_process_change_nothing(self):
         import copy

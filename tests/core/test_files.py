@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import sys
 import zipfile
@@ -220,4 +222,105 @@ class TestUnreadable:
     def test_a_pickle_inside_is_refused(self, tmp_path):
         np.savez(tmp_path / "x.npz", header=np.array([{"format": 1}], dtype=object))
         with pytest.raises(ValueError, match="pickle"):
+            mc.load(tmp_path / "x.npz")
+
+
+def archive_of(path, *members):
+    """Write a zip archive from (name, bytes) pairs."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+
+
+def npy(array, **changes):
+    """Return the bytes of an npy file, with parts of its header replaced."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    content = buffer.getvalue()
+    for old, new in changes.values():
+        assert len(old) == len(new)
+        content = content.replace(old, new, 1)
+    return content
+
+
+class TestHostile:
+    """Damaged and hostile files end in one sentence of ours, before memory is taken."""
+
+    def test_any_flipped_byte(self, tmp_path):
+        path = tmp_path / "x.npz"
+        raw = (V1 / "poissons.npz").read_bytes()
+        messages = []
+        for i in range(0, len(raw), 2):
+            path.write_bytes(raw[:i] + bytes([raw[i] ^ 0xFF]) + raw[i + 1 :])
+            try:
+                mc.load(path)
+            except ValueError as error:
+                messages.append(str(error))
+        assert len(messages) > 100
+        assert all(str(path) in message and "allow_pickle" not in message for message in messages)
+
+    def test_an_array_that_claims_more_than_is_there(self, tmp_path):
+        header = npy(np.frombuffer(b"{}", dtype=np.uint8))
+        claims = npy(np.zeros((1, 1)), shape=(b"(1, 1), }" + b" " * 16, b"(1000000, 1000000), }    "))
+        archive_of(tmp_path / "x.npz", ("header.npy", header), ("K.npy", claims))
+        with pytest.raises(ValueError, match=r"is damaged \(K.npy has 8 bytes, not shape \(1000000, 1000000\)"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_a_bomb(self, tmp_path):
+        mc.gram.save(tmp_path / "x.npz", np.zeros((600, 600)))
+        with mc.config(max_file_bytes=2**20):
+            with pytest.raises(ValueError, match=r"unpacks to more than 1 MiB .* mc.config\(max_file_bytes=...\)"):
+                mc.load(tmp_path / "x.npz")
+            mc.gram.save(tmp_path / "noise.npz", np.random.default_rng(0).normal(size=(600, 600)))
+            assert mc.load(tmp_path / "noise.npz").K.shape == (600, 600)  # large, and no bomb
+        assert mc.load(tmp_path / "x.npz").K.shape == (600, 600)
+
+    def test_a_bomb_of_letters(self, tmp_path):
+        path = tmp_path / "x.fasta.gz"
+        path.write_bytes(gzip.compress(b">a\n" + b"A" * 2_000_000))
+        with mc.config(max_file_bytes=2**20), pytest.raises(ValueError, match=r"unpacks to more than 1 MiB"):
+            mc.read_fasta(path)
+        assert len(mc.read_fasta(path).X[0]) == 2_000_000
+
+    @pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "1" * 5000 + "}"])
+    def test_a_strange_header(self, tmp_path, text):
+        archive_of(tmp_path / "x.npz", ("header.npy", npy(np.frombuffer(text.encode(), dtype=np.uint8))))
+        with pytest.raises(ValueError, match="is damaged"):
+            mc.load(tmp_path / "x.npz")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"parts": []},
+            {"parts": {"rate": 3}},
+            {"shared": None},
+            {"class": ["Poissons"]},
+            {"class": "Batch"},
+        ],
+    )
+    def test_a_header_of_another_form(self, tmp_path, change):
+        rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header["batch"].update(change))
+        with pytest.raises(ValueError, match=r"x.npz is damaged|class that is not imported"):
+            mc.load(tmp_path / "x.npz")
+
+    def test_no_batch_in_the_header(self, tmp_path):
+        rewrite(V1 / "poissons.npz", tmp_path / "x.npz", lambda header, _: header.update(batch=[]))
+        with pytest.raises(ValueError, match=r"x.npz is damaged"):
+            mc.load(tmp_path / "x.npz")
+
+    @pytest.mark.parametrize(
+        ("K", "ids", "message"),
+        [
+            (np.array([["a"]]), {}, "2-D array of real numbers"),
+            (np.ones(3), {}, "2-D array of real numbers"),
+            (np.array([[np.nan]]), {}, "must be finite; got nan"),
+            (np.eye(2), {"rows": 5}, "rows must be a list of ids; got 5"),
+            (np.eye(2), {"columns": {}}, "columns must be a list of ids"),
+            (np.eye(2), {"rows": ["a"]}, "one id for each of the 2 rows"),
+        ],
+    )
+    def test_a_gram_matrix_is_checked_when_it_is_read(self, tmp_path, K, ids, message):
+        header = {"kind": "gram", "kernel": "", "rows": None, "columns": None} | ids
+        _files.write(tmp_path / "x.npz", header, {"K": K})
+        with pytest.raises(ValueError, match=rf"x.npz is damaged .*{message}"):
             mc.load(tmp_path / "x.npz")

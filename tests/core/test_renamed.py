@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -30,11 +31,43 @@ def test_a_name_that_never_was():
         mc.Hmm  # noqa: B018
 
 
-@pytest.mark.parametrize(("old", "new"), _renamed.PARAMETERS.items())
-def test_a_removed_parameter_tells_the_new_one(old, new):
-    with pytest.raises(TypeError, match=rf"ProbabilityProduct has no parameter '{old}'; use '{new}'"):
-        mc.ProbabilityProduct(**{old: "zero"})
-    assert mc.Fisher(power=0.5).power == 0.5  # a parameter of its own
+@pytest.mark.parametrize("name", _renamed.PARAMETERS)
+def test_a_removed_parameter_tells_the_new_one(name):
+    cls = mc.RBF if name == "Kernel" else getattr(mc, name)
+    for old, new in _renamed.PARAMETERS[name].items():
+        with pytest.raises(TypeError, match=rf"{cls.__name__} has no parameter '{old}'\. Use '{new}'\.$"):
+            cls(**{old: "zero"})
+        if name != "Kernel":
+            assert new in inspect.signature(cls).parameters
+            assert old not in inspect.signature(cls).parameters
+
+
+def test_a_removed_parameter_of_a_part():
+    kernel = mc.Centered(mc.Tempered(mc.RBF()))
+    with pytest.raises(TypeError, match=r"Tempered has no parameter 'beta'\. Use 'exponent'\.$"):
+        kernel.set_params(kernel__beta=0.1)
+    assert kernel.set_params(kernel__exponent=0.1).kernel.exponent == 0.1
+
+
+def test_a_subclass_may_use_an_old_name():
+    class Own(mc.RBF):
+        def __init__(self, gamma=None, zero=1):
+            super().__init__(gamma)
+            self.zero = zero
+
+    assert Own(zero=2).set_params(zero=3).zero == 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "old", "new"),
+    [
+        (mc.CountVectors([[0.5, 0.5]], 3.0), "law", "length_distribution"),
+        (mc.AffinePairHMM(), "scale_", "matrix_scale_"),
+    ],
+)
+def test_a_removed_attribute_tells_the_new_one(owner, old, new):
+    with pytest.raises(AttributeError, match=rf"\.{old} was removed.*{new}"):
+        getattr(owner, old)
 
 
 BLOCKED = """

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import xlogy
 
-from mercer.data.csr import CSRRows, concat, outer, prepare, shared_entropy
+from mercer.data.csr import CSRRows, Prepared, outer, shared_entropy
 
 PAIRINGS = [outer, shared_entropy]
 
@@ -195,7 +195,7 @@ def test_selection_equals_dense_selection(X, data):
         )
     )
     assert_array_equal(rows[key].dense(), X.toarray()[key])
-    assert_array_equal(prepare(rows)[key].rows.dense(), X.toarray()[key])
+    assert_array_equal(Prepared(rows)[key].rows.dense(), X.toarray()[key])
     assert rows[key].row_digests() == [rows.row_digests()[i] for i in np.arange(n)[key]]
 
 
@@ -212,7 +212,7 @@ def test_selection_that_is_none():
 def test_contiguous_slices_share_memory_and_are_kept():
     rows = CSRRows.of(random_rows(6, 20, 30, 0.3))
     assert np.shares_memory(rows[5:9].data, rows.data)
-    operand = prepare(rows)
+    operand = Prepared(rows)
     assert operand[5:9] is operand[5:9]
     assert operand[5:9].index is operand[5:9].index
     assert operand[:] is operand
@@ -224,7 +224,7 @@ def test_contiguous_slices_share_memory_and_are_kept():
 @pytest.mark.parametrize("permuted", [False, True])
 def test_tiles_equal_the_whole_for_any_threads(pairing, edge, permuted):
     rows = CSRRows.of(random_rows(7, 50, 120, 0.2))
-    operand, whole = prepare(rows), pairing(rows, rows)
+    operand, whole = Prepared(rows), pairing(rows, rows)
     order = np.random.default_rng(0).permutation(50) if permuted else np.arange(50)
     starts = range(0, 50, edge)
     keys = [order[s : s + edge] if permuted else slice(s, s + edge) for s in starts]
@@ -242,7 +242,7 @@ def test_tiles_equal_the_whole_for_any_threads(pairing, edge, permuted):
 
 
 def test_prepared_rows_can_be_pickled():
-    operand = prepare(CSRRows.of(random_rows(8, 9, 12, 0.4)))
+    operand = Prepared(CSRRows.of(random_rows(8, 9, 12, 0.4)))
     truth = outer(operand, operand[2:5])
     copy = pickle.loads(pickle.dumps(operand))
     assert_array_equal(outer(copy, copy[2:5]), truth)
@@ -281,7 +281,7 @@ def test_power_must_be_positive(exponent):
 def test_digests_are_equal_iff_rows_are(X, Y):
     X, Y = X.astype(np.float64), Y.astype(np.float64)
     A, B = CSRRows.of(X), CSRRows.of(Y)
-    everything = concat([A[i : i + 1] for i in range(len(A))] + [A[:0]])
+    everything = CSRRows.joined([A[i : i + 1] for i in range(len(A))] + [A[:0]])
     assert everything.row_digests() == A.row_digests()
     wide = [np.pad(Z.toarray(), ((0, 0), (0, 7 - Z.shape[1]))) for Z in (X, Y)]
     for a, row in zip(A.row_digests(), wide[0], strict=True):
@@ -299,19 +299,19 @@ def test_digests_tell_the_dtype():
 def test_concat(parts):
     d = max(X.shape[1] for X in parts)
     parts = [sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], d)) for X in parts]
-    whole = concat([CSRRows.of(X) for X in parts])
+    whole = CSRRows.joined([CSRRows.of(X) for X in parts])
     assert_array_equal(whole.dense(), np.concatenate([X.toarray() for X in parts]))
     assert whole.dtype == np.result_type(*parts)
 
 
 def test_concat_of_nothing():
     with pytest.raises(ValueError, match="nothing"):
-        concat([])
+        CSRRows.joined([])
 
 
-@pytest.mark.parametrize("join", [outer, shared_entropy, lambda a, b: concat([a, b])])
+@pytest.mark.parametrize("join", [outer, shared_entropy, lambda a, b: CSRRows.joined([a, b])])
 def test_columns_must_agree(join):
-    with pytest.raises(ValueError, match="rows over 2 words cannot meet rows over 3"):
+    with pytest.raises(ValueError, match=r"vocabulary; got 2 and 3 words"):
         join(CSRRows.of(np.eye(2)), CSRRows.of(np.eye(3)))
 
 
@@ -322,7 +322,7 @@ def test_check_counts_names_the_entry(value):
     dense[5:7] = 0
     dense[7, 3] = dense[9, 1] = value
     dense[7, :3] = 1
-    message = f"document 7 has the count {value} for word 3: counts must be nonnegative and finite"
+    message = f"document 7 has the count {value} for word 3. Counts must be nonnegative and finite."
     with pytest.raises(ValueError) as caught:
         CSRRows.of(dense).check_counts()
     assert str(caught.value) == message

@@ -117,6 +117,8 @@ def test_opaque_and_picklable():
 def test_numbers_of_objects_are_refused():
     """scikit-learn's pairs of classes turn data into numbers: one sentence, with the cure."""
     X = objects(Sequences(["ab", "b", "aab", "ba", "bb", "a"]))
-    with pytest.raises(TypeError, match=r"Datum .* precomputed Gram matrix, .* multi_class='one_vs_rest'"):
+    with pytest.raises(
+        TypeError, match=r"An entry of mc\.objects .* precomputed Gram matrix, .* multi_class='one_vs_rest'"
+    ):
         GaussianProcessClassifier(mc.Spectrum(k=1).as_gp(), multi_class="one_vs_one").fit(X, [0, 0, 1, 1, 2, 2])
     assert not is_number(X[0])

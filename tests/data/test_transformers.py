@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.data.lengths import Lengths
+from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
 from mercer.data.transformers import Delays, Derivatives, PerStep
@@ -226,6 +227,39 @@ class TestClock:
     def test_the_weight_is_checked(self, weight):
         with pytest.raises(ValueError, match="weight must be a number, 0 or more; got"):
             Clock(weight).fit(series([3]))
+
+
+class TestResample:
+    @given(ragged, st.integers(2, 9))
+    def test_it_interpolates_every_channel(self, lengths, steps):
+        data = series(lengths)
+        found = Resample(steps).fit_transform(Sequences(data, ids=[str(i) for i in range(len(data))]))
+        assert found.ids == tuple(str(i) for i in range(len(data)))
+        for x, z in zip(data, found, strict=True):
+            places = np.linspace(0, len(x) - 1, steps)
+            expected = np.stack([np.interp(places, np.arange(len(x)), column) for column in x.T], axis=1)
+            np.testing.assert_allclose(z, expected, atol=1e-14)
+
+    def test_the_same_number_of_steps_changes_nothing(self):
+        data = series([5, 5])
+        for x, z in zip(data, Resample(5).fit_transform(data), strict=True):
+            np.testing.assert_allclose(z, x, atol=1e-14)
+
+    def test_gaps_are_filled(self):
+        X = [np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, 3.0], [6.0, np.nan]]), np.array([[np.nan, 5.0]])]
+        first, second = Resample(4).fit_transform(X)
+        np.testing.assert_allclose(first, [[2, 1], [2, 2], [4, 3], [6, 3]])
+        np.testing.assert_allclose(second, [[0, 5]] * 4)  # a channel that was never observed is 0
+
+    def test_one_step_is_the_middle(self):
+        assert Resample(1).fit_transform([[0.0, 1.0, 5.0]])[0].tolist() == [[1.0]]
+
+    def test_single_precision_is_kept_and_parameters_are_checked(self):
+        assert Resample(3).fit_transform(series([4], dtype=np.float32)).values.dtype == np.float32
+        with pytest.raises(ValueError, match="n_steps must be a whole number, 1 or more; got 0"):
+            Resample(0).fit(series([3]))
+        with pytest.raises(ValueError, match="is empty"):
+            Resample(3).fit_transform(Sequences([np.zeros((0, 1)), np.ones((2, 1))]))
 
 
 @pytest.mark.parametrize("transformer", ON_VECTORS, ids=repr)

@@ -64,9 +64,9 @@ class TestDisdat:
 
 class TestWhatCannotBe:
     def test_unknown_choices(self):
-        with pytest.raises(ValueError, match=r"region must be one of 'AWT', 'CAN', 'NSW', 'NZ', .* got 'USA'"):
+        with pytest.raises(ValueError, match=r"region must be 'AWT', 'CAN', 'NSW', 'NZ', .* got 'USA'"):
             fetch_disdat("USA")
-        with pytest.raises(ValueError, match="categories must be one of 'drop', 'keep'; got 'code'"):
+        with pytest.raises(ValueError, match="categories must be 'drop' or 'keep'; got 'code'"):
             fetch_disdat("AWT", categories="code")
 
     def test_no_file(self, monkeypatch, tmp_path):

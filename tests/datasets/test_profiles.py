@@ -58,10 +58,10 @@ def test_genes_of_a_class_share_their_history():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1; got 0"),
-        ({"n_leaves": 1}, "n_leaves must be an integer of at least 2; got 1"),
-        ({"fidelity": 1.5}, r"fidelity must be a probability from 0 to 1; got 1\.5"),
-        ({"missing": -1}, "missing must be a probability from 0 to 1; got -1"),
+        ({"n_samples": 0}, "n_samples must be a whole number, 1 or more; got 0"),
+        ({"n_leaves": 1}, "n_leaves must be a whole number, 2 or more; got 1"),
+        ({"fidelity": 1.5}, r"fidelity must be a number, at least 0 and at most 1; got 1\.5"),
+        ({"missing": -1}, "missing must be a number, at least 0 and at most 1; got -1"),
         ({"rate": -1.0}, r"rate must be a finite number above 0, .* got -1\.0"),
         ({"rate": [1.0, 2.0]}, "above 0, or one for each of 6 classes; got"),
         ({"tree": "(a,b);"}, r"must have a length, as in '\(A:0.1,B:0.2\);'"),

@@ -112,9 +112,11 @@ def test_ambiguous_neighbours_do_not_matter():
 def test_missing_symbols_are_ignored():
     fit = mc.Categorical(alphabet="dna").fit_each
     assert_array_equal(fit(["ANNC", "NNG"]).probability, fit(["AC", "G"]).probability)
-    with pytest.raises(ValueError, match="sequence 1 holds missing symbols only: leave it out, or give prior='pooled'"):
+    with pytest.raises(
+        ValueError, match=r"sequence 1 contains only missing symbols. Leave it out, or use prior='pooled'"
+    ):
         fit(["AC", "NN"])
-    with pytest.raises(ValueError, match="sequence 'b' holds missing symbols only"):
+    with pytest.raises(ValueError, match="sequence 'b' contains only missing symbols"):
         fit(mc.Sequences(["AC", "NN"], alphabet="dna", ids=["a", "b"]))
     pooled = mc.Categorical(alphabet="dna", prior="pooled").fit_each(["AC", "NN"]).probability
     assert_allclose(pooled, [[0.5, 0.5, 0, 0]] * 2)
@@ -150,23 +152,21 @@ def test_bad_probabilities(probability, message):
 
 def test_bad_alphabets_and_symbols():
     p = mc.Categoricals([[0.25] * 4], "dna")
-    with pytest.raises(TypeError, match="expected numbers, got an array of dtype object"):
+    with pytest.raises(TypeError, match="got an array of dtype object"):
         mc.Categoricals(np.array([[None, 1.0]], dtype=object))
-    with pytest.raises(ValueError, match="2 probabilities for an alphabet of 4 symbols"):
+    with pytest.raises(ValueError, match="got 2 columns for an alphabet of 4 symbols"):
         mc.Categoricals([[0.5, 0.5]], "dna")
     with pytest.raises(ValueError, match=r"differ in alphabet: .*make both with the same alphabet"):
         p.log_product(mc.Categoricals([[0.25] * 4], "rna"))
-    with pytest.raises(
-        ValueError, match=r"expected integer codes from 0 to 14: encode strings with mc.Sequences first"
-    ):
+    with pytest.raises(ValueError, match=r"codes from 0 to 14. Encode strings with mc.Sequences first"):
         p.log_prob(["A"])
-    with pytest.raises(ValueError, match="expected integer codes"):
+    with pytest.raises(ValueError, match="must be integer codes"):
         p.log_prob(np.array([15]))
-    with pytest.raises(ValueError, match=r"the sequences have the alphabet .*, the model has"):
+    with pytest.raises(ValueError, match=r"sequences have the alphabet .*, the model has"):
         p.log_prob(mc.Sequences(["ab"]))
-    with pytest.raises(ValueError, match=r"the prior does not suit Categorical: .*differ in alphabet"):
+    with pytest.raises(ValueError, match=r"prior does not suit Categorical: .*differ in alphabet"):
         mc.Categorical("dna", prior=mc.Categoricals([[0.25] * 4], "rna")).fit_each(["AC"])
-    with pytest.raises(TypeError, match="Categorical is a model of symbols, and these are vectors: use Gaussian"):
+    with pytest.raises(TypeError, match=r"Categorical is a model of symbols; got vectors. Use Gaussian"):
         mc.Categorical().fit_each(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="unknown must be 'raise' or 'missing'; got 'ignore'"):
         mc.Categorical("dna", unknown="ignore").fit_each(["AC"])

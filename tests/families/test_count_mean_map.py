@@ -88,7 +88,7 @@ class RandomFeatures(KernelContract):
     """The features are those of the formula, with the same frequencies, one document and frequency at a time."""
 
     features = True
-    law = "poisson"
+    distribution = "poisson"
 
     def kernel(self):
         return mc.MeanMap(gamma=0.1, base="counts", n_components=40, random_state=3)
@@ -96,10 +96,11 @@ class RandomFeatures(KernelContract):
     def data(self, seed, n):
         rng = np.random.default_rng(seed)
         lengths = rng.integers(1, 9, size=n).astype(float)
-        return CountVectors(rng.dirichlet(np.ones(4), size=n), lengths, law=self.law)
+        return CountVectors(rng.dirichlet(np.ones(4), size=n), lengths, length_distribution=self.distribution)
 
     def characteristic(self, c, tau):
-        return {"poisson": np.exp(tau * (c - 1)), "fixed": c**tau, "geometric": 1 / (1 + tau - tau * c)}[self.law]
+        values = {"poisson": np.exp(tau * (c - 1)), "fixed": c**tau, "geometric": 1 / (1 + tau - tau * c)}
+        return values[self.distribution]
 
     def truth(self, X):
         w = np.random.default_rng(3).standard_normal((40, 4)) * math.sqrt(0.2)
@@ -111,7 +112,9 @@ class RandomFeatures(KernelContract):
         z = torch.asarray(np.random.default_rng(0).normal(size=(3, 4))).requires_grad_()
         lengths = torch.asarray([2.0, 3.0, 5.0])
         k = self.kernel()
-        assert torch.autograd.gradcheck(lambda z: k(CountVectors(torch.softmax(z, -1), lengths, law=self.law)), (z,))
+        assert torch.autograd.gradcheck(
+            lambda z: k(CountVectors(torch.softmax(z, -1), lengths, length_distribution=self.distribution)), (z,)
+        )
 
 
 class TestPoissonFeatures(RandomFeatures):
@@ -119,11 +122,11 @@ class TestPoissonFeatures(RandomFeatures):
 
 
 class TestFixedFeatures(RandomFeatures):
-    law = "fixed"
+    distribution = "fixed"
 
 
 class TestGeometricFeatures(RandomFeatures):
-    law = "geometric"
+    distribution = "geometric"
 
 
 @pytest.mark.parametrize("gamma", [0.01, 0.5, 30.0])
@@ -131,7 +134,7 @@ def test_totals_may_differ(gamma):
     a = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
     a[0], a[1] = [1, 0, 0], [0, 0.4, 0.6]
     s = [0, 2, 5, 6]
-    p = CountVectors(a, s, law="fixed")
+    p = CountVectors(a, s, length_distribution="fixed")
     truth = [[enumerated(a[i], s[i], a[j], s[j], gamma) for j in range(4)] for i in range(4)]
     found = p.log_count_mean_map(p, gamma)
     sure = np.array(truth) > 1e-280
@@ -155,7 +158,7 @@ def test_values_below_the_smallest_number():
 def test_two_words_are_binomials(seed, s, t, gamma):
     """Of two words the first count says all: |x - y|^2 = (m - n)^2 + (s - m - t + n)^2."""
     a, b = np.random.default_rng(seed).random(2)
-    p, q = (CountVectors([[c, 1 - c]], [float(total)], law="fixed") for c, total in ((a, s), (b, t)))
+    p, q = (CountVectors([[c, 1 - c]], [float(total)], length_distribution="fixed") for c, total in ((a, s), (b, t)))
     m, n = np.arange(s + 1)[:, None], np.arange(t + 1)
     terms = stats.binom.logpmf(m, s, a) + stats.binom.logpmf(n, t, b) - gamma * ((m - n) ** 2 + (s - m - t + n) ** 2)
     assert_allclose(p.log_count_mean_map(q, gamma)[0, 0], np.logaddexp.reduce(terms.ravel()), rtol=1e-11, atol=1e-12)
@@ -183,7 +186,7 @@ def test_poissons_are_fixed_totals_drawn_first():
     """sum_st P(s) P(t) k_st of fixed totals is the kernel of Poisson lengths."""
     a, tau, gamma = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]), [1.5, 2.5], 0.3
     n = np.arange(17)
-    sides = [CountVectors(np.tile(row, (17, 1)), n.astype(float), law="fixed") for row in a]
+    sides = [CountVectors(np.tile(row, (17, 1)), n.astype(float), length_distribution="fixed") for row in a]
     weights = [stats.poisson.pmf(n, t) for t in tau]
     truth = weights[0] @ np.exp(sides[0].log_count_mean_map(sides[1], gamma)) @ weights[1]
     p = CountVectors(a, tau)
@@ -220,10 +223,10 @@ def test_errors_of_random_features_are_those_reported(normalize):
     assert_allclose(random[0].standard_errors(p, p[:2]), random[0].standard_errors(p)[:, :2], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("law", ["poisson", "geometric", "fixed"])
-def test_features_are_right_on_average(law):
+@pytest.mark.parametrize("distribution", ["poisson", "geometric", "fixed"])
+def test_features_are_right_on_average(distribution):
     """Against draws of counts: five standard errors of both."""
-    p = CountVectors([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [3.0, 6.0], law=law)
+    p = CountVectors([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [3.0, 6.0], length_distribution=distribution)
     x, y = p.sample(20000, random_state=0)
     draws = np.exp(-0.1 * np.sum((x - y) ** 2, axis=1))
     kernel = mc.MeanMap(gamma=0.1, base="counts", n_components=4000, normalize=False)
@@ -251,15 +254,15 @@ def test_through_an_estimator_and_a_generator():
 
 def test_what_cannot():
     p = mc.Multinomials(np.full((2, 50), 0.02), trials=400)
-    with pytest.raises(ValueError, match=r"convolves 50 tables of 401 x 401 counts .* give n_components=1000"):
+    with pytest.raises(ValueError, match=r"convolves 50 tables of 401 x 401 counts .* n_components=1000"):
         mc.MeanMap(base="counts")(p)
     with pytest.raises(TypeError, match=r"base='counts'\) needs .* Gaussians does not have; use a family of counts"):
         mc.MeanMap(base="counts")(mc.Gaussians([[0.0]], [1.0]))
-    with pytest.raises(TypeError, match="compares counts, which Gaussians does not have: give base='rbf'"):
+    with pytest.raises(TypeError, match=r"compares counts, which Gaussians does not have. Use base='rbf'"):
         mc.MeanMap(base="counts", n_components=3)(mc.Gaussians([[0.0]], [1.0]))
-    with pytest.raises(ValueError, match="aligns the 400 tokens of Multinomials, which is no base kernel of a diff"):
+    with pytest.raises(ValueError, match=r"aligns the 400 tokens of Multinomials, .* Use n_components=None"):
         mc.MeanMap(n_components=3)(p)
-    with pytest.raises(TypeError, match="single tokens, which CountVectors does not have: give base='counts'"):
+    with pytest.raises(TypeError, match=r"single tokens, which CountVectors does not have. Use base='counts'"):
         mc.MeanMap(n_components=3)(CountVectors([[0.5, 0.5]], 2.0))
     with pytest.raises(ValueError, match=r"n_components must be .*; got 0. It is the number of random frequencies"):
         mc.MeanMap(base="counts", n_components=0)(p)
@@ -267,13 +270,13 @@ def test_what_cannot():
         mc.MeanMap(base="counts", n_components=1).standard_errors(p)
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         mc.MeanMap(base="counts", n_components=2, random_state="x")(p)
-    with pytest.raises(ValueError, match="geometric length has no closed form: give n_components=1000"):
-        mc.MeanMap(base="counts")(CountVectors([[0.5, 0.5]], 2.0, law="geometric"))
+    with pytest.raises(ValueError, match=r"geometric length has no closed form. Use n_components=1000"):
+        mc.MeanMap(base="counts")(CountVectors([[0.5, 0.5]], 2.0, length_distribution="geometric"))
     with pytest.raises(TypeError, match="has no finite explicit features"):
         mc.MeanMap(base="counts").features(mc.Multinomials([[0.5, 0.5]]))
     torch = pytest.importorskip("torch")
     a = torch.tensor([[0.5, 0.5]], requires_grad=True)
-    with pytest.raises(TypeError, match=r"has no gradient: give probability.detach\(\), or n_components"):
+    with pytest.raises(TypeError, match=r"no gradient. Use probability.detach\(\), or .* n_components"):
         mc.MeanMap(base="counts")(mc.Multinomials(a))
 
 
@@ -287,7 +290,7 @@ def test_the_limit_counts_common_words_alone():
 
 
 def test_lengths_beyond_whole_numbers_of_64_bits():
-    p = mc.CountVectors([[1.0, 0.0], [0.0, 1.0]], length=[3.0, 1e19], law="fixed")
+    p = mc.CountVectors([[1.0, 0.0], [0.0, 1.0]], length=[3.0, 1e19], length_distribution="fixed")
     for some in (p, p[1:]):
         with pytest.raises(ValueError, match=r"x 1e\+19 counts for one pair"):
             p[:1].log_count_mean_map(some[-1:], 0.1)
@@ -295,7 +298,7 @@ def test_lengths_beyond_whole_numbers_of_64_bits():
 
 def test_a_gamma_beyond_all_counts():
     p = mc.Multinomials([[0.5, 0.5], [0.2, 0.8]], trials=4)
-    with pytest.raises(ValueError, match=r"gamma = 1e\+308 times the square of a count of 4 .* give a smaller gamma"):
+    with pytest.raises(ValueError, match=r"gamma = 1e\+308 times the square of the count 4 .* smaller gamma"):
         mc.MeanMap(base="counts", gamma=1e308)(p)
     assert_allclose(mc.MeanMap(base="counts", gamma=1e300)(p), mc.MeanMap(base="counts", gamma=1e4)(p), rtol=1e-12)
     rates = mc.Poissons([[0.5], [2.0]])

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mercer as mc
-from mercer.families.exponential import Exponential, Exponentials, log_mean_gap
+from mercer.families._gaps import log_mean_gap
+from mercer.families.exponential import Exponential, Exponentials
 from mercer.testing.families import EstimatorContract, FamilyContract
 
 
@@ -94,7 +95,7 @@ def test_missing_waits_are_marginalised():
     assert_array_equal(p.log_prob(x)[:, 1], 0)
     assert_allclose(p.fisher_scores(x)[0], [[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
     assert_allclose(Exponential().fit_each([x]).scale, [[1.5, 3.0]])
-    with pytest.raises(ValueError, match="a coordinate was observed in no point of a sample"):
+    with pytest.raises(ValueError, match=r"missing \(NaN\) in all points of a sample"):
         Exponential().fit_each(x)
 
 
@@ -105,25 +106,6 @@ def test_zeros_have_the_least_scale():
     assert_allclose(Exponential(floor=0.5).fit_each(x[:, :1]).scale, [[2.0], [8.0], [4.0]])
     K = mc.ProbabilityProduct(Exponential())(x)
     assert np.all(np.isfinite(K))
-
-
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.exponential(s, size=(30, 1)) for s in (1.0, 1.2, 8.0)]
-    model = Exponential()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.MeanMap(model, gamma=0.1),
-        mc.JensenShannon(model),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
 
 
 @pytest.mark.parametrize(
@@ -145,15 +127,11 @@ def test_bad_data():
     p = Exponentials([[1.0, 2.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Exponentials([[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.zeros((1, 3)))
-    with pytest.raises(
-        ValueError, match=r"Negative values in data passed to Exponentials: row 1 holds -1.5 in column 1"
-    ):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Exponentials: row 1 has -1.5 in column 1"):
         p.log_prob([[0, 0], [1, -1.5]])
-    with pytest.raises(
-        ValueError, match=r"Negative values in data passed to Exponential: .*1.* \(point 0\) holds -3.0"
-    ):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Exponential: .*1.* \(point 0\) has -3.0"):
         Exponential().fit_each([np.ones((2, 1)), -3 * np.ones((1, 1))])
     with pytest.raises(ValueError, match="Infinite values in data passed to Exponentials"):
         p.log_prob([[0, np.inf]])

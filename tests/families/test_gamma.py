@@ -124,7 +124,7 @@ def test_large_shapes_keep_their_digits(rho):
 
 def test_products_that_diverge_are_refused():
     p = Gammas([[2.0], [0.3]], [[1.0], [1.0]])
-    with pytest.raises(ValueError, match=r"index 1 has a concentration of 0.3, and at rho = 1 .* up to 0.5: use rho"):
+    with pytest.raises(ValueError, match=r"at rho = 1 .* up to 0.5; got 0.3 for the distribution at index 1. Use rho"):
         p.log_product(p, rho=1.0)
     assert np.all(np.isfinite(p.log_product(p, rho=0.5)))
     assert np.all(np.isfinite(p.log_product(p, rho=0.7)))
@@ -198,27 +198,6 @@ def test_gradients_where_a_coordinate_is_missing():
     assert torch.all(a.grad[:, 1] == 0)
 
 
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.gamma(3.0, s, size=(30, 1)) for s in (1.0, 1.2, 8.0)]
-    model = Gamma()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.JensenShannon(model),
-        mc.JensenShannon(model, form="centering"),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
-    with pytest.raises(TypeError, match="MeanMap needs `log_mean_map`, which Gammas does not have"):
-        mc.MeanMap(model, gamma=1.0).fit(sets)(sets)
-
-
 @pytest.mark.parametrize(
     ("concentration", "scale", "message"),
     [
@@ -238,9 +217,9 @@ def test_bad_data():
     p = Gammas([[1.0, 2.0]], [[1.0, 1.0]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Gammas([[1.0]], [[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.ones((1, 3)))
-    with pytest.raises(ValueError, match=r"Negative values in data passed to Gammas: row 1 holds -1.5 in column 1"):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to Gammas: row 1 has -1.5 in column 1"):
         p.log_prob([[1, 1], [1, -1.5]])
     with pytest.raises(ValueError, match="Gammas must be positive; got 0 at row 1, column 0"):
         p.log_prob([[1, 1], [0, 1]])
@@ -284,12 +263,12 @@ def test_parameters_at_the_ends_of_the_range(rho):
 
 def test_a_kernel_names_the_datum_that_has_no_power():
     data = [np.array([[1.0], [1.1], [0.9]]), np.array([[1e-9], [1.0], [7.0]])]
-    with pytest.raises(ValueError, match=r"at index 1 has a concentration of 0.*, and at rho = 2 the prob"):
+    with pytest.raises(ValueError, match=r"at rho = 2 .* got 0.* for the distribution at index 1"):
         mc.ProbabilityProduct(Gamma(), rho=2.0)(data)
 
 
 def test_a_parameter_that_is_no_number_is_named():
-    with pytest.raises(TypeError, match="concentration: expected numbers, got an array of dtype"):
+    with pytest.raises(TypeError, match=r"concentration .*got an array of dtype"):
         mc.Gammas([["a"]], [[1.0]])
     with pytest.raises(TypeError, match=r"MeanMap needs `log_mean_map`.* such as Gaussians"):
         mc.MeanMap()(mc.Gammas([[1.0]], [[1.0]]))

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-import mercer as mc
 from mercer._array import namespace
 from mercer.families.geometric import Geometric, Geometrics
 from mercer.testing.families import EstimatorContract, FamilyContract
@@ -76,9 +75,7 @@ def test_mean_map_of_all_probabilities(gamma):
 
 
 def test_mean_map_that_is_too_wide():
-    with pytest.raises(
-        ValueError, match=r"gamma = 1e-08 with a probability of 0.0001 asks for 66\d+ of them, more than"
-    ):
+    with pytest.raises(ValueError, match=r"gamma = 1e-08 and a probability of 0.0001 sums over 66\d+ .* more than"):
         Geometrics([[1e-4]]).log_mean_map(Geometrics([[0.5]]), gamma=1e-8)
     assert np.isfinite(Geometrics([[0.5]]).log_mean_map(Geometrics([[0.5]]), gamma=1e-8)).all()
 
@@ -114,32 +111,13 @@ def test_missing_counts_are_marginalised():
     assert_allclose(Geometric().fit_each([x]).probability, [[1 / 2.5, 1 / 4]])
 
 
-def test_in_kernels_mixtures_and_hmms():
-    rng = np.random.default_rng(0)
-    sets = [rng.geometric(s, size=(30, 1)) - 1.0 for s in (0.6, 0.55, 0.1)]
-    model = Geometric()
-    for kernel in (
-        mc.ProbabilityProduct(model),
-        mc.MeanMap(model, gamma=0.1),
-        mc.JensenShannon(model),
-        mc.Fisher(model),
-        mc.ProbabilityProduct(mc.Mixture(model, n_components=2)),
-        mc.ProbabilityProduct(mc.HMM(2, model), length=4),
-    ):
-        K = kernel.fit(sets)(sets)
-        assert np.all(np.isfinite(K))
-        assert_allclose(np.diagonal(K), 1, rtol=1e-9)
-        if kernel.model is model and not isinstance(kernel, mc.Fisher):  # scores compare directions
-            assert K[0, 1] > K[0, 2]
-
-
 @pytest.mark.parametrize(
     ("probability", "message"),
     [
-        ([[1.0, 0.0]], r"probability must lie above 0, and at most at 1.*; got 0.0 at index \(0, 1\)"),
-        ([[1.5]], r"must lie above 0.*; got 1.5"),
-        ([[1e-320]], r"must lie above 0, .*where the mean count \(1 - p\) / p is infinite.*; got 1e-320"),
-        ([[np.nan]], r"must lie above 0.*; got nan"),
+        ([[1.0, 0.0]], r"probability must be above 0 and at most 1.*; got 0.0 at index \(0, 1\)"),
+        ([[1.5]], r"must be above 0.*; got 1.5"),
+        ([[1e-320]], r"must be above 0 .*where the mean count \(1 - p\) / p is infinite.*; got 1e-320"),
+        ([[np.nan]], r"must be above 0.*; got nan"),
         (0.5, r"probability must have .* last axis; got shape \(\)"),
         (np.zeros((2, 0)), r"probability must have .* last axis; got shape \(2, 0\)"),
     ],
@@ -153,7 +131,7 @@ def test_bad_data():
     p = Geometrics([[0.5, 0.2]])
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(Geometrics([[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.zeros((1, 3)))
     with pytest.raises(ValueError, match=r"Negative values in data passed to Geometrics: document 1 has the count -1"):
         p.log_prob([[0, 0], [1, -1]])

@@ -198,7 +198,7 @@ def test_single_precision():
 
 def test_what_cannot():
     full = gaussians(np.zeros((2, 5)), "full")
-    with pytest.raises(ValueError, match=r"full covariances: use mc.Gaussian\('diagonal'\), or base='rbf'"):
+    with pytest.raises(ValueError, match=r"full covariances. Use mc.Gaussian\('diagonal'\), base='rbf'"):
         mc.MeanMap(base="laplace")(full)
     points = mc.KDEs([np.zeros((2, 1)), np.ones((3, 1))], bandwidth=0.3)
     with pytest.raises(TypeError, match=r"base='laplace'\) needs .* KDEs does not have; use Gaussians .* Mixtures"):

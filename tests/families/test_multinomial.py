@@ -148,7 +148,7 @@ def test_sparse_counts_equal_dense_counts(prior):
 def test_row_of_zeros():
     counts = np.array([[1.0, 3.0], [0.0, 0.0]])
     for rows in (counts, sparse.csr_array(counts)):
-        with pytest.raises(ValueError, match=r"document 1 is empty .* give prior='pooled'"):
+        with pytest.raises(ValueError, match=r"document 1 is empty .* prior='pooled'"):
             mc.Multinomial().fit_each(rows)
         fitted = mc.Multinomial(prior="pooled", prior_strength=2.0).fit_each(rows)
         assert_allclose(fitted.dense().probability, [[0.25, 0.75]] * 2)
@@ -170,24 +170,24 @@ def test_bad_counts_name_the_document(rows):
 
 def test_bad_input():
     p = mc.Multinomials([[0.5, 0.5]], trials=2)
-    with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a coordinate that was not observed .NaN."):
+    with pytest.raises(ValueError, match=r"sequence 0 \(point 0\) has a missing coordinate .NaN."):
         mc.Multinomial().fit_each([np.array([[1.0, np.nan]]), np.ones((2, 2))])
     for trials in (0, 1.5, "two", None):
-        with pytest.raises(ValueError, match=r"trials .*ive the number of draws"):
+        with pytest.raises(ValueError, match=r"trials .* number of draws"):
             mc.Multinomials([[0.5, 0.5]], trials=trials)
-        with pytest.raises(ValueError, match=r"trials .*ive the number of draws"):
+        with pytest.raises(ValueError, match=r"trials .* number of draws"):
             mc.Multinomial(trials=trials).fit_each([[1, 2]])
     with pytest.raises(ValueError, match="differ in trials: 2 and 3; make both with the same trials"):
         p.log_product(mc.Multinomials([[0.5, 0.5]], trials=3))
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Multinomials([[0.5, 0.5, 0.0]], trials=2))
-    with pytest.raises(ValueError, match=r"points have shape .*: give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"Points must have shape \(T, 2\)"):
         p.log_prob([[1, 1, 1]])
     with pytest.raises(ValueError, match=r"probability at index \(1,\) sums to 0.9, not to one"):
         mc.Multinomials(sparse.csr_array([[0.5, 0.5], [0.5, 0.4]]))
     with pytest.raises(ValueError, match=r"document 0 has the count -0.5"):
         mc.Multinomials(sparse.csr_array([[1.5, -0.5]]))
-    with pytest.raises(ValueError, match="every document is empty"):
+    with pytest.raises(ValueError, match="Every document is empty"):
         mc.Multinomial(prior="pooled").fit([[0, 0]])
 
 
@@ -228,7 +228,7 @@ def test_vocabulary(rows, tmp_path):
     for q in (other, bare):
         with pytest.raises(ValueError, match=r"differ in alphabet: .*; make both with the same alphabet"):
             p.log_product(q)
-    with pytest.raises(ValueError, match="3 probabilities for a vocabulary of 2 words"):
+    with pytest.raises(ValueError, match="got 2 words for 3 probabilities"):
         mc.Multinomials(rows(np.array([[0.5, 0.5, 0.0]])), alphabet=["cat", "dog"])
 
 
@@ -247,7 +247,7 @@ def test_a_file_without_a_vocabulary_has_none(tmp_path):
 
 
 def test_sparse_categoricals_are_multinomials():
-    with pytest.raises(TypeError, match=r"Categoricals are dense, .* use mc.Multinomials"):
+    with pytest.raises(TypeError, match=r"must be dense; .* Use mc.Multinomials"):
         mc.Categoricals(sparse.csr_array([[0.5, 0.5]]))
 
 
@@ -305,5 +305,5 @@ def test_a_prior_is_its_frequencies_alone():
     p = mc.Multinomial(trials=5, prior=prior).fit_each(X)
     assert p.trials == 5
     np.testing.assert_array_equal(p.probability, mc.Multinomial(prior=prior).fit_each(X).probability)
-    with pytest.raises(ValueError, match=r"trials must be .*; got 2\.0. Give the number of draws as an int"):
+    with pytest.raises(ValueError, match=r"trials must be .*; got 2\.0. .*draws as an int"):
         mc.Multinomial(trials=2.0).fit_each(X)

@@ -155,8 +155,8 @@ def test_huge_draws():
     [
         (([[-1.0]], [[0.5]]), r"count must be 0 or more.*; got -1.0 at index \(0, 0\)"),
         (([[np.inf]], [[0.5]]), r"got inf at index \(0, 0\)"),
-        (([[1.0]], [[0.0]]), r"probability must lie above 0.*; got 0.0 at index \(0, 0\)"),
-        (([[1.0]], [[1.5]]), r"must lie above 0, and at most at 1.*; got 1.5"),
+        (([[1.0]], [[0.0]]), r"probability must be above 0.*; got 0.0 at index \(0, 0\)"),
+        (([[1.0]], [[1.5]]), r"must be above 0 and at most 1.*; got 1.5"),
         (([[1.0, 2.0]], [[0.5]]), r"count and probability .* same shape; got \(1, 2\) and \(1, 1\)"),
     ],
 )
@@ -167,11 +167,11 @@ def test_messages(arguments, message):
 
 def test_messages_of_points_and_sizes():
     p = alone(1.0, 0.5)
-    with pytest.raises(ValueError, match=r"points have shape \(1, 2\): give \(T, 1\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 1\), one row per point; got \(1, 2\)"):
         p.log_prob([[1, 2]])
     with pytest.raises(ValueError, match=r"has the count -1\.0"):
         p.log_prob([[-1]])
-    with pytest.raises(ValueError, match=r"takes 1.11e\+07 terms, more than 262144: .*\(estimate='point'\)"):
+    with pytest.raises(ValueError, match=r"1.11e\+07 terms, more than 262144. .*\(estimate='point'\)"):
         count_nodes(1e13, 1e13, 0.5)
 
 
@@ -179,16 +179,16 @@ def test_tiny_probabilities():
     r, p, q = 1.5, 1e-160, 3e-160  # so small that counts are gamma laws, of rates p and q
     found = alone(r, p).log_product(alone(r, q))[0, 0]
     assert_allclose(found, r * math.log(math.sqrt(p) * math.sqrt(q) / ((p + q) / 2)), rtol=1e-9)
-    with pytest.raises(ValueError, match=r"probability = 1e-300 sums over counts beyond 1e\+300: .* estimate='point'"):
+    with pytest.raises(ValueError, match=r"probability = 1e-300 sums over counts beyond 1e\+300. .* estimate='point'"):
         alone(1.0, 1e-300).log_product(alone(1.0, 1e-300))
     kernel = mc.ProbabilityProduct(mc.Poisson(prior="pooled", estimate="predictive"))
-    with pytest.raises(ValueError, match=r"beyond 1e\+300: .* estimate='point'"):
+    with pytest.raises(ValueError, match=r"beyond 1e\+300. .* estimate='point'"):
         kernel([[1e300], [2e300]])
-    with pytest.raises(ValueError, match=r"takes 3.23e\+125 terms, .* \(estimate='point'\)"):
+    with pytest.raises(ValueError, match=r"3.23e\+125 terms, .* \(estimate='point'\)"):
         kernel([[1e250], [2.0]])
 
 
 def test_draws_beyond_the_largest_number():
     p = NegativeBinomials([[1.0, 1.0], [1.0, 1e300]], [[0.5, 0.5], [0.5, 1e-30]])
-    with pytest.raises(ValueError, match=r"at index \(1,\) has count = 1e\+300.* in coordinate 1"):
+    with pytest.raises(ValueError, match=r"at index \(1,\) overflow, with count = 1e\+300.* in coordinate 1"):
         p.sample(2, 0)

@@ -73,7 +73,7 @@ def test_mean_map_of_all_rates(gamma):
 
 
 def test_mean_map_of_bad_input():
-    with pytest.raises(ValueError, match=r"a rate of 100000 asks for .* divide the counts by a constant"):
+    with pytest.raises(ValueError, match=r"a rate of 100000 sums over .* Divide the counts by a constant"):
         mc.Poissons([[1e5]]).log_mean_map(mc.Poissons([[1.0]]), gamma=1.0)
     assert_allclose(mc.MeanMap(gamma=0.1)(mc.Poissons([[3.0], [3000.0]])), np.eye(2), atol=1e-15)
 
@@ -138,7 +138,7 @@ def test_missing_counts_are_marginalised():
     sets = [x, np.array([[0.0, 1.0]])]
     assert_allclose(mc.Poisson().fit_each(sets).rate, [[1.5, 3.0], [0.0, 1.0]])
     assert_allclose(mc.Poisson(prior="pooled").fit_each([*sets[:1], x[:1]]).rate[1], [(2 + 5 / 3) / 2, 3.0])
-    with pytest.raises(ValueError, match="a coordinate was observed in no point of a sample: give prior='pooled'"):
+    with pytest.raises(ValueError, match=r"missing \(NaN\) in all points of a sample. Use prior='pooled'"):
         mc.Poisson().fit_each(x)
 
 
@@ -159,21 +159,21 @@ def test_bad_rates(rate, message):
 
 def test_bad_data():
     p = mc.Poissons([[1.0, 2.0]])
-    with pytest.raises(TypeError, match="expected numbers, got an array of dtype object"):
+    with pytest.raises(TypeError, match="got an array of dtype object"):
         mc.Poissons(np.array([["a", None]], dtype=object))
     with pytest.raises(ValueError, match="differ in dimension"):
         p.log_product(mc.Poissons([[1.0]]))
-    with pytest.raises(ValueError, match=r"points have shape \(1, 3\): give \(T, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(T, 2\), one row per point; got \(1, 3\)"):
         p.log_prob(np.zeros((1, 3)))
     with pytest.raises(ValueError, match=r"Negative values in data passed to Poissons: document 1 has the count -1.5"):
         p.log_prob([[0, 0], [1, -1.5]])
     with pytest.raises(ValueError, match="Negative values in data passed to Poisson: document 1 has the count -3"):
         mc.Poisson().fit_each([[1, 2], [0, -3]])
-    with pytest.raises(ValueError, match=r"the data have 3 coordinates, the training data had 2|3 features"):
+    with pytest.raises(ValueError, match=r"must have 2 coordinates.*; got 3|3 features"):
         mc.Poisson().fit([[1, 2]]).fit_each([[1, 2, 3]])
-    with pytest.raises(ValueError, match=r"the prior does not suit Poisson: .*differ in dimension"):
+    with pytest.raises(ValueError, match=r"prior does not suit Poisson: .*differ in dimension"):
         mc.Poisson(prior=mc.Poissons([[1.0]])).fit_each([[1, 2]])
-    with pytest.raises(TypeError, match="Poisson is a model of numbers, and these are symbols"):
+    with pytest.raises(TypeError, match="Poisson is a model of numbers; got symbols"):
         mc.Poisson().fit_each(["ab", "c"])
 
 

@@ -226,8 +226,8 @@ def test_search():
     [
         ({"estimate": "mean"}, r"estimate must be .*; got 'mean'"),
         ({"estimate": None}, r"estimate must be .*; got None"),
-        ({"prior": None}, "got prior=None. Give prior='pooled' or a batch"),
-        ({"prior_strength": 0}, r"prior_strength must be .*; got 0\. Give a positive number"),
+        ({"prior": None}, "got prior=None. Use prior='pooled' or a batch"),
+        ({"prior_strength": 0}, r"prior_strength must be .*; got 0\. .*positive number"),
     ],
 )
 def test_messages(parameters, message):
@@ -238,7 +238,7 @@ def test_messages(parameters, message):
 
 
 def test_components_are_point_estimates():
-    message = r"\(estimate='predictive'\) is the distribution of a whole sample, .* Give estimate='point'"
+    message = r"\(estimate='predictive'\) is the distribution of a whole sample, .* estimate='point'"
     words, rows = np.ones((6, 3)) + np.eye(6, 3), [np.arange(8.0).reshape(4, 2)] * 3
     with pytest.raises(ValueError, match=message):
         mc.Mixture(mc.Multinomial(prior="pooled", estimate="predictive"), n_components=2).fit(words)
@@ -262,11 +262,11 @@ def test_symbols_in_hmms_may_be_predictive():
 
 
 def test_gaussians_that_do_not_vary():
-    with pytest.raises(ValueError, match="do not vary enough about the means of their own"):
+    with pytest.raises(ValueError, match="do not vary enough about the means of their samples"):
         mc.Gaussian(floor=0.0, prior="pooled", estimate="predictive").fit_each([[[1.0, 2.0], [3.0, 4.0]]])
     p = mc.Gaussian("isotropic", prior="pooled", estimate="predictive").fit_each([[[1.0, 2.0], [3.0, 4.0]]])
     assert np.all(p.covariance > 0)
-    with pytest.raises(ValueError, match=r"no sample has several points that could vary .* give estimate='point'"):
+    with pytest.raises(ValueError, match=r"no sample has several points that could vary .* Use estimate='point'"):
         mc.Gaussian("isotropic", prior="pooled", estimate="predictive").fit_each([[1.0, 2.0], [3.0, 4.0]])
     sets = [[[1.0, np.nan], [2.0, np.nan]], [[1.0, 3.0], [2.0, np.nan]]]
     with pytest.raises(ValueError, match="several points in coordinate 1"):
@@ -290,7 +290,7 @@ def test_the_shared_covariance_has_the_same_bits_for_any_order(covariance):
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_data_too_large_for_squares(covariance):
     for estimate in ("point", "predictive"):
-        with pytest.raises(ValueError, match="squares of the data are more than the largest number: divide the data"):
+        with pytest.raises(ValueError, match=r"squares of the data overflow. Divide the data"):
             mc.Gaussian(covariance, prior="pooled", estimate=estimate).fit_each([[[1e300, 2.0], [2.0, 5e300]]])
 
 
@@ -301,7 +301,7 @@ def test_strengths_too_small_for_digits(estimator):
 
 
 def test_a_column_that_nobody_saw():
-    with pytest.raises(ValueError, match=r"column 1 was observed in no sample .* leave the column out"):
+    with pytest.raises(ValueError, match=r"Column 1 is missing .* in every sample.* Leave the column out"):
         mc.Poisson(prior="pooled").fit_each([[1.0, np.nan], [2.0, np.nan]])
 
 
@@ -325,7 +325,7 @@ PREDICTIVE = [
     ids=str,
 )
 def test_kernels_without_predictive_laws_name_the_other_estimate(kernel, batch):
-    with pytest.raises((TypeError, ValueError), match="or estimate='point'"):
+    with pytest.raises((TypeError, ValueError), match="estimate='point'"):
         kernel(batch)
 
 
@@ -343,12 +343,12 @@ def test_one_draw_is_a_categorical_law_under_both_base_kernels():
 
 def test_a_context_of_another_estimate():
     point = mc.Gaussian("diagonal", prior="pooled").fit(SETS)
-    with pytest.raises(ValueError, match=r"learned with another covariance or estimate .* call fit again"):
+    with pytest.raises(ValueError, match=r"learned with another covariance or estimate. Call fit again"):
         point.set_params(estimate="predictive").fit_each(SETS)
     law = mc.Gaussian("diagonal", prior="pooled", estimate="predictive").fit(SETS)
     assert law.set_params(estimate="point").fit_each(SETS).shape == (4,)
 
 
 def test_counts_that_no_sum_holds():
-    with pytest.raises(ValueError, match="add up to more than a number can hold: divide the counts"):
+    with pytest.raises(ValueError, match=r"overflow. Divide the counts"):
         mc.Multinomial(prior="pooled", estimate="predictive").fit_each([[1.5e308, 1.5e308], [1.0, 1.0]])

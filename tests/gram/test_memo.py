@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ class TestSearch:
     def test_powers_share_the_pairs_of_their_kernel(self, counted):
         X, y = strings()
         kernel = mc.Tempered(mc.ProbabilityProduct(mc.Categorical(alphabet="dna")))
-        grid = {"tempered__beta": [0.1, 0.5, 1.0], "svc__C": [1.0, 10.0]}
+        grid = {"tempered__exponent": [0.1, 0.5, 1.0], "svc__C": [1.0, 10.0]}
         GridSearchCV(make_pipeline(kernel, SVC(kernel="precomputed")), grid, cv=5, error_score="raise").fit(X, y)
         assert counted.pairs <= 1.6 * 100 * 101 / 2
 
@@ -298,6 +299,41 @@ class TestBudget:
             mc.Multinomial().fit_each(X)
             assert len(fits) == 0
 
+    def test_a_row_in_use_does_not_hold_what_is_not_counted(self):
+        """Models that were fitted together share arrays: one of them in use keeps them all, so all are counted."""
+        rng, budget, used = np.random.default_rng(0), 400_000, []
+        model = mc.Gaussian("full")
+        context = model.context(rng.normal(size=(10, 12)))
+        with mc.config(cache_bytes=budget):
+            for _ in range(12):
+                X = rng.normal(size=(60, 12))
+                model.fit_each(X, context)
+                used.append(X[:1])
+                for row in used:
+                    model.fit_each(row, context)
+                held = {id(batch): batch.nbytes for (batch, _), _ in fits._entries.values()}
+                assert sum(held.values()) <= fits._bytes <= budget
+            assert len(fits) > 60
+
+    def test_a_batch_beyond_the_budget_is_kept_in_part(self):
+        X = np.random.default_rng(0).poisson(2.0, size=(200, 20)).astype(float)
+        with mc.config(cache_bytes=40_000):
+            whole = mc.Multinomial().fit_each(X)
+            assert 0 < len(fits) < 200
+            np.testing.assert_array_equal(mc.Multinomial().fit_each(X).probability, whole.probability)
+
+    def test_values_that_share_memory_leave_together(self):
+        cache = ByteCache()
+        cache.put_together({"a": 1, "b": 2}, size=10, budget=25)
+        cache.put_together({"c": 3, "d": 4}, size=10, budget=25)
+        cache.get("b")
+        cache.put("e", 5, size=10, budget=25)
+        assert [cache.get(name) for name in "abcde"] == [1, 2, None, None, 5]
+        cache.put("a", 6, size=5, budget=25)
+        assert (cache._bytes, len(cache)) == (25, 3)  # b still holds what it shared with a
+        cache.put("b", 7, size=5, budget=25)
+        assert (cache._bytes, len(cache)) == (20, 3)
+
     def test_the_oldest_leave_first(self):
         cache = ByteCache()
         for name in "abc":
@@ -370,6 +406,26 @@ class TestGather:
             gather("setting", [b"a", b"b"], None, broken)
         found = gather("setting", [b"a", b"b"], None, lambda rows, columns: np.eye(2))
         assert (found == np.eye(2)).all()
+
+    def test_two_requests_to_one_pipeline_run_side_by_side(self):
+        strings, y = [f"ACGT{i:03b}".replace("0", "A").replace("1", "C") for i in range(8)], [0, 1] * 4
+        both = threading.Barrier(2, timeout=30)
+
+        class Meeting(mc.ProbabilityProduct):
+            meet = False
+
+            def _tile(self, a, b):
+                if Meeting.meet:
+                    both.wait()  # a request that waited for the other one would break it
+                return super()._tile(a, b)
+
+        pipeline = make_pipeline(Meeting(mc.MarkovChain(alphabet="dna")), SVC(kernel="precomputed")).fit(strings, y)
+        expected = [pipeline.predict([s])[0] for s in ("ACGTTT", "TTTTTT")]
+        memo.clear()
+        Meeting.meet = True
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda s: pipeline.predict([s])[0], ("ACGTTT", "TTTTTT")))
+        assert found == expected
 
     def test_threads_do_not_wait_for_one_another(self):
         """No lock is held while pairs are computed: two threads that ask for the same both get to compute."""

@@ -55,7 +55,10 @@ class TestNested(Matrices):
     needs_fit = True
 
     def kernel(self):
-        return mc.Fisher(mc.Gaussian("isotropic"), normalize=False) + mc.RBF(gamma=0.3) * mc.Linear()
+        return (
+            mc.Fisher(mc.Gaussian("isotropic"), information="identity", normalize=False)
+            + mc.RBF(gamma=0.3) * mc.Linear()
+        )
 
     def truth(self, X):
         mean = X.mean(axis=0)
@@ -122,18 +125,64 @@ def test_verdicts():
 def test_nested_parameters_and_search():
     k = 0.5 * mc.RBF(gamma=1.0) + mc.ProbabilityProduct(mc.Gaussian(), rho=0.5) * mc.RBF(gamma=2.0)
     names = k.get_params(deep=True)
-    assert {"k1__weight", "k1__kernel__gamma", "k2__k1__rho", "k2__k1__model__covariance", "k2__k2__gamma"} <= set(
+    assert {"k0__weight", "k0__kernel__gamma", "k1__k0__rho", "k1__k0__model__covariance", "k1__k1__gamma"} <= set(
         names
     )
-    other = clone(k).set_params(k2__k1__model__covariance="diagonal", k1__kernel__gamma=9.0)
-    assert other.k2.k1.model.covariance == "diagonal"
-    assert k.k2.k1.model.covariance == "full"
+    other = clone(k).set_params(k1__k0__model__covariance="diagonal", k0__kernel__gamma=9.0)
+    assert other.k1.k0.model.covariance == "diagonal"
+    assert k.k1.k0.model.covariance == "full"
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(24, 2)), np.arange(24) % 2
     X[y == 1] += 2
-    grid = {"sum__k1__weight": [0.1, 1.0], "sum__k2__k1__rho": [0.5, 1.0], "svc__C": [1.0]}
+    grid = {"sum__k0__weight": [0.1, 1.0], "sum__k1__k0__rho": [0.5, 1.0], "svc__C": [1.0]}
     search = GridSearchCV(make_pipeline(k, SVC(kernel="precomputed")), grid, cv=3, error_score="raise").fit(X, y)
     assert search.best_score_ > 0.8
+
+
+def test_signs_make_flat_sums_and_products():
+    a, b, c, d = (mc.RBF(gamma=g) for g in (1.0, 2.0, 3.0, 4.0))
+    for flat in (a + b + c + d, (a + b) + (c + d), a + (b + (c + d)), mc.Sum([a, b, c, d])):
+        assert type(flat) is mc.Sum
+        assert flat.kernels == [a, b, c, d]
+        assert (flat.k0, flat.k3, flat.get_params()["k2__gamma"]) == (a, d, 3.0)
+    assert (a * b * c).kernels == [a, b, c]
+    mixed = a + b * c + 0.5 * (c + d)
+    assert [type(part) for part in mixed.kernels] == [mc.RBF, mc.Product, mc.Scaled]
+    assert mixed.k2.kernel.kernels == [c, d]
+    two = a + b
+    assert len((two + c).kernels) == 3
+    assert len(two.kernels) == 2  # a sum is not changed by what is made of it
+    with pytest.raises(AttributeError, match="k2"):
+        two.k2  # noqa: B018
+
+
+@pytest.mark.parametrize("make", [mc.Sum, mc.Product])
+def test_a_list_of_parts_is_their_nesting(make):
+    X = points()
+    parts = [
+        mc.RBF(0.5),
+        mc.Linear(),
+        mc.RBF(
+            2.0,
+        ),
+        0.3 * mc.RBF(1.0),
+    ]
+    nested = make([make([make(parts[:2]), parts[2]]), parts[3]])
+    for some in (parts, parts[2:], parts[:1]):
+        flat = make(some)
+        combine = np.sum if make is mc.Sum else np.prod
+        np.testing.assert_allclose(flat(X), combine([part(X) for part in some], axis=0), rtol=1e-14)
+        assert flat.domain == ("linear" if parts[1] in some else "log")
+    np.testing.assert_allclose(make(parts).fit(X).transform(X), nested(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("wrong", [[], None, mc.RBF(), "RBF"])
+def test_parts_are_a_list(wrong):
+    for make in (mc.Sum, mc.Product):
+        with pytest.raises(ValueError, match="kernels must be a list of one or more kernels; got"):
+            make(wrong)(points())
+    with pytest.raises(TypeError, match="k1 must be a kernel; got 3"):
+        mc.Sum([mc.RBF(), 3])(points())
 
 
 def points(n=6, seed=7):
@@ -143,9 +192,9 @@ def points(n=6, seed=7):
 @pytest.mark.parametrize(
     ("kernel", "change", "sentence"),
     [
-        (mc.RBF(1.0) + mc.RBF(2.0), {"k1__gamma": 5.0}, "Sum was fitted with k1__gamma = 1.0, which is 5.0 now"),
-        (mc.RBF(1.0) + mc.RBF(2.0), {"k1": mc.Linear()}, "k1 = RBF, which is Linear now"),
-        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k2__weight": 2.0}, "Product .* k2__weight = 0.5, which is 2.0 now"),
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k0__gamma": 5.0}, "Sum was fitted with k0__gamma = 1.0, which is 5.0 now"),
+        (mc.RBF(1.0) + mc.RBF(2.0), {"k0": mc.Linear()}, "k0 = RBF, which is Linear now"),
+        (mc.RBF() * (0.5 * mc.RBF(2.0)), {"k1__weight": 2.0}, "Product .* k1__weight = 0.5, which is 2.0 now"),
         (mc.Centered(mc.RBF(2.0)), {"kernel__gamma": None}, "kernel__gamma = 2.0, which is None now"),
         (mc.EmpiricalKernelMap(mc.RBF()), {"floor": -9.0}, "floor = -700.0, which is -9.0 now"),
         (mc.Repaired(mc.RBF()), {"tolerance": 0.5}, "tolerance = 1e-12, which is 0.5 now"),
@@ -160,8 +209,8 @@ def points(n=6, seed=7):
         ),
         (
             mc.Normalized(mc.MeanMap(mc.Gaussian()) + mc.RBF()),
-            {"kernel__k1__model__prior_strength": 7.0},
-            "Normalized was fitted with kernel__k1__model__prior_strength",
+            {"kernel__k0__model__prior_strength": 7.0},
+            "Normalized was fitted with kernel__k0__model__prior_strength",
         ),
     ],
 )
@@ -203,7 +252,7 @@ def test_equal_parameters_are_no_change():
     X = points()
     kernel = mc.RBF(1.0) + mc.ProbabilityProduct(mc.Gaussian(prior_strength=1.0))
     K = kernel.fit_transform(X)
-    kernel.set_params(k1=mc.RBF(1), k2__model=mc.Gaussian(prior_strength=np.float64(1.0)))
+    kernel.set_params(k0=mc.RBF(1), k1__model=mc.Gaussian(prior_strength=np.float64(1.0)))
     np.testing.assert_allclose(kernel.transform(X), K, rtol=1e-12)
     p = mc.Gaussian().fit_each([points(9, seed) for seed in range(4)])
     of_models = mc.ProbabilityProduct(mc.Gaussian()).fit(p).set_params(model__covariance="diagonal")
@@ -230,7 +279,7 @@ def test_what_is_no_kernel():
     for weight in ("a", None, np.nan, np.inf, True):
         with pytest.raises(ValueError, match=r"weight must be a finite number; got"):
             mc.Scaled(mc.RBF(), weight)(X)
-    for k in (mc.Sum(mc.RBF(), 3), mc.Product(None, mc.RBF()), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
+    for k in (mc.Sum([mc.RBF(), 3]), mc.Product([None, mc.RBF()]), mc.Scaled("rbf"), mc.Normalized(mc.RBF)):
         with pytest.raises(TypeError, match=r"must be a kernel; got .* such as mc.RBF\(\)"):
             k(X)
     for combine in (lambda k: k + 1, lambda k: 1 + k, lambda k: k * "a", lambda k: k * None, lambda k: k + "a"):

@@ -361,7 +361,9 @@ def test_far_from_zero_loses_no_digits():
 
 def test_bad_input():
     k = mc.EmpiricalMeanMap
-    with pytest.raises(ValueError, match=r"sequence 1 has length 2, .* need 3.*lower the order"):
+    with pytest.raises(
+        ValueError, match="sequence 1 has length 2, but windows of order 2 need 3; drop it, or decrease"
+    ):
         k(order=2)(["abc", "ab"])
     named = mc.Sequences([np.zeros((3, 1)), np.zeros((2, 1))], ids=["long", "short"])
     for n_components in (None, 5):
@@ -371,20 +373,20 @@ def test_bad_input():
         with pytest.raises(ValueError, match=r"sequence 1 .*'N'.*stands for several symbols"):
             k(order=order, alphabet="dna")(["ACGT", "ACNT"])
     for n_components in (0, -1, 1.5, "many", True):
-        with pytest.raises(ValueError, match=r"n_components must be .*; got .* Give the number of random frequencies"):
+        with pytest.raises(ValueError, match=r"n_components must be .*; got .* Pass the number of random frequencies"):
             k(n_components=n_components)(named)
     with pytest.raises(ValueError, match=r"random_state must be .*; got 'x'"):
         k(n_components=3, random_state="x")(named)
-    with pytest.raises(ValueError, match="n_components must be 2 or more"):
+    with pytest.raises(ValueError, match=r"2 or more .* got 1, and one frequency has no spread"):
         k(n_components=1).errors(named)
     with pytest.raises(TypeError, match=r"too many explicit features .* 9 symbols out of 4"):
         k(order=8, alphabet="dna").features(["ACGTACGTA"])
     with pytest.raises(TypeError, match=r"vectors .*explicit features.* n_components=1000"):
         k().features(named)
     for order in (-1, 0.5, "one", None, True, np.nan):
-        with pytest.raises(ValueError, match=r"order must be .*; got .* Give 0 for single points"):
+        with pytest.raises(ValueError, match=r"order must be .*; got .* Pass 0 for single points"):
             k(order=order)(["ab"])
-    with pytest.raises(ValueError, match=r"sequence 1 .*\(NaN\).*leave such points out"):
+    with pytest.raises(ValueError, match=r"sequence 1 .*missing coordinate \(NaN\).*leave the point out"):
         k()([np.zeros((2, 1)), np.array([[np.nan]])])
     with pytest.raises(ValueError, match="sequence 1 is empty; drop it"):
         k()(["ab", ""])

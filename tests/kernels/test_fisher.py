@@ -48,7 +48,7 @@ class TestMatrix(KernelContract):
     features = True
     information = "identity"
     truth_tolerance = 1e-6
-    degenerate = "zero norm|singular covariance.*add a floor"
+    degenerate = "zero norm|singular covariance.*Add a floor"
 
     def kernel(self):
         return mc.Fisher(mc.Gaussian("diagonal", floor=0.0), information=self.information, ridge=0.01)
@@ -128,7 +128,7 @@ def test_empirical_information_is_the_direct_inverse(shape, ridge):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=shape), rng.normal(size=(4, 5))
     k = mc.Fisher(mc.Gaussian("diagonal"), information="empirical", ridge=ridge, normalize=False).fit(X)
-    plain = mc.Fisher(k.model_, normalize=False)
+    plain = mc.Fisher(k.model_, information="identity", normalize=False)
     g, h = plain.features(X), plain.features(new)
     moment = g.T @ g / len(g)
     if ridge:
@@ -156,7 +156,10 @@ def test_sampled_information_is_near_the_exact_one(model):
     sampled = mc.Fisher(model, information="sampled", n_samples=400_000, ridge=0.0, normalize=False)(X)
     np.testing.assert_allclose(sampled, exact, atol=0.05 * np.abs(exact).max())
     k = mc.Fisher(model, information="exact", normalize=False)
-    scores, information = mc.Fisher(model, normalize=False).features(X), np.asarray(model.fisher_information())[0]
+    scores, information = (
+        mc.Fisher(model, information="identity", normalize=False).features(X),
+        np.asarray(model.fisher_information())[0],
+    )
     np.testing.assert_allclose(k(X), scores @ np.linalg.pinv(information) @ scores.T, rtol=1e-8, atol=1e-10)
 
 
@@ -225,7 +228,7 @@ def test_data_of_another_width_do_not_broadcast():
 
 def test_other_parameters_of_the_metric_ask_for_another_fit():
     X = np.random.default_rng(0).normal(size=(9, 2))
-    k = mc.Fisher(mc.Gaussian("diagonal")).fit(X)
+    k = mc.Fisher(mc.Gaussian("diagonal"), information="identity").fit(X)
     before = k.transform(X)
     k.set_params(information="empirical")
     for ask in (k.transform, k, k.features):
@@ -244,7 +247,7 @@ def test_other_parameters_of_the_metric_ask_for_another_fit():
 def test_more_parameters_than_data_form_no_square_matrix(ridge):
     X = np.random.default_rng(0).normal(size=(5, 40))
     k = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="empirical", ridge=ridge, normalize=False).fit(X)
-    g = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), normalize=False).fit(X).features(X)
+    g = mc.Fisher(mc.Gaussian("diagonal", floor=1.0), information="identity", normalize=False).fit(X).features(X)
     moment = g.T @ g / 5
     moment += ridge * np.trace(moment) / 80 * np.eye(80)
     expected = g @ np.linalg.pinv(moment, rcond=1e-12, hermitian=True) @ g.T
@@ -279,12 +282,51 @@ def test_training_data_are_kept_as_they_were():
         np.testing.assert_allclose(k.transform(query), before)
 
 
+VECTORS = [np.random.default_rng(n).normal(size=(n, 2)) for n in (5, 9, 7, 6, 8)]
+WORDS = ["abca", "bc", "ccab", "abba", "cab"]
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "best"),
+    [
+        (mc.Gaussian("diagonal"), VECTORS, True),
+        (mc.Mixture(mc.Gaussian("diagonal"), 2), VECTORS, True),
+        (HMM(2, n_iter=3, tol=0.0), VECTORS, True),
+        (HMM(2, mc.Mixture(mc.Gaussian("diagonal"), 2), n_iter=3, tol=0.0), VECTORS, True),
+        (mc.Gaussian("isotropic"), np.vstack(VECTORS), True),
+        (HMM(2, n_iter=3, tol=0.0), WORDS, False),
+        (MarkovChain(1), WORDS, False),
+        (mc.Multinomial(), np.array([[3, 1, 0], [1, 1, 4], [2, 2, 2]]), False),
+        (mc.Poisson(), np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 5.0]]), False),
+    ],
+    ids=str,
+)
+def test_the_default_depends_on_the_family(model, X, best):
+    """Diagonal information and a power for Gaussians, the practical kernel for symbols and counts."""
+    options = {"information": "diagonal", "per": "step", "power": 0.5} if best else {"information": "identity"}
+    explicit = mc.Fisher(model, **options).fit(X)
+    K = mc.Fisher(model).fit(X)
+    np.testing.assert_array_equal(K.transform(X), explicit.transform(X))
+    given = mc.Fisher(K.model_)  # the same for a model that is fitted already
+    if best:
+        with pytest.raises(NotFittedError, match="information='diagonal' is estimated from the training data"):
+            given(X)
+    np.testing.assert_array_equal(given.fit(X).transform(X), explicit.transform(X))
+    # Parameters that are given count.
+    own = mc.Fisher(model, per="sequence", power=0.25, normalize=False).fit(X)
+    options = {"information": options["information"], "per": "sequence", "power": 0.25, "normalize": False}
+    np.testing.assert_array_equal(own.transform(X), mc.Fisher(model, **options).fit(X).transform(X))
+    plain = mc.Fisher(model, information="identity", normalize=False).fit(X)
+    book = mc.Fisher(model, information="identity", per="sequence", power=1.0, normalize=False).fit(X)
+    np.testing.assert_array_equal(plain.transform(X), book.transform(X))
+
+
 def test_bad_input():
     X = np.ones((4, 2)) * np.arange(4.0)[:, None]
     for model in (None, mc.Gaussian, "gaussian", 3):
         with pytest.raises(TypeError, match=r"Fisher needs one model for all data, such as"):
             mc.Fisher(model).fit(X)
-    with pytest.raises(ValueError, match=r"must have shape \(1,\); got shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"got shape \(2, 3\)\. Use p\[3:4\]"):
         mc.Fisher(mc.Poissons(np.ones((2, 3, 2)))).fit(X)
     with pytest.raises(TypeError, match=r"Fisher needs `fisher_scores`, which Scoreless does not have. Use a family"):
         mc.Fisher(Scoreless([[1.0, 1.0]])).fit(X)
@@ -295,18 +337,18 @@ def test_bad_input():
             mc.Fisher(mc.Gaussian(), **{name: value}).fit(X)
     with pytest.raises(TypeError, match=r"compares data under one model, not models. Pass the data themselves"):
         mc.Fisher(mc.Poisson()).fit(mc.Poissons(np.ones((3, 2))))
-    with pytest.raises(ValueError, match=r"information must be 'identity'.*; got 'inverse'"):
+    with pytest.raises(ValueError, match=r"information must be 'auto'.*; got 'inverse'"):
         mc.Fisher(mc.Gaussian(), information="inverse").fit(X)
     for ridge in (-1.0, np.nan, "a", None):
-        with pytest.raises(ValueError, match=r"ridge must be .*; got .* Give a fraction of the mean information"):
+        with pytest.raises(ValueError, match=r"ridge must be .*; got .* a fraction of the mean information"):
             mc.Fisher(mc.Gaussian(), ridge=ridge).fit(X)
     for n_samples in (0, 1.5, "many"):
-        with pytest.raises(ValueError, match=r"n_samples must be .*; got .* Give the number of points"):
+        with pytest.raises(ValueError, match=r"n_samples must be .*; got .* the number of points"):
             mc.Fisher(mc.Gaussian(), n_samples=n_samples).fit(X)
     with pytest.raises(NotFittedError, match="information='empirical' is estimated from the training data"):
         mc.Fisher(mc.Poissons([[1.0, 1.0]]), information="empirical")(X)
     with pytest.raises(ValueError, match=r"The data have 3 coordinates, but the model of Fisher has 2"):
-        mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0]))(np.ones((2, 3)))
+        mc.Fisher(mc.Gaussians([[0.0, 0.0]], [1.0]), information="identity")(np.ones((2, 3)))
     assert math.isfinite(mc.Fisher(mc.Gaussian(), information="exact").fit(X).effective_rank_)
 
 
@@ -557,7 +599,7 @@ class TestMixture(KernelContract):
 
     def kernel(self):
         mixture = mc.Mixtures([[0.4, 0.6]], mc.Gaussians([[[0.0], [1.5]]], [[[1.0], [0.5]]]))
-        return mc.Fisher(mixture, per="step")
+        return mc.Fisher(mixture, information="identity", per="step")
 
     def data(self, seed, n):
         rng = np.random.default_rng(seed)
@@ -600,7 +642,7 @@ def test_weights_of_counts():
     expected = np.where(p > 0, X / np.where(p > 0, p, 1), 0.0) - X.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(k.features(X), expected)
     np.testing.assert_allclose(k.features(sparse.csr_array(X)), expected)
-    with pytest.raises(ValueError, match="point 1 counts outcome 3, which the model excludes"):
+    with pytest.raises(ValueError, match="Point 1 counts outcome 3, which has probability zero"):
         k(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]))
 
 
@@ -611,9 +653,9 @@ def test_several_models_stand_side_by_side():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 2))
     p = mc.Gaussians([[0.0, 0.0], [1.0, 1.0]], [1.0, 2.0])
-    both = mc.Fisher(p, normalize=False).features(X)
+    both = mc.Fisher(p, information="identity", normalize=False).features(X)
     np.testing.assert_array_equal(
-        both, np.hstack([mc.Fisher(p[i : i + 1], normalize=False).features(X) for i in (0, 1)])
+        both, np.hstack([mc.Fisher(p[i : i + 1], information="identity", normalize=False).features(X) for i in (0, 1)])
     )
     for information in ("exact", "sampled", "complete"):
         both = mc.Fisher(p, information, normalize=False)(X)
@@ -650,7 +692,7 @@ def test_one_model_per_class():
         np.testing.assert_allclose(k.features(X)[:, 4 * c : 4 * c + 4], alone.features(X), rtol=1e-10, atol=1e-12)
     with pytest.raises(ValueError, match=r"Fisher\(by_class=True\) requires y to be passed.* Call fit\(X, y\)"):
         clone(k).fit(X)
-    with pytest.raises(ValueError, match="class 2: there is nothing to fit"):
+    with pytest.raises(ValueError, match="class 2: There is nothing to fit"):
         mc.Fisher(MarkovChain(order=1, prior=None), by_class=True).fit(["abab", "", "ab"], np.array([1, 2, 3]))
     with pytest.raises(ValueError, match="24 samples, 23 classes"):
         clone(k).fit(X, y[1:])
@@ -708,14 +750,15 @@ def test_posteriors_computed_elsewhere(emission, parametrization):
     X = ["abca", "b", "ccab"] if emission is None else [rng.normal(size=(n, 1)) for n in (4, 1, 5)]
     model = chain(emission)
     found = model.posterior(X)
-    expected = mc.Fisher(model, parametrization=parametrization).fit(X)
-    k = mc.Fisher.from_posteriors(model, X, found.states, found.transitions, parametrization=parametrization)
-    for given in (k, mc.Fisher(model, parametrization=parametrization).fit(found)):
+    options = {"information": "identity", "parametrization": parametrization}
+    expected = mc.Fisher(model, **options).fit(X)
+    k = mc.Fisher.from_posteriors(model, X, found.states, found.transitions, **options)
+    for given in (k, mc.Fisher(model, **options).fit(found)):
         np.testing.assert_allclose(given.fit_transform(found), expected.transform(X), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(k.features(found), expected.features(X), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(k.transform(X), expected.transform(X), rtol=1e-9, atol=1e-12)
-    states = mc.Fisher.from_posteriors(model, X, found.states, parametrization=parametrization, normalize=False)
-    g = mc.Fisher(model, parametrization=parametrization, normalize=False).features(X)
+    states = mc.Fisher.from_posteriors(model, X, found.states, **options, normalize=False)
+    g = mc.Fisher(model, **options, normalize=False).features(X)
     g[:, 2:6] = 0
     np.testing.assert_allclose(
         states.features(Posterior(X if emission is not None else mc.Sequences(X, alphabet="abc"), found.states)),
@@ -737,7 +780,7 @@ def test_metrics_of_posteriors(information):
 
 def test_posteriors_that_do_not_fit():
     X, model = mc.Sequences(["ab"], alphabet="abc"), chain()
-    with pytest.raises(ValueError, match="the posteriors are of 3 states"):
+    with pytest.raises(ValueError, match="The posteriors have 3 states"):
         mc.Fisher.from_posteriors(model, X, np.full((2, 3), 1 / 3))
     with pytest.raises(TypeError, match="must be the HMMs of shape"):
         mc.Fisher.from_posteriors(HMM(2), X, np.full((2, 2), 0.5))
@@ -810,7 +853,7 @@ def test_what_was_not_observed_has_no_direction(parametrization):
         (vectors, rng.normal(size=(9, 2)), np.full((40, 2), np.nan)),
     ):
         X = mc.Sequences([seen, lacking], ids=["p", "q"], alphabet=None if model is vectors else "dna")
-        kernel = mc.Fisher(model, parametrization=parametrization)
+        kernel = mc.Fisher(model, information="identity", parametrization=parametrization)
         np.testing.assert_array_equal(model.sequence_scores(X, parametrization)[0, 1], 0)
         with pytest.raises(
             ValueError, match=r"sequence 'q' has zero norm under Fisher \(all of its values are missing"
@@ -830,8 +873,8 @@ def test_cures_of_impossible_sequences():
         (mc.Poissons([[[0.0]]]), [[[1.0]]], "prior='pooled', or leave"),
         (points, [[[1e10]]], "prior='pooled', or a floor on its variances, or leave"),
     ):
-        with pytest.raises(ValueError, match=f"sequence 0 has probability zero .*fit the model with {cure}"):
-            mc.Fisher(mc.HMMs(first, steps, emission))(X)
+        with pytest.raises(ValueError, match=f"sequence 0 has probability zero .*Fit the model with {cure}"):
+            mc.Fisher(mc.HMMs(first, steps, emission), information="identity")(X)
 
 
 def test_the_seed_is_checked():

@@ -60,27 +60,27 @@ MARKOV = mc.MarkovChain(alphabet="dna", prior="pooled")
 SUMS = mc.RBF(gamma=0.3) + 0.5 * mc.Linear(normalize=False)
 LOGS = 2.0 * mc.RBF(gamma=0.3) + mc.RBF(gamma=1.4) * mc.RBF(gamma=0.1)
 NOT_NORMALISED = mc.ProbabilityProduct(rho=0.7, normalize=False)
-TEMPERED = {"beta", "kernel__k1__gamma", "kernel__k2__weight", "kernel__k2__kernel__gamma"}
+TEMPERED = {"exponent", "kernel__k0__gamma", "kernel__k1__weight", "kernel__k1__kernel__gamma"}
 LETTERS = mc.Categorical(alphabet="dna", prior="pooled")
 CASES: dict[str, tuple[Any, Any, set[str]]] = {
     "rbf": (mc.RBF(gamma=0.3), vectors(), {"gamma"}),
     "a width that is not given": (mc.RBF(), vectors(), set()),
-    "sum with a linear part": (SUMS, vectors(), {"k1__gamma", "k2__weight"}),
-    "sum of logarithms": (LOGS, vectors(), {"k1__weight", "k1__kernel__gamma", "k2__k1__gamma", "k2__k2__gamma"}),
+    "sum with a linear part": (SUMS, vectors(), {"k0__gamma", "k1__weight"}),
+    "sum of logarithms": (LOGS, vectors(), {"k0__weight", "k0__kernel__gamma", "k1__k0__gamma", "k1__k1__gamma"}),
     "product with a linear part": (
         (1.5 * mc.RBF(gamma=0.4)) * mc.Linear(normalize=False),
         vectors(),
-        {"k1__weight", "k1__kernel__gamma"},
+        {"k0__weight", "k0__kernel__gamma"},
     ),
-    "negative weight": (mc.RBF(gamma=0.2) + (-0.3) * mc.RBF(gamma=0.9), vectors(), {"k1__gamma", "k2__kernel__gamma"}),
-    "tempered": (mc.Tempered(mc.RBF(gamma=0.3) + 0.2 * mc.RBF(gamma=1.0), beta=0.4), vectors(), TEMPERED),
-    "normalised values": (mc.Normalized(SUMS), vectors(), {"kernel__k1__gamma", "kernel__k2__weight"}),
+    "negative weight": (mc.RBF(gamma=0.2) + (-0.3) * mc.RBF(gamma=0.9), vectors(), {"k0__gamma", "k1__kernel__gamma"}),
+    "tempered": (mc.Tempered(mc.RBF(gamma=0.3) + 0.2 * mc.RBF(gamma=1.0), exponent=0.4), vectors(), TEMPERED),
+    "normalised values": (mc.Normalized(SUMS), vectors(), {"kernel__k0__gamma", "kernel__k1__weight"}),
     "normalised logarithms": (mc.Normalized(NOT_NORMALISED), gaussians("full"), {"kernel__rho"}),
     "gaussianized logarithms": (mc.Gaussianized(mc.RBF(gamma=0.3), gamma=0.8), vectors(), {"gamma", "kernel__gamma"}),
     "gaussianized values": (
         mc.Gaussianized(SUMS, gamma=0.2),
         vectors(),
-        {"gamma", "kernel__k1__gamma", "kernel__k2__weight"},
+        {"gamma", "kernel__k0__gamma", "kernel__k1__weight"},
     ),
     "heat": (mc.Heat(t=0.7), PROFILES, {"t"}),
     "symmetric kl": (mc.SymmetricKL(alpha=0.4, beta=0.3), gaussians("full"), {"alpha", "beta"}),
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Any, Any, set[str]]] = {
     "product of poissons": (NOT_NORMALISED, mc.Poissons(np.abs(vectors()) + 0.2), {"rho"}),
     "points": (mc.EmpiricalMeanMap(gamma=0.6), strings(), {"gamma"}),
     "windows": (mc.EmpiricalMeanMap(order=1, gamma=0.6), strings(), {"gamma"}),
-    "words": (0.7 * mc.Spectrum(2) + mc.EmpiricalMeanMap(gamma=0.3), strings(), {"k1__weight", "k2__gamma"}),
+    "words": (0.7 * mc.Spectrum(2) + mc.EmpiricalMeanMap(gamma=0.3), strings(), {"k0__weight", "k1__gamma"}),
 }
 OF_DATA = ("jensen-shannon of data", "product of markov chains", "mean map of markov chains")
 for structure in ("full", "diagonal", "isotropic"):
@@ -124,9 +124,9 @@ def test_derivatives_are_those_of_differences(case: str, fitted: bool):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(-2, 1.5), st.floats(-2, 0), st.floats(-3, 3))
-def test_derivatives_at_any_parameters(seed: int, gamma: float, beta: float, weight: float):
+def test_derivatives_at_any_parameters(seed: int, gamma: float, exponent: float, weight: float):
     inner = mc.RBF(gamma=float(np.exp(gamma))) + mc.RBF(gamma=0.2)
-    gp = (float(np.exp(weight)) * mc.Tempered(inner, beta=float(np.exp(beta - 0.1)))).as_gp()
+    gp = (float(np.exp(weight)) * mc.Tempered(inner, exponent=float(np.exp(exponent - 0.1)))).as_gp()
     X = vectors(5, 2, seed)
     K, gradient = gp(X, eval_gradient=True)
     np.testing.assert_allclose(gradient, differences(gp, X), rtol=0, atol=1e-7 * np.abs(K).max())
@@ -148,7 +148,7 @@ def test_objects_without_anything_in_common_have_no_slope():
     apart = mc.Multinomials([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.2, 0.3, 0.5, 0.0]])
     for kernel in (
         mc.ProbabilityProduct(rho=0.7),
-        mc.Tempered(mc.ProbabilityProduct(), beta=0.5),
+        mc.Tempered(mc.ProbabilityProduct(), exponent=0.5),
         mc.ProbabilityProduct(rho=0.7) + mc.ProbabilityProduct(rho=0.4),
         mc.SymmetricKL(),
     ):
@@ -185,17 +185,19 @@ def test_single_precision():
 
 
 def test_theta_and_bounds():
-    kernel = 2.0 * mc.RBF(gamma=0.5) + mc.Tempered(mc.RBF(gamma=3.0), beta=0.25)
-    gp = kernel.as_gp({"k1__weight": (1e-2, 10), "k2__kernel__gamma": "fixed"})
-    assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__gamma", "k2__beta", "k2__kernel__gamma"]
+    kernel = 2.0 * mc.RBF(gamma=0.5) + mc.Tempered(mc.RBF(gamma=3.0), exponent=0.25)
+    gp = kernel.as_gp({"k0__weight": (1e-2, 10), "k1__kernel__gamma": "fixed"})
+    names = [h.name for h in gp.hyperparameters]
+    assert names == ["k0__weight", "k0__kernel__gamma", "k1__exponent", "k1__kernel__gamma"]
     np.testing.assert_allclose(np.exp(gp.theta), [2.0, 0.5, 0.25])
     np.testing.assert_allclose(np.exp(gp.bounds), [[1e-2, 10], [1e-5, 1e5], [1e-5, 1]])
     assert gp.n_dims == 3
     other = gp.clone_with_theta(np.log([1.0, 2.0, 0.5]))
     np.testing.assert_allclose(np.exp(other.theta), [1.0, 2.0, 0.5])
-    assert (gp.kernel.k1.kernel.gamma, kernel.k1.kernel.gamma) == (0.5, 0.5)  # neither has changed
+    assert (gp.kernel.k0.kernel.gamma, kernel.k0.kernel.gamma) == (0.5, 0.5)  # neither has changed
     X = vectors()
-    np.testing.assert_allclose(other(X), (mc.RBF(gamma=2.0) + mc.Tempered(mc.RBF(gamma=3.0)))(X), rtol=1e-14)
+    expected = mc.RBF(gamma=2.0) + mc.Tempered(mc.RBF(gamma=3.0), exponent=0.5)
+    np.testing.assert_allclose(other(X), expected(X), rtol=1e-14)
     assert gp(X, eval_gradient=True)[1].shape == (9, 9, 3)
 
 
@@ -226,12 +228,12 @@ def test_bounds_without_a_meaning(bounds: Any, message: str):
 
 def test_parameters_by_name():
     gp = (mc.RBF(gamma=0.5) + mc.Linear()).as_gp()
-    assert gp.get_params()["k1__gamma"] == 0.5
-    assert gp.set_params(k1__gamma=2.0).kernel.k1.gamma == 2.0
-    with pytest.raises(ValueError, match=r"not a hyper-parameter. Use one of k1__gamma"):
-        gp.set_params(k2__normalize=False)
+    assert gp.get_params()["k0__gamma"] == 0.5
+    assert gp.set_params(k0__gamma=2.0).kernel.k0.gamma == 2.0
+    with pytest.raises(ValueError, match=r"not a hyper-parameter. Use one of k0__gamma"):
+        gp.set_params(k1__normalize=False)
     with pytest.raises(ValueError, match="positive number"):
-        gp.set_params(k1__gamma=-1.0)
+        gp.set_params(k0__gamma=-1.0)
     with pytest.raises(ValueError, match=r"theta must have .* got 2"):
         gp.theta = [1.0, 2.0]
     with pytest.raises(ValueError, match="Leave out Y"):
@@ -323,7 +325,7 @@ def test_what_stands_inside_a_fitted_compound_can_be_changed():
     X, Z = vectors(), vectors(4, seed=5)
     kernel = 0.5 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.5) + mc.RBF(gamma=2.0)
     gp = kernel.fit(X).as_gp()
-    assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__gamma", "k2__gamma"]
+    assert [h.name for h in gp.hyperparameters] == ["k0__weight", "k0__kernel__gamma", "k1__gamma"]
     np.testing.assert_allclose(gp(X, eval_gradient=True)[1], differences(gp, X), atol=1e-7)
     changed = gp.clone_with_theta(np.log([2.0, 0.7, 0.3]))
     expected = 2.0 * mc.EmpiricalKernelMap(mc.RBF(gamma=1.0), gamma=0.7) + mc.RBF(gamma=0.3)
@@ -339,8 +341,8 @@ def test_the_kernel_may_change_afterwards():
     np.testing.assert_array_equal(gp(X), before)
     summed = mc.RBF(gamma=1.0) + mc.Linear()
     gp = summed.as_gp()
-    summed.set_params(k1__gamma=9.0)
-    assert gp.kernel.k1.gamma == 1.0
+    summed.set_params(k0__gamma=9.0)
+    assert gp.kernel.k0.gamma == 1.0
     for inside in (mc.Centered(mc.RBF(gamma=1.0)), mc.Normalized(mc.Centered(mc.RBF(gamma=1.0)))):
         inside.fit(X)
         gp, before = inside.as_gp(), inside(X)

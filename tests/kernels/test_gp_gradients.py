@@ -214,7 +214,7 @@ def test_probabilities_whose_powers_underflow():
         mc.Categoricals([[[1.0, 0.0], [0.0, 1.0]], [[1e-150, 1.0], [0.0, 1.0]]], alphabet="ab"),
     )
     for rho in (1.0, 2.0, 5.0):
-        kernel = mc.Tempered(mc.ProbabilityProduct(rho=rho, length=12), beta=0.01)  # itself is 0 between the two
+        kernel = mc.Tempered(mc.ProbabilityProduct(rho=rho, length=12), exponent=0.01)  # itself is 0 between the two
         assert np.abs(check(kernel, tiny, "kernel__rho")).max() > 1
 
 
@@ -277,7 +277,7 @@ KERNELS: dict[str, tuple[Any, Any]] = {
         UNLIKE,
     ),
     "product": (
-        mc.Tempered(mc.ProbabilityProduct(rho=0.4, length=6) * mc.MeanMap(gamma=0.6, length=3), beta=0.5),
+        mc.Tempered(mc.ProbabilityProduct(rho=0.4, length=6) * mc.MeanMap(gamma=0.6, length=3), exponent=0.5),
         UNLIKE,
     ),
 }
@@ -344,7 +344,7 @@ def test_kernels_of_your_own_declare_their_parameters():
     X = np.random.default_rng(0).normal(size=(6, 2))
     kernel = 2.0 * Cauchy(width=1.5) + mc.Linear()
     gp = kernel.as_gp()
-    assert [h.name for h in gp.hyperparameters] == ["k1__weight", "k1__kernel__width"]
+    assert [h.name for h in gp.hyperparameters] == ["k0__weight", "k0__kernel__width"]
     np.testing.assert_allclose(np.exp(gp.bounds[1]), [0.1, 10.0])
     K, gradient = gp(X, eval_gradient=True)
     np.testing.assert_array_equal(K, gp(X))
@@ -362,7 +362,7 @@ def test_other_parts_of_a_sum_are_evaluated_once(monkeypatch: pytest.MonkeyPatch
             return prepare(self, source)
 
         monkeypatch.setattr(kind, "_prepare", counting)
-    gp = (2.0 * mc.ProbabilityProduct(length=3) + mc.MeanMap(length=3)).as_gp({"k2__gamma": "fixed"})
+    gp = (2.0 * mc.ProbabilityProduct(length=3) + mc.MeanMap(length=3)).as_gp({"k1__gamma": "fixed"})
     assert gp(UNLIKE, eval_gradient=True)[1].shape[-1] == 2
     assert sorted(calls) == ["MeanMap"] + 3 * ["ProbabilityProduct"]
 
@@ -406,7 +406,7 @@ def test_what_never_occurs_has_no_slope():
     ("batch", "rho"),
     [
         (mc.KDEs(np.zeros((2, 3, 1)), 1.0), 1.0),
-        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], law="geometric"), 0.5),
+        (mc.CountVectors([[0.5, 0.5], [0.1, 0.9]], [3.0, 4.0], length_distribution="geometric"), 0.5),
     ],
 )
 def test_products_of_one_rho_alone(batch, rho):

@@ -364,7 +364,7 @@ def test_whole_tiles(name, shape):
         for i, j in itertools.product(some, repeat=2):
             log_psi = leaf[i : i + 1].reshape(shape[1]).pair(leaf[j : j + 1].reshape(shape[1]))
             one = [x[k : k + 1] for k in (i, j) for x in sides]
-            assert logs[i, j] == pytest.approx(coupled_chains_log(*one, log_psi, (12,))[0, 0, 0], rel=1e-11)
+            assert logs[i, j] == pytest.approx(coupled_chains_log(one[:2], one[2:], log_psi, (12,))[0, 0, 0], rel=1e-11)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(RHOS), st.integers(1, 40))

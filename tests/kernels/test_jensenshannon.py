@@ -241,7 +241,7 @@ def test_centering_has_a_zero():
     assert np.isfinite(K).all()
     assert np.array_equal(np.diag(K), [1, 1, 0])
     assert np.all(K[2] == 0)
-    with pytest.raises(NotFittedError, match=r"fitted with another form.*call fit again"):
+    with pytest.raises(NotFittedError, match=r"fitted with another form.*Call fit again"):
         mc.JensenShannon().fit(p).set_params(form="centering")(p)
 
 
@@ -289,5 +289,5 @@ def test_another_form_asks_for_another_fit():
     p = mc.Multinomials([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
     k = mc.JensenShannon().fit(p).set_params(form="centering")
     for ask in (k.transform, k, k.diag):
-        with pytest.raises(NotFittedError, match="has no center: call fit again"):
+        with pytest.raises(NotFittedError, match=r"has no center\. Call fit again"):
             ask(p)

@@ -434,7 +434,7 @@ def test_more_messages():
         Landmarks(mc.RBF()).fit_transform(points(), sample_weight=np.ones(80))
     with pytest.raises(ValueError, match=r"got no data \(0 objects\)"):
         Landmarks(mc.RBF()).fit(points()[:0])
-    with pytest.raises(ValueError, match=r"the 3 landmarks has no positive eigenvalue .* normalize the kernel"):
+    with pytest.raises(ValueError, match=r"the 3 landmarks has no positive eigenvalue .* Normalize the kernel"):
         Landmarks(0.0 * mc.RBF(), 3).fit(points())
 
 

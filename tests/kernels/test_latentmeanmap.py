@@ -407,7 +407,7 @@ def test_in_a_search():
     ("parameters", "error", "match"),
     [
         ({"model": None}, TypeError, r"LatentMeanMap needs one model for all data, such as mc.HMM\(\)"),
-        ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*use mc.HMM"),
+        ({"model": mc.Gaussians([[0.0]], [1.0])}, TypeError, "needs a hidden state of every observation.*Use mc.HMM"),
         ({"gamma": -1.0}, ValueError, r"gamma must be .*; got -1.0"),
         ({"gamma": "scale"}, ValueError, r"gamma must be .*; got 'scale'"),
         ({"gamma_states": -1.0}, ValueError, r"gamma_states must be .*; got -1.0"),
@@ -433,10 +433,10 @@ def test_bad_data():
         LatentMeanMap(symbolic_model())(["ab", ""])
     assert np.array_equal(LatentMeanMap(symbolic_model(), on_zero="zero")(["ab", ""])[1], [0.0, 0.0])
     mixture = mc.Mixtures([[0.5, 0.5]], mc.Multinomials([[[0.5, 0.5], [0.9, 0.1]]]))
-    with pytest.raises(TypeError, match=r"sparse rows: pass X.toarray\(\)"):
+    with pytest.raises(TypeError, match=r"sparse rows\. Pass X.toarray\(\)"):
         LatentMeanMap(mixture)(sparse.csr_matrix([[1.0, 2.0], [3.0, 0.0]]))
     chains = mc.HMMs(INITIAL[None, None], TRANSITION[None, None], mc.Gaussians(MEAN[None, None], VARIANCE[None, None]))
     with pytest.raises(TypeError, match="mixtures of models of whole sequences do not have"):
         LatentMeanMap(mc.Mixtures([[1.0]], chains))(TestVectors().data(0, 2))
-    with pytest.raises(TypeError, match=r"Gaussians do not have: use mc\.HMM or mc\.Mixture"):
+    with pytest.raises(TypeError, match=r"Gaussians do not have. Use mc\.HMM or mc\.Mixture"):
         LatentMeanMap(mc.Gaussian("diagonal")).fit(np.eye(3))

@@ -100,7 +100,7 @@ class TestPrior(KernelContract):
     features = True
 
     def kernel(self):
-        return mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior=[0.3, 0.7])
+        return mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), weights=[0.3, 0.7])
 
     def data(self, seed, n):
         return strings(seed, n, 1, 5)
@@ -116,7 +116,7 @@ class TestPrior(KernelContract):
 class TestPriorOfChains(TestPrior):
     def kernel(self):
         models = [chain(), mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals(SHOWN[None, :1], LETTERS))]
-        return mc.Marginalization(mc.HMMs.concat(models), prior="uniform", normalize=False)
+        return mc.Marginalization(mc.HMMs.concat(models), weights="uniform", normalize=False)
 
     def truth(self, X):
         prob = np.exp(self.kernel().model.log_prob(X))
@@ -251,12 +251,12 @@ class TestHiddenTree(KernelContract):
 
 
 def test_explicit_features_do_not_underflow():
-    kernel = mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="uniform")
+    kernel = mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), weights="uniform")
     X = ["abc" * 2000, "a" * 6000, "c" * 6000]
     features = kernel.features(X)
     np.testing.assert_allclose(features @ features.T, kernel(X), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(np.diag(kernel(X)), 1.0)
-    raw = mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="uniform", normalize=False).log(X)
+    raw = mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), weights="uniform", normalize=False).log(X)
     logs = np.array([[np.log(law[codes(word)]).sum() for law in SHOWN] for word in X])
     expected = np.logaddexp.reduce(logs[:, None] + logs - np.log(2), axis=-1)
     np.testing.assert_allclose(raw, expected, rtol=1e-12)
@@ -286,18 +286,18 @@ def test_classes_restrict_the_pairs_of_training():
     [
         (lambda: mc.Marginalization()(["ab"]), TypeError, "needs one model"),
         (lambda: mc.Marginalization(mc.Gaussian()).fit([[0.0], [1.0]]), TypeError, "hidden histories; .* has none"),
-        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS))(["ab"]), ValueError, "prior='uniform'"),
+        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS))(["ab"]), ValueError, "weights='uniform'"),
         (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS)[:1])(["ab"]), TypeError, "Categoricals has none"),
-        (lambda: mc.Marginalization(mc.HMM(), prior=[1.0]).fit(["ab"]), TypeError, "model must be a batch"),
-        (lambda: mc.Marginalization(chain(), prior=[0.5, 0.5])(["ab"]), ValueError, "must be 1 probabilities"),
-        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="even")(["a"]), ValueError, "'uniform'"),
-        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior=[-1, 2])(["a"]), ValueError, "sum to one"),
+        (lambda: mc.Marginalization(mc.HMM(), weights=[1.0]).fit(["ab"]), TypeError, "model must be a batch"),
+        (lambda: mc.Marginalization(chain(), weights=[0.5, 0.5])(["ab"]), ValueError, "must be 1 probabilities"),
+        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), weights="even")(["a"]), ValueError, "'uniform'"),
+        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), weights=[-1, 2])(["a"]), ValueError, "sum to one"),
         (lambda: mc.Marginalization(chain(), precision="half")(["ab"]), ValueError, "'float64' or 'float32'"),
         (lambda: mc.Marginalization(chain(), normalize="yes")(["ab"]), ValueError, "True or False; got 'yes'"),
         (lambda: mc.Marginalization(chain(), precision="float32")(["ab"]), TypeError, "AffinePairHMM"),
         (lambda: mc.Marginalization(chain())(["ab", "abc"]), ValueError, "mc.PairHMM"),
         (lambda: mc.Marginalization(chain())(["abz", "abc"]), ValueError, "'z'"),
-        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), prior="uniform")(["az"]), ValueError, "Sequences"),
+        (lambda: mc.Marginalization(mc.Categoricals(SHOWN, LETTERS), "uniform")(["az"]), ValueError, "Sequences"),
         (lambda: mc.Marginalization(chain())(chain()), TypeError, "Pass the data themselves"),
     ],
 )
@@ -328,14 +328,14 @@ def test_given_models_of_another_library():
     np.testing.assert_allclose(kernel.transform(X[:2]), expected[:2], rtol=1e-12)
     x = np.array([[0.0, 1.0], [2.0, 3.0]])
     mean, covariance = np.array([[0.0, 0.0], [1.0, 2.0]]), np.ones(2)
-    K = mc.Marginalization(mc.Gaussians(torch.asarray(mean), torch.asarray(covariance)), prior="uniform")(x)
-    np.testing.assert_allclose(K, mc.Marginalization(mc.Gaussians(mean, covariance), prior="uniform")(x), rtol=1e-12)
+    K = mc.Marginalization(mc.Gaussians(torch.asarray(mean), torch.asarray(covariance)), weights="uniform")(x)
+    np.testing.assert_allclose(K, mc.Marginalization(mc.Gaussians(mean, covariance), weights="uniform")(x), rtol=1e-12)
 
 
 def test_prior_of_mixtures_of_whole_sequences():
     pairs = mc.HMMs.concat([chain(), chain()[:1]]).reshape(1, 2)
     X = strings(0, 4)
-    K = mc.Marginalization(mc.Mixtures([[0.3, 0.7]], pairs), prior="uniform", normalize=False)(X)
+    K = mc.Marginalization(mc.Mixtures([[0.3, 0.7]], pairs), weights="uniform", normalize=False)(X)
     prob = np.exp(chain().log_prob(X)[0])  # both components are the same
     np.testing.assert_allclose(K, np.outer(prob, prob), rtol=1e-12)
     with pytest.raises(TypeError, match="Fisher needs"):
@@ -344,7 +344,7 @@ def test_prior_of_mixtures_of_whole_sequences():
 
 def test_impossible_data_have_zero_norm():
     sure = mc.HMMs([[1.0]], [[[1.0]]], mc.Categoricals([[[1.0, 0.0, 0.0]]], LETTERS))
-    with pytest.raises(ValueError, match=r"sequence 1 .* impossible under the model"):
+    with pytest.raises(ValueError, match=r"sequence 1 .* probability under the model is zero"):
         mc.Marginalization(sure)(["aa", "ab"])
     K = mc.Marginalization(sure, on_zero="zero")(["aa", "ab"])
     np.testing.assert_array_equal(K, [[1.0, 0.0], [0.0, 0.0]])

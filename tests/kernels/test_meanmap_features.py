@@ -178,7 +178,7 @@ def test_laplace_base_of_full_covariances():
     kernel = mc.MeanMap(gamma=0.4, base="laplace", normalize=False, n_components=20000)
     assert abs(kernel(p)[0, 1] - truth) < 4 * kernel.standard_errors(p)[0, 1]
     assert kernel.standard_errors(p)[0, 1] < 0.01
-    with pytest.raises(ValueError, match=r"full covariances: .* or n_components=1000 for random features"):
+    with pytest.raises(ValueError, match=r"full covariances. .* or n_components=1000 for random features"):
         mc.MeanMap(base="laplace")(p)
 
 
@@ -280,16 +280,16 @@ def test_what_cannot():
         mc.Exponentials([[1.0]]),
         mc.Mixtures([[1.0]], mc.Exponentials([[[1.0]]])),
     ):
-        with pytest.raises(TypeError, match=r"needs `log_characteristic`, which .* does not have: use Gaussians"):
+        with pytest.raises(TypeError, match=r"needs `log_characteristic`, which .* does not have. Use Gaussians"):
             random(lacking)
     mixture = mc.Mixtures([[1.0]], mc.Multinomials([[[0.5, 0.5]]], trials=2))
     with pytest.raises(ValueError, match=r"aligns the 2 tokens of Multinomials, .* or base='counts'"):
         random(mixture)
-    with pytest.raises(TypeError, match="compares counts, which KDEs does not have: give base='rbf'"):
+    with pytest.raises(TypeError, match=r"compares counts, which KDEs does not have. Use base='rbf'"):
         mc.MeanMap(base="counts", n_components=3)(sets())
     with pytest.raises(ValueError, match=r"zero norm under MeanMap \(its features underflow .* use a smaller gamma"):
         random(mc.Gaussians([[0.0, 0.0]], [1e9]))
-    with pytest.raises(ValueError, match=r"features of member 1 are not finite, .*: scale the data"):
+    with pytest.raises(ValueError, match=r"features of member 1 are not finite, .* Scale the data"):
         mc.MeanMap(n_components=30)(mc.Gaussians([[0.0], [1.7e308]], [0.0, 0.0]))
     with pytest.raises(ValueError, match="differ in dimension"):
         random(mc.Gaussians([[0.0]], [1.0]), mc.Gaussians([[0.0, 0.0]], [1.0]))

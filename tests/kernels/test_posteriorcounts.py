@@ -53,7 +53,7 @@ class TestFirstOrder(KernelContract):
     order = 1
 
     def kernel(self):
-        return PosteriorCounts(model(), order=self.order)
+        return PosteriorCounts(model(), k=self.order)
 
     def data(self, seed, n):
         return random_strings(seed, n)
@@ -102,7 +102,7 @@ class TestMixture(TestFirstOrder):
     weights = np.array([0.4, 0.6])
 
     def kernel(self):
-        return PosteriorCounts(mc.Mixtures([self.weights], mc.Categoricals([TABLE], alphabet="abc")), order=self.order)
+        return PosteriorCounts(mc.Mixtures([self.weights], mc.Categoricals([TABLE], alphabet="abc")), k=self.order)
 
     def slow(self, X):
         return np.array([slow(codes(x), self.order, self.weights, np.tile(self.weights, (2, 1))) for x in X])
@@ -120,7 +120,7 @@ class TestMixturesInStates(TestFirstOrder):
 
     def kernel(self):
         emission = mc.Mixtures([self.weights], mc.Categoricals([self.parts], alphabet="abc"))
-        return PosteriorCounts(mc.HMMs([INITIAL], [TRANSITION], emission), order=self.order)
+        return PosteriorCounts(mc.HMMs([INITIAL], [TRANSITION], emission), k=self.order)
 
     def slow(self, X):
         table = (self.weights[..., None] * self.parts).sum(axis=1)
@@ -132,7 +132,7 @@ class TestFitted(KernelContract):
     features = True
 
     def kernel(self):
-        return PosteriorCounts(mc.HMM(n_states=1, n_iter=3), order=2)
+        return PosteriorCounts(mc.HMM(n_states=1, n_iter=3), k=2)
 
     def data(self, seed, n):
         return random_strings(seed, n, longest=20)
@@ -150,13 +150,13 @@ def test_ambiguity_codes_are_expected_symbols(order, dense, monkeypatch):
     monkeypatch.setattr(_step_counts, "DENSE_COLUMNS", dense)
     table = np.random.default_rng(1).dirichlet(np.ones(4), size=2)
     strings = ["ARC", "NNA", "YG", "ACG", "RRRA", "NA"]
-    kernel = PosteriorCounts(model("dna", table), order=order, normalize=False)
+    kernel = PosteriorCounts(model("dna", table), k=order, normalize=False)
     sets = {"A": (0,), "C": (1,), "G": (2,), "T": (3,), "R": (0, 2), "Y": (1, 3), "N": (0, 1, 2, 3)}
     expected = [slow([sets[s] for s in x], order, table=table) for x in strings]
     found, alone = kernel.features(strings), kernel.features(strings[3:4])
     assert sparse.issparse(found) == (order == 2 and dense == 0)
     if sparse.issparse(found):
-        rows = PosteriorCounts(model("dna", table), order=order).features(strings)
+        rows = PosteriorCounts(model("dna", table), k=order).features(strings)
         np.testing.assert_allclose((rows @ rows.T).diagonal(), 1.0, rtol=1e-13)
         found, alone = found.toarray(), alone.toarray()
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
@@ -170,7 +170,7 @@ def test_pairs_add_up_to_states_and_transitions(n):
     p = rng.dirichlet(np.ones(4), size=(1, n))
     hmm = mc.HMMs(rng.dirichlet(np.ones(n), size=1), rng.dirichlet(np.ones(n), size=(1, n)), mc.Categoricals(p, "dna"))
     strings = ["".join(rng.choice(list("ACGT"), 300)) for _ in range(5)]
-    found = PosteriorCounts(hmm, order=2, normalize=False).features(strings)
+    found = PosteriorCounts(hmm, k=2, normalize=False).features(strings)
     found = (found.toarray() if sparse.issparse(found) else found).reshape(5, 4, 4, n, n)
     posterior = hmm.posterior(strings)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), posterior.transitions / 299, rtol=1e-10, atol=1e-14)
@@ -187,7 +187,7 @@ def test_where_the_range_of_floats_ends():
     table = np.array([[1 - tiny, tiny, 0.0], [tiny, 0.5, 0.5 - tiny]])
     hmm = mc.HMMs([[0.5, 0.5]], [[[1.0, 0.0], [0.0, 1.0]]], mc.Categoricals([table], alphabet="abc"))
     for x in ("aaac", "aaabbac"):  # c is impossible in state 0, so that it was state 1 all the time
-        found = PosteriorCounts(hmm, order=2, normalize=False).features([x, "ab"])[0].reshape(3, 3, 2, 2)
+        found = PosteriorCounts(hmm, k=2, normalize=False).features([x, "ab"])[0].reshape(3, 3, 2, 2)
         expected = np.zeros((3, 3, 2, 2))
         for a, b in itertools.pairwise(x):
             expected["abc".index(a), "abc".index(b), 1, 1] += 1 / (len(x) - 1)
@@ -215,7 +215,7 @@ def test_both_forms_agree_and_are_a_kernel(strings, states, seed):
         np.testing.assert_allclose(hmm.hidden_chain().step_counts(X).toarray(), dense, rtol=1e-13, atol=1e-16)
     np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=1e-12)
     for order in (1, 2):
-        assert mc.gram.psd.check(PosteriorCounts(hmm, order=order)(X), 1e-10)
+        assert mc.gram.psd.check(PosteriorCounts(hmm, k=order)(X), 1e-10)
 
 
 def test_it_is_a_latent_mean_map_without_mismatches():
@@ -241,8 +241,8 @@ def test_names():
         "count[a, 1]",
         "count[b, 0]",
     ]
-    names = PosteriorCounts(model(), order=2).fit(["ab"]).get_count_names()
-    features = PosteriorCounts(model(), order=2).features(["cb"])[0]
+    names = PosteriorCounts(model(), k=2).fit(["ab"]).get_count_names()
+    features = PosteriorCounts(model(), k=2).features(["cb"])[0]
     assert {name[:12] for name in names[features > 0]} == {"count[c, b, "}
 
 
@@ -257,10 +257,10 @@ def test_names():
         (
             {"model": mc.Mixtures([[1.0]], mc.Gaussians([[[0.0]]], [[1.0]]))},
             TypeError,
-            "emits Gaussians, which are no symbols that could be counted: use mc.LatentMeanMap",
+            "must emit symbols, .* got Gaussians. Use mc.LatentMeanMap",
         ),
-        ({"order": 0}, ValueError, r"order must be .*; got 0\. 1 counts symbols, 2"),
-        ({"order": 3}, ValueError, r"order must be .*; got 3\. 1 counts symbols, 2"),
+        ({"k": 0}, ValueError, r"k must be .*; got 0\. 1 counts symbols, 2"),
+        ({"k": 3}, ValueError, r"k must be .*; got 3\. 1 counts symbols, 2"),
         ({"normalize": "yes"}, ValueError, "normalize must be True or False; got 'yes'"),
     ],
 )
@@ -274,13 +274,13 @@ def test_bad_data():
     with pytest.raises(
         ValueError, match=r"short.* has zero norm under PosteriorCounts \(it has no pair of neighbors\)"
     ):
-        PosteriorCounts(model(), order=2)(X)
-    assert np.array_equal(PosteriorCounts(model(), order=2, on_zero="zero")(X), [[1.0, 0.0], [0.0, 0.0]])
+        PosteriorCounts(model(), k=2)(X)
+    assert np.array_equal(PosteriorCounts(model(), k=2, on_zero="zero")(X), [[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"has zero norm under PosteriorCounts \(it has no symbols\)"):
         PosteriorCounts(model())(["ab", ""])
     never = model("abc", np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     for order in (1, 2):
         with pytest.raises(ValueError, match=r"long.* has probability zero under the shared model"):
-            PosteriorCounts(never, order=order)(X)
-    with pytest.raises(TypeError, match="no symbols that could be counted"):
+            PosteriorCounts(never, k=order)(X)
+    with pytest.raises(TypeError, match="must emit symbols"):
         PosteriorCounts(mc.HMM(2, n_init=1)).fit([np.arange(5.0), np.arange(6.0)])

@@ -304,9 +304,7 @@ def test_parameters_have_no_gradients():
 
 def test_the_length_is_needed_and_ten_thousand_is_fine():
     p = hmms(np.random.default_rng(0).standard_normal((4, 12)))
-    with pytest.raises(
-        ValueError, match=r"sequences of some length: give the kernel length=10, say, or length=mc.Disc"
-    ):
+    with pytest.raises(ValueError, match=r"Pass length=10 to the kernel, .* or length=mc.Disc"):
         mc.ProbabilityProduct(length=None)(p)
     np.testing.assert_array_equal(mc.ProbabilityProduct()(p), mc.ProbabilityProduct(length=10)(p))
     k = mc.ProbabilityProduct(rho=1.0, length=10_000)
@@ -349,7 +347,7 @@ def test_model_that_is_none(kernel, model):
 
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), ["ab"], np.array([1, None], dtype=object), "ab"])
 def test_raw_data_without_a_model(data):
-    with pytest.raises(TypeError, match=r"has no model, and .* is not a batch of distributions. Give it a model"):
+    with pytest.raises(TypeError, match=r"has no model, and .* is not a batch of distributions\. Pass a model"):
         mc.ProbabilityProduct()(data)
 
 

@@ -77,7 +77,7 @@ def test_the_normalised_gram_of_proteins_is_the_identity(proteins):
         mc.gram.diagnose(K, y)
     majority = np.mean(y == "fn3")
     assert accuracy(of_proteins(), X, y) == pytest.approx(majority, abs=0.02)
-    for cure in (mc.EmpiricalKernelMap(of_proteins()), mc.Tempered(of_proteins(), beta=0.01)):
+    for cure in (mc.EmpiricalKernelMap(of_proteins()), mc.Tempered(of_proteins(), exponent=0.01)):
         assert "diagonally dominant" not in mc.gram.diagnose(cure.fit_transform(X), y).advice
 
 
@@ -90,8 +90,8 @@ def test_families_by_empirical_maps(proteins):
 
 
 def test_families_by_tempered_kernels(proteins):
-    # A log kernel grows with the length, here up to a thousand residues: so beta is about one over it.
-    assert accuracy(mc.Tempered(of_proteins(), beta=0.001), *proteins, beta=[0.0005, 0.001, 0.01]) >= 0.95
+    # A log kernel grows with the length, here up to a thousand residues: so the exponent is about one over it.
+    assert accuracy(mc.Tempered(of_proteins(), exponent=0.001), *proteins, exponent=[0.0005, 0.001, 0.01]) >= 0.95
 
 
 def test_families_by_their_first_residues(proteins):
@@ -105,15 +105,15 @@ def test_families_by_their_first_residues(proteins):
 
 def test_promoters_by_empirical_maps(promoters):
     kernel = mc.EmpiricalKernelMap(of_dna())
-    laws = {"kernel__model__scale": [0.2, 0.5], "kernel__model__open_probability": [0.005, 0.02]}
+    laws = {"kernel__model__matrix_scale": [0.2, 0.5], "kernel__model__open_probability": [0.005, 0.02]}
     assert accuracy(kernel, *promoters, **laws) >= 0.90
     assert by_length(*promoters) < 0.6  # all lengths are equal
     assert accuracy(mc.Spectrum(3), *promoters, k=[2, 3, 4]) >= 0.90  # words are as good here
 
 
 def test_promoters_by_tempered_kernels(promoters):
-    kernel = mc.Tempered(of_dna(), beta=0.05)
-    assert accuracy(kernel, *promoters, beta=[0.02, 0.05], kernel__model__scale=[0.2, 0.5]) >= 0.90
+    kernel = mc.Tempered(of_dna(), exponent=0.05)
+    assert accuracy(kernel, *promoters, exponent=[0.02, 0.05], kernel__model__matrix_scale=[0.2, 0.5]) >= 0.90
 
 
 def test_promoters_by_a_shared_path_of_hidden_states(promoters):

@@ -244,7 +244,7 @@ def test_what_is_no_confound():
         with pytest.raises(kind, match=match):
             clone(kernel).fit(X, confounds=confounds)
 
-    refused(None, r"Residualized got no confounds: call fit\(X, y, confounds=C\).*enable_metadata_", TypeError)
+    refused(None, r"Residualized got no confounds\. Call fit\(X, y, confounds=C\).*enable_metadata_", TypeError)
     gap = C.copy()
     gap[4, 1] = np.nan
     refused(gap, r"confound 1 is nan for object 4. Leave such objects out, or impute")
@@ -281,11 +281,11 @@ def test_what_is_no_confound():
         kernel(X)
     with pytest.raises(TypeError, match="Residualized got no confounds"):
         kernel(X, new, confounds=C)
-    with pytest.raises(ValueError, match="the confounds have 2 columns, but had 3 in training: encode both"):
+    with pytest.raises(ValueError, match=r"have 2 columns, but had 3 in training\. Encode both"):
         kernel.transform(new, confounds=C_new[:, :2])
     named = clone(kernel).fit(X, confounds=pd.DataFrame(C, columns=list("abc")))
     with pytest.raises(
-        ValueError, match=r"the confounds are \['c', 'a', 'b'\], but were \['a', 'b', 'c'\] in training"
+        ValueError, match=r"The confounds are \['c', 'a', 'b'\], but were \['a', 'b', 'c'\] in training"
     ):
         named.transform(new, confounds=pd.DataFrame(C_new, columns=list("cab")))
     with pytest.raises(TypeError, match=r"pass mc.Confounded\(X, C\) as X"):
@@ -423,7 +423,7 @@ def test_without_routing_there_is_a_sentence():
     X, y, C, _ = families()
     pipeline = make_pipeline(Residualized(mc.RBF()), SVC(kernel="precomputed"))
     pipeline.fit(X, y, residualized__confounds=C)
-    with pytest.raises(TypeError, match=r"got no confounds: .*enable_metadata_routing=True"):
+    with pytest.raises(TypeError, match=r"got no confounds\. .*enable_metadata_routing=True"):
         pipeline.predict(X)
 
 

@@ -140,9 +140,9 @@ def test_bad_input():
     for m in (-1, 3, 0.5, "one", None):
         with pytest.raises(ValueError, match=r"mismatches must be (a whole number, 0 or more|less than k = 3); got"):
             Spectrum(k=3, mismatches=m)(["abc"])
-    with pytest.raises(ValueError, match=r"there are 20\^15 strings of 15 symbols .*: lower k"):
+    with pytest.raises(ValueError, match=r"There are 20\^15 strings of 15 symbols .*\. Lower k"):
         Spectrum(k=15, alphabet="protein")(["ACDE" * 5])
-    with pytest.raises(ValueError, match=r"strings each within 4 mismatches, too many to list: lower k or mismatches"):
+    with pytest.raises(ValueError, match=r"strings each within 4 mismatches, too many to list\. Lower k or mismatches"):
         Spectrum(k=8, mismatches=4, alphabet="protein")(["ACDEFGHIKL"])
     with pytest.raises(TypeError, match="Spectrum compares symbols, not vectors"):
         Spectrum()([np.zeros((4, 2))])
@@ -213,7 +213,7 @@ def test_a_string_of_no_window_in_features():
 
 @pytest.mark.parametrize("k", [600, 10**9])
 def test_more_strings_than_can_be_numbered(k):
-    with pytest.raises(ValueError, match=rf"there are 4\^{k} strings of {k} symbols .*: lower k"):
+    with pytest.raises(ValueError, match=rf"There are 4\^{k} strings of {k} symbols .*\. Lower k"):
         Spectrum(k, alphabet="dna")(["ACGT"])
     np.testing.assert_array_equal(Spectrum(k, alphabet="A", on_zero="zero")(["AAA"]), [[0.0]])
 

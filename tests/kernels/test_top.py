@@ -186,7 +186,7 @@ def test_two_classes_are_scores_and_a_log_odds():
     rng = np.random.default_rng(0)
     p, X = mc.Gaussians([[0.0], [1.0]], [1.0, 2.0]), rng.normal(size=(9, 1))
     v = (p.log_prob(X)[1] - p.log_prob(X)[0])[:, None]
-    expected = mc.Fisher(p, normalize=False)(X) + v @ v.T
+    expected = mc.Fisher(p, information="identity", normalize=False)(X) + v @ v.T
     np.testing.assert_allclose(TOP(p, normalize=False)(X), expected, rtol=1e-12)
     np.testing.assert_allclose(TOP(p).log_odds(X), v, rtol=1e-12)
 
@@ -397,7 +397,7 @@ def test_bad_input():
         TOP(chain).fit(X)
     with pytest.raises(ValueError, match="30 samples, 29 classes"):
         TOP(chain).fit(X, y[1:])
-    with pytest.raises(ValueError, match=r"all samples are of one class, 'fair': TOP needs two classes or more"):
+    with pytest.raises(ValueError, match=r"All samples are of one class, 'fair'\. TOP needs at least two classes"):
         TOP(chain).fit(X[:10], y[:10])
     with pytest.raises(ValueError, match=r"must be a batch of shape \(C,\).*; got shape \(1,\)"):
         TOP(p[:1])([[0.0]])
@@ -410,7 +410,7 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=message):
             TOP(chain).fit(X, strange)
-    with pytest.raises(ValueError, match="class 'quick': there is nothing to fit"):
+    with pytest.raises(ValueError, match="class 'quick': There is nothing to fit"):
         TOP(mc.MarkovChain(order=1, end=False, prior=None)).fit(["abab", "", "ab"], ["fair", "quick", "slow"])
     with pytest.raises(NotFittedError, match="because it learns one model per class"):
         TOP(chain)(X)
@@ -431,9 +431,21 @@ def test_bad_input():
     class Scoreless(mc.Poissons):
         fisher_scores = property()  # hasattr says no
 
-    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless do not have"):
+    with pytest.raises(TypeError, match="TOP needs `fisher_scores`, which Scoreless does not have"):
         TOP(Scoreless([[1.0], [2.0]])).fit([[1.0]])
     with pytest.raises(TypeError, match=r"not models. Pass the data themselves"):
         TOP(p)(p)
     with pytest.raises(ValueError, match="coordinates"):
         TOP(p)([[0.0, 1.0]])
+
+
+def test_priors_that_are_changed_in_place_are_noticed():
+    strings, y, priors = ["abab", "baba", "aabb", "bbaa"], [0, 0, 1, 1], np.array([0.2, 0.8])
+    kernel = mc.TOP(mc.MarkovChain(order=1, smoothing=1.0), priors=priors).fit(strings, y)
+    expected, learned = kernel.transform(["abba"]), kernel.priors_.copy()
+    priors[:] = [0.9, 0.1]
+    with pytest.raises(NotFittedError, match=r"was fitted with priors = array\(\[0.2, 0.8\]\), which is array"):
+        kernel.transform(["abba"])
+    np.testing.assert_array_equal(kernel.priors_, learned)
+    priors[:] = [0.2, 0.8]
+    np.testing.assert_array_equal(kernel.transform(["abba"]), expected)

@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import KernelCenterer
 
 import mercer as mc
+from mercer.kernels import tempered
 from mercer.testing.kernels import WIDTH, Matrices, PluralContract, gaussians, hmms, normalized, take
 
 
@@ -123,17 +125,65 @@ class TestEmpiricalMapGaussian(TestEmpiricalMap):
 
 class TestTempered(Matrices):
     def kernel(self):
-        return mc.Tempered(3.0 * mc.RBF(gamma=2.0), beta=0.25)
+        return mc.Tempered(3.0 * mc.RBF(gamma=2.0), exponent=0.25)
 
     def truth(self, X):
         return self.rbf(X, 0.5)
+
+
+class TestTemperedAuto(Matrices):
+    """The exponent is one over the median absolute log kernel of the training pairs."""
+
+    needs_fit = True
+
+    def kernel(self):
+        return mc.Tempered(3.0 * mc.RBF(gamma=20.0))
+
+    def truth(self, X):
+        squares = [np.sum((X[i] - X[j]) ** 2) for i in range(len(X)) for j in range(i)]
+        return self.rbf(X, 20.0 * min(1.0, 1 / np.median(20.0 * np.array(squares))))
+
+
+def test_a_typical_value_of_a_tempered_kernel_is_one_over_e():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for gamma in (5.0, 50.0, 500.0):
+        kernel = mc.Tempered(mc.RBF(gamma=gamma)).fit(X)
+        K = kernel.transform(X)
+        np.testing.assert_allclose(np.median(K[np.triu_indices(40, 1)]), np.exp(-1), rtol=0.01)
+        np.testing.assert_allclose(kernel(X[:5], X), K[:5], rtol=1e-12)  # new data do not change the exponent
+    assert mc.Tempered(mc.RBF(gamma=1e-4)).fit(X).exponent_ == 1.0  # never above 1
+    assert mc.Tempered(mc.RBF(gamma=5.0)).fit(X[:1]).exponent_ == 1.0  # there is no pair
+
+
+def test_the_exponent_of_many_objects_is_that_of_some(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    whole = mc.Tempered(mc.RBF(gamma=50.0)).fit(X).exponent_
+    monkeypatch.setattr(tempered, "MOST", 30)
+    for kernel in (mc.RBF(gamma=50.0), mc.RBF(gamma=20.0) * mc.RBF(gamma=30.0)):
+        some, shuffled = (mc.Tempered(kernel).fit(data).exponent_ for data in (X, X[::-1].copy()))
+        assert some == shuffled
+        np.testing.assert_allclose(some, whole, rtol=0.3)
+
+
+def test_an_exponent_that_is_learned_belongs_to_the_fit():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    kernel = mc.Tempered(mc.RBF(gamma=5.0))
+    with pytest.raises(NotFittedError, match="exponent='auto' is learned from the training data"):
+        kernel(X)
+    K = kernel.fit_transform(X)
+    given = mc.Tempered(mc.RBF(gamma=5.0), exponent=kernel.exponent_).fit(X)
+    np.testing.assert_allclose(given.transform(X), K, rtol=1e-12)
+    np.testing.assert_allclose(given.set_params(exponent=0.5).transform(X), mc.RBF(gamma=2.5)(X), rtol=1e-12)
+    for changed in (kernel.set_params(exponent=0.5), given.set_params(exponent="auto")):
+        with pytest.raises(NotFittedError, match="was fitted with exponent"):
+            changed.transform(X)
 
 
 class TestTemperedHMMs(PluralContract):
     width = WIDTH[hmms]
 
     def kernel(self):
-        return mc.Tempered(mc.ProbabilityProduct(rho=1.0, length=20, normalize=False), beta=0.1)
+        return mc.Tempered(mc.ProbabilityProduct(rho=1.0, length=20, normalize=False), exponent=0.1)
 
     def build(self, z):
         return hmms(z)
@@ -225,7 +275,7 @@ def test_objects_of_zero_norm_pass_through(kernel):
     distance = kernel.distance(SPARSE)
     np.testing.assert_allclose(distance[2], np.sqrt(np.diag(K)), atol=1e-12)
     np.testing.assert_allclose(mc.Gaussianized(kernel)(SPARSE)[2], np.exp(-np.diag(K)), rtol=1e-12)
-    tempered = mc.Tempered(kernel, beta=0.5)(SPARSE)
+    tempered = mc.Tempered(kernel, exponent=0.5)(SPARSE)
     np.testing.assert_allclose(tempered, np.sqrt(normalized(K + np.diag([0, 0, 1, 0])) - np.diag([0, 0, 1, 0])))
     for wrapper in (
         mc.EmpiricalKernelMap(kernel),
@@ -272,7 +322,7 @@ def test_verdicts():
         assert wrapper(bad).psd == "no"
         assert "weight" in wrapper(bad).psd.reason
     assert mc.Tempered(mc.ProbabilityProduct()).psd == "conditional"
-    assert mc.Tempered(mc.ProbabilityProduct(), beta=1.0).psd == "always"
+    assert mc.Tempered(mc.ProbabilityProduct(), exponent=1.0).psd == "always"
     assert mc.EmpiricalKernelMap(good).psd == mc.Repaired(bad).psd == "always"
 
 
@@ -290,7 +340,7 @@ def test_verdicts():
     ],
 )
 def test_powers_of_infinitely_divisible_kernels(kernel, answer):
-    verdict = mc.Tempered(kernel, beta=0.3).psd
+    verdict = mc.Tempered(kernel, exponent=0.3).psd
     assert verdict == answer
     assert "infinitely divisible" in verdict.reason
 
@@ -298,7 +348,7 @@ def test_powers_of_infinitely_divisible_kernels(kernel, answer):
 def test_powers_after_fit():
     """Full covariances: in the plane t = 2 is safe and its powers need not be; on the line every t is safe."""
     sets = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(6)]
-    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), beta=0.1)
+    tempered = mc.Tempered(mc.JensenShannon(mc.Gaussian(), t=2.0), exponent=0.1)
     assert tempered.fit(sets).psd == "conditional"
     assert tempered.fit([x[:, :1] for x in sets]).psd == "always"
     assert mc.gram.psd.check(tempered.fit_transform([x[:, :1] for x in sets]), 1e-10)
@@ -307,16 +357,16 @@ def test_powers_after_fit():
 def test_tempering_can_break_a_kernel_and_repair_mends_it():
     """KK-2: a root of a kernel that is not infinitely divisible."""
     p = mc.Categoricals(np.concatenate([np.eye(3), 1 - np.eye(3)]) / np.repeat([1, 2], 3)[:, None])
-    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), beta=0.05)
+    broken = mc.Tempered(mc.ProbabilityProduct(rho=1.0), exponent=0.05)
     assert not mc.gram.psd.check(broken(p), 1e-6)
     assert mc.gram.psd.check(mc.Repaired(broken).fit_transform(p))
 
 
 def test_bad_parameters():
     X = np.ones((2, 2)) * np.arange(2)[:, None]
-    for beta in (0.0, -1.0, 1.5, "half", np.nan):
-        with pytest.raises(ValueError, match=r"beta must be .* above 0 and at most 1; got"):
-            mc.Tempered(mc.RBF(), beta=beta)(X)
+    for exponent in (0.0, -1.0, 1.5, "half", np.nan):
+        with pytest.raises(ValueError, match=r"exponent must be .* above 0 and at most 1, or 'auto'; got"):
+            mc.Tempered(mc.RBF(), exponent=exponent)(X)
     for wrapper in (mc.Tempered, mc.EmpiricalKernelMap):
         with pytest.raises(ValueError, match=r"Linear.*with positive values"):
             wrapper(mc.Linear()).fit(X)
@@ -353,7 +403,7 @@ def test_diagnose_warns_of_dominance_and_the_cures_that_it_names_cure():
         assert cure in found.advice
     for kernel in (
         mc.ProbabilityProduct(length=3),
-        mc.Tempered(dominated, beta=1e-3),
+        mc.Tempered(dominated, exponent=1e-3),
         mc.EmpiricalKernelMap(dominated),
     ):
         with warnings.catch_warnings():

@@ -18,10 +18,11 @@ from mercer.families import PowerProduct, Smoothed
 from mercer.models._chains import adjoint as _adjoint
 from mercer.models._chains import coupled as _coupled
 from mercer.models._chains import resolvent as _resolvent
-from mercer.models._chains.adjoint import coupled_gradients, differentiable_chains
+from mercer.models._chains.adjoint import differentiable_chains, play_back
 from mercer.models._chains.coupled import coupled_chains, coupled_pairs
 from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.resolvent import spectral_radius
+from mercer.models._chains.sweep import steps_between_scalings, sweep
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.operand import ProductOperand
 from mercer.models.discount import Discounted, discounted_sum
@@ -182,7 +183,7 @@ def test_slow_series_of_many_states_is_given_up(monkeypatch):
     monkeypatch.setattr(_resolvent, "_SYSTEM_AT_ONCE", 0)
     monkeypatch.setattr(_resolvent, "_LARGEST_SYSTEM", 1)
     monkeypatch.setattr(_resolvent, "MOST_STEPS", 50)
-    with pytest.raises(ArithmeticError, match=r"not converged after 50 lengths: take a smaller d than 0\.999"):
+    with pytest.raises(ArithmeticError, match=r"not converged after 50 lengths. Use a d smaller than 0\.999"):
         mc.MeanMap(gamma=0.0, length=Discounted(0.999))(symbols(0, 2))
 
 
@@ -293,7 +294,7 @@ def test_discounted_is_a_value():
         assert other == d
     assert clone(mc.MeanMap(length=d)).length == d
     for wrong in (0, 1, -0.1, 1.5, np.nan, "half", None, True):
-        with pytest.raises(ValueError, match=r"Discounted\(.*\): give a number between 0 and 1"):
+        with pytest.raises(ValueError, match="d of Discounted must be between 0 and 1"):
             Discounted(wrong)
     with pytest.raises(ValueError, match=r"length must be .*; got 0.9. .*mc.Discounted\(0.9\)"):
         mc.ProbabilityProduct(length=0.9)(symbols(0, 2))
@@ -448,7 +449,7 @@ def test_path_takes_one_sweep(monkeypatch):
 
 def test_path_errors():
     kernel, models = mc.ProbabilityProduct(), symbols(0, 2)
-    with pytest.raises(TypeError, match="Categoricals has no path over lengths, because it is no model of sequences"):
+    with pytest.raises(TypeError, match="Categoricals has no path over lengths"):
         kernel.path(categoricals(free(0, 2, 3)), lengths=[1, 2])
     for wrong in ([], [0, 1], [2.5], ["two"], [None], None, "12", True):
         with pytest.raises(ValueError, match="lengths must be one or more whole numbers"):
@@ -473,11 +474,13 @@ def test_gradients_against_finite_differences(lengths):
     rng = np.random.default_rng(0)
     arrays = [*weights(rng, 2, 3), *weights(rng, 3, 2), rng.random((2, 3, 3, 2))]
     share = rng.normal(size=(len(lengths), 2, 3))
-    values, gradients = coupled_gradients(*arrays, lengths, share)
+    sides = arrays[:2], arrays[2:4], arrays[4]
+    values, tape = sweep(Tile, *sides, lengths, steps_between_scalings(*sides), keep=True)
+    gradients = play_back(Tile, *sides, tape, share)
 
     def objective(arrays):
         *rest, psi = arrays
-        return np.sum(share * coupled_chains(*rest, psi.reshape(6, 6), np.zeros((2, 3)), lengths))
+        return np.sum(share * coupled_chains(rest[:2], rest[2:], psi.reshape(6, 6), np.zeros((2, 3)), lengths))
 
     np.testing.assert_allclose(np.sum(share * values), objective(arrays), rtol=1e-12)
     for at, gradient in enumerate(gradients):
@@ -505,10 +508,12 @@ def test_adjoint_is_what_torch_finds(layout, block, monkeypatch, torch):
             monkeypatch.setattr("mercer.models._chains.coupled.needs_gradient", lambda *_: False)
             if layout is Tile:
                 table = tensors[4].reshape(6, 8)
-                values = coupled_chains(*tensors[:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths)
+                values = coupled_chains(
+                    tensors[:2], tensors[2:4], table, torch.zeros(2, 4, dtype=torch.float64), lengths
+                )
             else:
                 zero = torch.zeros(2, dtype=torch.float64)
-                values = coupled_pairs(*tensors[:2], tensors[4], zero, lengths, *tensors[2:4])
+                values = coupled_pairs(tensors[:2], tensors[2:4], tensors[4], zero, lengths)
         share = torch.asarray(rng.normal(size=values.shape)) if share is None else share
         (values * share).sum().backward()
         found.append([values.detach(), *(x.grad for x in tensors)])
@@ -568,7 +573,7 @@ def test_pairs_that_underflow_keep_their_gradient(torch):
     leaf = torch.asarray([[0.0, -1000.0, -1.0, -2.0], [-1000.0, -900.0, -3.0, -1.0]]).double().requires_grad_()
     zeros = torch.zeros(1, 2, dtype=torch.float64)
     sides = [torch.asarray(x) for x in (initial[:1], transition[:1], initial, transition)]
-    values = coupled_chains(*sides, torch.exp(leaf), zeros, (3,))
+    values = coupled_chains(sides[:2], sides[2:], torch.exp(leaf), zeros, (3,))
     assert values[0, 0, 0] == -np.inf  # two leaves of exp(-900) are no float; operands look at logarithms
     (slope,) = torch.autograd.grad(values[0, 0, 1], leaf)
     assert torch.isfinite(slope).all()

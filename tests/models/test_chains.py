@@ -14,19 +14,30 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer.compiled import chains as _chain_small
 from mercer.compiled.chain_steps import Plan, plan_of
-from mercer.compiled.chains import small_categorical_chains, small_chains
+from mercer.compiled.chains import small_chains
 from mercer.compiled.machine import Machine
 from mercer.models._chains import coupled as _chain
 from mercer.models._chains import rescue as _rescue
 from mercer.models._chains import sweep as _sweep
-from mercer.models._chains.coupled import (
-    chain_tile,
-    coupled_chains,
-    coupled_chains_inner,
-    coupled_chains_log,
-    coupled_pairs,
-)
+from mercer.models._chains.coupled import chain_tile
 from mercer.models._chains.layout import Tile
+
+
+def coupled_chains(initial_a, transition_a, initial_b, transition_b, *rest):
+    return _chain.coupled_chains((initial_a, transition_a), (initial_b, transition_b), *rest)
+
+
+def coupled_chains_log(initial_a, transition_a, initial_b, transition_b, *rest):
+    return _chain.coupled_chains_log((initial_a, transition_a), (initial_b, transition_b), *rest)
+
+
+def coupled_chains_inner(*arrays_and_lengths):
+    return _chain.coupled_chains_inner(arrays_and_lengths[:3], arrays_and_lengths[3:6], arrays_and_lengths[6])
+
+
+def coupled_pairs(initial, transition, psi, log_scale, lengths, *other):
+    left = initial, transition
+    return _chain.coupled_pairs(left, other or left, psi, log_scale, lengths)
 
 
 def models(rng, count, n, k=3, zeros=0.0):
@@ -416,8 +427,8 @@ def test_three_forms_agree(n, m, sizes, rho, zeros, length, seed):
     pairs = args[4].reshape(sizes[0], n, sizes[1], m)
     products, _ = _sweep.sweep(Tile, left, right, pairs, lengths, block)
     powers = [x**rho for x in a], [x**rho for x in b]
-    lanes = small_chains(*args[:5], lengths)
-    categorical = small_categorical_chains(*powers[0], *powers[1], lengths)
+    lanes = small_chains(args[:2], args[2:4], lengths, args[4])
+    categorical = small_chains(powers[0], powers[1], lengths)
     for raw in (products, lanes, categorical):
         result = _rescue.rescue(raw, left, right, args[4], lengths)
         np.testing.assert_allclose(result, truth, rtol=1e-11, atol=1e-11)
@@ -427,7 +438,7 @@ def test_lanes_reach_their_largest_size(rng):
     n = _chain._LANE_STATES
     a, b = models(rng, 2, n), models(rng, 9, n)
     args = arguments(a, b)
-    np.testing.assert_allclose(small_chains(*args[:5], (1, 12)), logs(*args, (1, 12)), rtol=1e-12)
+    np.testing.assert_allclose(small_chains(args[:2], args[2:4], (1, 12), args[4]), logs(*args, (1, 12)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("machine", [Machine(8, 32), Machine(4, 16), Machine(2, 16), Machine(2, 32)])
@@ -445,17 +456,37 @@ def test_any_plan_gives_the_same(rng, plan, monkeypatch):
     monkeypatch.setattr(_chain_small, "plan_of", lambda n: plan)
     a, b = models(rng, 3, 7), models(rng, 9, 5)
     args = arguments(a, b, 0.5)
-    np.testing.assert_allclose(small_chains(*args[:5], (1, 12)), logs(*args, (1, 12)), rtol=1e-12)
+    np.testing.assert_allclose(small_chains(args[:2], args[2:4], (1, 12), args[4]), logs(*args, (1, 12)), rtol=1e-12)
     powers = [x**0.5 for x in a], [x**0.5 for x in b]
-    np.testing.assert_allclose(small_categorical_chains(*powers[0], *powers[1], (12,)), logs(*args, (12,)), rtol=1e-12)
+    np.testing.assert_allclose(small_chains(powers[0], powers[1], (12,)), logs(*args, (12,)), rtol=1e-12)
 
 
 def test_neighbors_do_not_change_a_bit(rng):
     a, b = models(rng, 3, 6), models(rng, 11, 6)
     args = arguments(a, b)
-    whole = small_chains(*args[:5], (1, 40))
-    alone = small_chains(*args[:2], b[0][4:5], b[1][4:5], args[4][:, 24:30], (1, 40))
+    whole = small_chains(args[:2], args[2:4], (1, 40), args[4])
+    alone = small_chains(args[:2], (b[0][4:5], b[1][4:5]), (1, 40), args[4][:, 24:30])
     np.testing.assert_array_equal(whole[:, :, 4:5], alone)
+
+
+def test_powers_beyond_the_range_take_no_loop_in_python(rng, monkeypatch):
+    """Probabilities of 1e-300 have squares of 1e-600, which only logarithms and numbers of wider range hold."""
+    tiny, rest = 1e-300, rng.dirichlet([1.0, 1.0], (3, 2))
+    transition = np.where(np.eye(2) > 0, rest, tiny)
+    emission = mc.Categoricals(np.array([[[tiny, 1.0], [0.3, 0.7]]] * 3), "ab")
+    models = mc.HMMs(np.array([[tiny, 1.0]] * 3), transition / transition.sum(axis=-1, keepdims=True), emission)
+    lengths = (1, 2, 60)
+    kernel = mc.ProbabilityProduct(rho=2.0, normalize=False)
+    truth = []
+    logs = [2.0 * np.log(x) for x in (models.initial, models.transition, emission.probability)]
+    leaf = np.logaddexp.reduce(logs[2][:, None, :, None, :] + logs[2][None, :, None, :, :], axis=-1)
+    for i, j in itertools.product(range(3), repeat=2):
+        side = [(logs[0][k][None], logs[1][k][None]) for k in (i, j)]
+        truth.append(_sweep.log_sweep(*side, leaf[i, j][None], lengths)[:, 0])
+    monkeypatch.setattr(_chain, "log_sweep", None)
+    monkeypatch.setattr(_rescue, "log_sweep", None)
+    found = [kernel.set_params(length=length).log(models) for length in lengths]
+    np.testing.assert_allclose(found, np.array(truth).T.reshape(3, 3, 3), rtol=1e-12)
 
 
 def test_threads_do_not_disturb_each_other(rng, scheme):
@@ -481,11 +512,12 @@ def test_inputs_are_not_written(rng, scheme):
 def test_read_only_inputs_need_no_second_compilation(rng):
     a, b = models(rng, 2, 2), models(rng, 3, 2)
     args = arguments(a, b)[:5]
-    small_chains(*args, (3,))
-    small_chains(*[np.asfortranarray(x) for x in args], (3,))
+    small_chains(args[:2], args[2:4], (3,), args[4])
+    turned = [np.asfortranarray(x) for x in args]
+    small_chains(turned[:2], turned[2:4], (3,), turned[4])
     for x in (*a, *b):
         x.setflags(write=False)
-    small_categorical_chains(*a, *b, (1, 3))
+    small_chains(a, b, (1, 3))
     assert len(_chain_small._kernel(2, True, plan_of(2)).signatures) == 1
 
 

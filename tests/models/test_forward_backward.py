@@ -14,6 +14,14 @@ from mercer.models._forward import work as _shared_work
 from mercer.models._forward.interface import Densities, Runs, Symbols, expectations, log_likelihoods, paths
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_lanes():
+    """Compile for every number of states at once, rather than when there is enough work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scaled, "LANES_AFTER_SECONDS", -1.0)
+        yield
+
+
 def log(x):
     with np.errstate(divide="ignore"):
         return np.log(x)
@@ -251,6 +259,40 @@ def test_bits_do_not_depend_on_rare_codes_of_neighbours():
     part = expectations(initial, transition, evidence, runs, states=True)
     for a, b in zip(flat(part), flat(whole), strict=True):
         np.testing.assert_array_equal(a[: 31 * (30 if len(a) > 32 else 1)], b[: 31 * (30 if len(b) > 32 else 1)])
+
+
+@pytest.mark.parametrize("sink", [False, True])
+def test_lanes_are_compiled_when_there_is_enough_work(sink, monkeypatch):
+    """Before, the rows of other numbers of states serve, with the same bits."""
+    initial, transition, evidence, runs = problem(11, 3, [30] * 32)
+    forms, saved = [], {}
+    passes = scaled.passes
+    monkeypatch.setattr(scaled, "passes", lambda form, *rest: forms.append(form) or passes(form, *rest))
+    monkeypatch.setattr(scaled, "is_compiled", lambda *arguments: False)
+    monkeypatch.setattr(scaled, "_saved", saved)
+    step = 32 * 30 * (scaled._row_step(3) - scaled._lanes_step(3) / scaled.Form.together(3).lanes)
+    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 2.5 * step)
+    found = []
+    for _ in range(4):
+        forms.append(None)
+        values = expectations(initial, transition, evidence, runs) if sink else None
+        found.append(flat(values) if sink else [log_likelihoods(initial, transition, evidence, runs)])
+    calls = " ".join("-" if form is None else "row" if form.row else "lanes" for form in forms).split("-")[1:]
+    assert [("row" in call, call.split()[-1]) for call in calls] == [
+        (True, "row"), (True, "row"), (False, "lanes"), (False, "lanes")
+    ]  # fmt: skip
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_code_on_disk_is_used_at_once(monkeypatch):
+    initial, transition, evidence, runs = problem(11, 3, [30] * 32)
+    want = log_likelihoods(initial, transition, evidence, runs)  # compiles
+    monkeypatch.setattr(scaled, "_saved", {})
+    monkeypatch.setattr(scaled, "LANES_AFTER_SECONDS", 1e9)
+    np.testing.assert_array_equal(log_likelihoods(initial, transition, evidence, runs), want)
+    assert scaled._saved == {(3, None): np.inf}
 
 
 @pytest.mark.parametrize("codes", [0, 4])

@@ -19,7 +19,7 @@ import mercer as mc
 from mercer._cache import parameter_key
 from mercer.families.estimator import fits
 from mercer.models import hmm_estimator
-from mercer.models._fitting import baum_welch as _baum_welch
+from mercer.models._fitting import goals as _goals
 from mercer.models._fitting.gaussian_step import fit_gaussians
 from mercer.models._fitting.topology import allowed, jebara_states
 from mercer.models.hmm_estimator import HMM
@@ -181,7 +181,7 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
     emission, data = emissions()[name]
     estimator = HMM(3, emission, prior=prior, prior_strength=2.0, n_iter=25, n_init=1, tol=0.0)
     history = []
-    maximize = _baum_welch.HMMGoal.maximize
+    maximize = _goals.HMMGoal.maximize
 
     def watched(self, models, data, found, memory):
         history.append(found.log_prob + self.log_prior(models))
@@ -191,7 +191,7 @@ def test_the_objective_never_decreases(name, prior, monkeypatch):
         warnings.simplefilter("ignore", UserWarning)
         X = estimator.accept(data)
         context = clone(estimator).set_params(n_iter=8).context(X)
-        monkeypatch.setattr(_baum_welch.HMMGoal, "maximize", watched)
+        monkeypatch.setattr(_goals.HMMGoal, "maximize", watched)
         estimator.fit_each(data, context)
     objective = np.array(history)
     assert objective.shape == (25, 3)
@@ -508,7 +508,7 @@ def test_warnings_come_once_for_all_data():
 
 def test_a_variance_that_vanishes_gets_one_clear_sentence():
     emission = mc.Gaussian("diagonal", floor=0.0)
-    with pytest.raises(ValueError, match=r"sequence 1 cannot be fitted: .* singular covariance.* add a floor"):
+    with pytest.raises(ValueError, match=r"sequence 1 cannot be fitted: .* singular covariance.* Add a floor"):
         HMM(2, emission, prior=None).fit_each([series(1)[0], np.ones((6, 2))])
     with pytest.raises(ValueError, match="model of all data cannot be fitted"):
         HMM(2, emission).fit([np.ones((6, 2))])
@@ -574,7 +574,7 @@ NEVER = mc.HMMs([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], mc.Categoricals([[[1.0
         (HMM(2, topology=np.ones((3, 3), dtype=bool)), r"mask of shape \(2, 2\) for 2 states; got shape \(3, 3\)"),
         (HMM(2, topology=np.eye(2)), r"must be a boolean mask .* got an array of dtype float64 and shape \(2, 2\)"),
         (HMM(2, topology=np.array([[True, True], [False, False]])), "no transition from state 1. Allow at least one"),
-        (HMM(prior="pool"), "got 'pool'. Give one member"),
+        (HMM(prior="pool"), "got 'pool'. Pass one member"),
         (HMM(prior_strength=-1.0), r"prior_strength must be .*; got -1\.0"),
         (HMM(n_iter=0), r"n_iter must be .*; got 0"),
         (HMM(random_state=-1), r"random_state must be .*; got -1"),
@@ -607,21 +607,21 @@ def test_bad_parameters_get_one_clear_sentence(estimator, message):
 @pytest.mark.parametrize(
     ("estimator", "data", "message"),
     [
-        (HMM(), [], "there are no data"),
+        (HMM(), [], "got an empty list"),
         (HMM(), sparse.csr_array(np.eye(3)), "not a sparse matrix. Pass X.toarray()"),
         (HMM(alphabet="dna"), ["ACG", "AXG"], "'X'"),
         (HMM(mc.Categorical()), series(2), r"n_states must be .*; got Categorical"),
         (HMM(2, mc.Categorical()), series(2), "Categorical emissions must be symbols; got vectors. Use mc.Gaussian"),
         (HMM("jebara"), series(2), "n_states='jebara' needs sequences of symbols; got vectors"),
-        (HMM(prior=None), ["AC", ""], "sequence 1 is empty: leave it out, or give prior='pooled'"),
+        (HMM(prior=None), ["AC", ""], "sequence 1 is empty. Leave it out, or use prior='pooled'"),
         (HMM(), ["", ""], "no symbol"),
         (HMM(), [np.zeros((0, 2))], "nothing to fit"),
         (HMM(prior=None), [*series(1), np.full((4, 2), np.nan)], "sequence 1 has no observation of coordinate 0"),
-        (HMM(prior=None, alphabet="dna"), ["ACGT", "NNN"], "sequence 1 holds missing symbols only"),
+        (HMM(prior=None, alphabet="dna"), ["ACGT", "NNN"], "sequence 1 contains only missing symbols"),
         (
             HMM(2, mc.Gaussian("full")),
             [np.array([[0.0, np.nan], [1.0, 1.0]])],
-            r"\(point 0\) .* only covariance='diagonal'",
+            r"\(point 0\) .* Only covariance='diagonal'",
         ),
         (HMM(), [np.zeros((3, 2)), np.zeros((3, 1))], "sequence 1"),
         (
@@ -648,9 +648,9 @@ def test_data_of_another_kind_than_the_training_data():
         estimator.fit_each(mc.Sequences(["XY"]))
     with pytest.raises(TypeError, match=r"training sequences are vectors; got symbols\. Pass vectors"):
         HMM(2).fit(series(2)).fit_each(["AB"])
-    with pytest.raises(ValueError, match="the data have 3 coordinates, the training data had 2"):
+    with pytest.raises(ValueError, match="must have 2 coordinates, as the training data had; got 3"):
         HMM(2).fit(series(2)).fit_each(series(2, d=3))
-    with pytest.raises(TypeError, match=r"component must be a family; got HMM\(\). Give mc.Gaussian"):
+    with pytest.raises(TypeError, match=r"component must be a family; got HMM\(\). Use mc.Gaussian"):
         mc.Mixture(HMM()).fit(["AB", "BA"])
 
 
@@ -804,7 +804,7 @@ def test_a_bar_counts_iterations_in_the_main_thread(shared, monkeypatch, capsys)
     [
         ({}, {"topology": "left-right"}, "context was learned with another topology .* Call fit again"),
         ({}, {"n_states": 3}, "context was learned with n_states=2, but n_states is now 3. Call fit again"),
-        ({"prior": None}, {"prior": "pooled"}, "learned without a pooled model, .* call fit again"),
+        ({"prior": None}, {"prior": "pooled"}, "learned without a pooled model, .* Call fit again"),
         ({}, {"emission": mc.Mixture()}, "prior does not suit Mixture emissions"),
         ({"emission": mc.Gaussian(prior="pooled")}, {"prior": None}, "prior has changed. Call fit again"),
     ],
@@ -922,7 +922,7 @@ def test_a_gaussian_without_floor_that_collapses_gets_one_clear_sentence():
         estimator.fit_each([x])
     near = mc.HMMs(init.initial, init.transition, mc.Gaussians([[[0.0], [50.0]]], [[[1.0], [1e-101]]]))
     estimator = HMM(2, mc.Gaussian("diagonal", floor=0.0), prior=None, init=near)
-    with pytest.raises(ValueError, match=r"collapsed to 1e-101, .* Give it a floor"):
+    with pytest.raises(ValueError, match=r"collapsed to 1e-101, .* Use a floor"):
         estimator.fit_each([x])
 
 

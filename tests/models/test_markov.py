@@ -341,7 +341,7 @@ def test_scores_of_bad_input():
         with pytest.raises(ValueError, match=r"sequence 1 has probability zero under the shared model.* smoothing=1"):
             p.sequence_scores(["ab", "aa"], parametrization)
         assert np.isfinite(p.sequence_scores(["ba"], parametrization)).all()  # the first symbol is given
-    with pytest.raises(ValueError, match=r"parametrization = 'raw': give 'logit', or 'weight'"):
+    with pytest.raises(ValueError, match=r"parametrization must be 'logit', or 'weight' .* got 'raw'"):
         p.sequence_scores(["ab"], "raw")
     dna = MarkovChains([[0.0, 0.5, 0.5, 0.0]], [np.roll(np.eye(4), 1, axis=1)], alphabet="dna")  # A -> C -> G -> T
     X = mc.Sequences(["ACGT", "AN", "ANGA"], alphabet="dna", ids=["p", "q", "r"])
@@ -383,7 +383,7 @@ def test_tables_that_are_not_arrays():
     _, p = fitted(3)
     assert repr(p.transition).startswith("SparseRows(5 chains over 64 places: ")
     assert "SparseLaws(5 chains over 64 places" in repr(p.initial)
-    with pytest.raises(TypeError, match=r"SparseRows is no array, .* take that of p.dense\(\)"):
+    with pytest.raises(TypeError, match=r"SparseRows is not an array, .* Use that of p.dense\(\)"):
         np.asarray(p.transition)
     assert p.dimension == 4
 
@@ -391,7 +391,7 @@ def test_tables_that_are_not_arrays():
 def test_the_length_is_asked_for_before_all_models_are_fitted(monkeypatch):
     monkeypatch.setattr(MarkovChain, "_fit_data", lambda *_: pytest.fail("fitted"))
     for kernel in (mc.ProbabilityProduct, mc.MeanMap):
-        with pytest.raises(ValueError, match=r"give the kernel length=10, say, or length=mc.Discounted\(0.9\)"):
+        with pytest.raises(ValueError, match=r"Pass length=10 to the kernel, .* or length=mc.Discounted\(0.9\)"):
             kernel(MarkovChain(), length=None).fit_transform(["ab", "ba"])
     monkeypatch.undo()
     path = mc.ProbabilityProduct(MarkovChain(), length=None).path(["ab", "ba"], lengths=[2, 3])
@@ -520,15 +520,15 @@ def test_constructor_messages():
         MarkovChains(*ok, alphabet="dna")
     with pytest.raises(ValueError, match="differ in order: 1 and 2"):
         mc.ProbabilityProduct(length=3)(chains(1), chains(1, order=2))
-    with pytest.raises(ValueError, match="compared on sequences of some length: give the kernel length=10, say"):
+    with pytest.raises(ValueError, match="Pass length=10 to the kernel"):
         mc.ProbabilityProduct(length=None)(chains(2))
-    with pytest.raises(ValueError, match=r"of Markov chains of order 2 over 20 symbols.*lower the order"):
+    with pytest.raises(ValueError, match=r"of Markov chains of order 2 over 20 symbols.*Lower the order"):
         mc.MeanMap(length=3)(MarkovChain(order=2, alphabet="protein").fit_each(["ACDEF"]))
     with pytest.raises(ValueError, match="without an end"):
         mc.MeanMap(length=3)(chains(2, end=True))
     with pytest.raises(ValueError, match=r"got \(\)\. Use p\[3:4\]"):
         chains(2)[0].log_prob(["ab"])
-    with pytest.raises(ValueError, match="when they are made dense: lower the order"):
+    with pytest.raises(ValueError, match=r"as a dense array. Lower the order"):
         MarkovChain(order=5, alphabet="protein", prior=None).fit_each(["ACDEFGH"] * 3).dense()
     with pytest.raises(ValueError, match="alphabet"):
         chains(1).log_prob(mc.Sequences(["xy"]))
@@ -647,14 +647,14 @@ def test_what_nothing_can_be_counted_in():
         with pytest.raises(ValueError, match=r"sequence 'q' has no .*plain symbols.* use prior='pooled'"):
             alone.fit_each(X[:2])
         for model in (alone, clone(alone).set_params(prior="pooled")):
-            with pytest.raises(ValueError, match="there is nothing to fit: no sequence has"):
+            with pytest.raises(ValueError, match="nothing to fit: no sequence has"):
                 model.fit(X[1:2])
         alone.fit(X)  # the others count
         pooled = clone(alone).set_params(prior="pooled").fit(X)
         assert_allclose(pooled.fit_each(X)[1:2].log_prob(["ACGT"])[0], pooled.score_samples(["ACGT"]))
     with pytest.raises(ValueError, match=r"sequence 'r' has no 3 consecutive plain symbols"):
         MarkovChain(order=3, alphabet="dna", prior=None).fit_each(X[[0, 2]])
-    with pytest.raises(ValueError, match="there is nothing to fit: no sequence has 3 consecutive plain symbols"):
+    with pytest.raises(ValueError, match="nothing to fit: no sequence has 3 consecutive plain symbols"):
         MarkovChain(order=3, alphabet="ab", prior=None).fit(["ab"])
     ends = MarkovChain(order=2, alphabet="dna", prior=None, end=True).fit_each(["", "A"])  # that they ended
     assert_allclose(np.exp(ends.log_prob(["", "A"])), np.eye(2))
@@ -693,7 +693,7 @@ def test_short_and_empty_sequences():
     for i in (0, 2):  # they get the prior
         assert_allclose(each[i].transition, q.context_.pooled[0].transition)
         assert_allclose(each[i].initial, q.context_.pooled[0].initial)
-    with pytest.raises(ValueError, match="there is nothing to fit: all sequences are empty"):
+    with pytest.raises(ValueError, match="nothing to fit: all sequences are empty"):
         MarkovChain(alphabet="dna").fit(X[2:3])
     ends = MarkovChain(order=2, alphabet="dna", end=True, prior=None).fit(X).model_
     assert_allclose(np.exp(ends.log_prob(X[2:3])), 0.25)
@@ -721,7 +721,7 @@ def test_a_given_prior():
     assert found.sparse
     rows = 4 * dense.transition[0] + slow_rows(["ACGTA"], 3, 4, False)[1]
     assert_allclose(found.dense().transition[0], rows / rows.sum(axis=1, keepdims=True), rtol=1e-12)
-    with pytest.raises(ValueError, match="the prior does not suit MarkovChain: its order must be 2; got 1"):
+    with pytest.raises(ValueError, match="prior does not suit MarkovChain: its order must be 2; got 1"):
         MarkovChain(order=2, alphabet="dna", prior=p).fit_each(["ACGT"])
     with pytest.raises(TypeError, match=r"prior must be MarkovChains .* got Categoricals"):
         MarkovChain(prior=mc.Categoricals([[0.5, 0.5]])).fit_each(["0101"])
@@ -737,13 +737,13 @@ def test_parameters_are_checked():
         ({"end": "x"}, r"end must be .*; got 'x'"),
         ({"prior": "none"}, r"prior must be .*; got 'none'"),
         ({"prior_strength": -2}, r"prior_strength must be .*; got -2"),
-        ({"initial": "anywhere", "end": True}, "got 'anywhere'. Give initial='first'"),
+        ({"initial": "anywhere", "end": True}, "got 'anywhere'. Use initial='first'"),
     ):
         with pytest.raises(ValueError, match=message):
             MarkovChain(**bad).fit(["ab"])
     with pytest.raises(ValueError, match=r"has the symbol 'x' at position 1, which is not in the alphabet"):
         MarkovChain(alphabet="dna").fit(["AxC"])
-    with pytest.raises(TypeError, match="model of symbols, and these are vectors"):
+    with pytest.raises(TypeError, match="model of symbols; got vectors"):
         MarkovChain().fit([np.zeros((3, 2))])
     model = MarkovChain(order=2, alphabet="dna", end=True)
     assert clone(model).get_params() == model.get_params()
@@ -800,3 +800,11 @@ def test_numbers_of_sequences_to_draw():
         chain.sample(2.5)
     with pytest.raises(ValueError, match=r"size must be a whole number .* got -1"):
         chain.sample(3, size=-1)
+
+
+@pytest.mark.parametrize("length", [6, mc.Discounted(0.5)])
+def test_products_over_too_many_contexts_are_refused(length):
+    """A product sums over all contexts, observed or not: two strings of ten letters took minutes and gigabytes."""
+    kernel = mc.ProbabilityProduct(mc.MarkovChain(5, alphabet="protein"), length=length)
+    with pytest.raises(ValueError, match=r"3,200,000 contexts.*64,000,000 numbers or 0.51 GB.*Spectrum\(k=6\)"):
+        kernel(["ARNDCARNDC", "ARNDCARND"])

@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 
 import mercer as mc
 from mercer._array import logsumexp, safe_log
-from mercer.models._fitting.mixture_goal import MixtureGoal
+from mercer.models._fitting.goals import MixtureGoal
 from mercer.models.mixture_estimator import Mixture
 
 
@@ -217,8 +217,8 @@ def test_mixtures_in_a_pipeline_and_a_search():
     ("estimator", "message"),
     [
         (mc.Mixture(n_components=0), r"n_components must be .*; got 0"),
-        (mc.Mixture(component="gaussian"), r"component must be .*; got 'gaussian'. Give a family"),
-        (mc.Mixture(prior="pool"), "got 'pool'. Give one member"),
+        (mc.Mixture(component="gaussian"), r"component must be .*; got 'gaussian'. Use a family"),
+        (mc.Mixture(prior="pool"), "got 'pool'. Pass one member"),
         (mc.Mixture(prior_strength=-1.0), r"prior_strength must be .*; got -1.0"),
         (mc.Mixture(tol=-1.0), r"tol must be .*; got -1.0"),
         (mc.Mixture(tol=np.inf), r"tol must be .*; got inf"),
@@ -283,11 +283,11 @@ def test_a_mixture_takes_what_its_components_take():
     sets[1][2, 0] = np.nan
     for prior in (None, "pooled"):
         estimator = mc.Mixture(mc.Gaussian("full"), prior=prior)
-        message = r"sequence 1 \(point 2\) has a coordinate that was not observed \(NaN\): only covariance='diagonal'"
+        message = r"sequence 1 \(point 2\) has a missing coordinate \(NaN\). Only covariance='diagonal'"
         for fit in (estimator.fit, estimator.fit_each):
             with pytest.raises(ValueError, match=message):
                 fit(sets)
-        with pytest.raises(ValueError, match=r"row 2 has a coordinate that was not observed"):
+        with pytest.raises(ValueError, match=r"row 2 has a missing coordinate"):
             estimator.fit(sets[1])
     assert mc.Mixture(mc.Gaussian("diagonal")).fit_each(sets).shape == (3,)
 
@@ -407,7 +407,7 @@ def test_what_is_given_must_suit_the_components():
         mc.Mixture(prior=mc.Gaussian("diagonal").fit(V).model_).fit_each(V)
     with pytest.raises(ValueError, match="prior does not suit"):
         mc.Mixture(mc.Gaussian("diagonal")).fit(V).set_params(component=mc.Gaussian("full")).fit_each(V)
-    with pytest.raises(TypeError, match=r"component must be a family; got MarkovChain.* Give mc.Gaussian"):
+    with pytest.raises(TypeError, match=r"component must be a family; got MarkovChain.* Use mc.Gaussian"):
         mc.Mixture(mc.MarkovChain(2)).fit(["ab"])
 
 

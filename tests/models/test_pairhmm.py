@@ -574,14 +574,16 @@ def test_matches_are_posteriors():
     found = model.matches(s, t)
     np.testing.assert_allclose(found.probability, expected / total, rtol=1e-12)
     np.testing.assert_allclose(found.log_kernel, np.log(total), rtol=1e-12)
-    with pytest.raises(ValueError, match="probability zero together"):
+    with pytest.raises(ValueError, match="joint probability zero"):
         model.matches("aaaaa", "a")
     assert model.matches("", "").probability.shape == (0, 0)
 
 
 def test_expected_numbers_that_leave_the_range_are_not_given():
     X = mc.Sequences(["a" * 400 + "c", "a" * 380 + "c"], alphabet="abc")
-    with pytest.raises(ArithmeticError, match=r"sequence 0 and sequence 1 expect .* raise its smallest probabilities"):
+    with pytest.raises(
+        ArithmeticError, match=r"of sequence 0 and sequence 1 under- or overflow .* Raise the smallest probabilities"
+    ):
         pair_counts(Parameters.of(parted(0.01), 0), X, np.array([0]), np.array([1]))
 
 
@@ -604,10 +606,10 @@ def test_a_long_string_and_one_that_is_too_long():
     assert abs(share - 0.7) < 5 * np.sqrt(0.21 / len(long.values))
     endless = one_state(1 - 1e-9, 0.25, [0.7, 0.3])
     for ask in (endless.sample, endless.sample_pairs):
-        with pytest.raises(ValueError, match=r"take 1e\+09 visits on average, .* give a larger stop \(its smallest is"):
+        with pytest.raises(ValueError, match=r"take 1e\+09 visits on average, .* use a larger stop \(its smallest is"):
             ask(1)
     assert len(endless.sample(0)[0]) == 0
-    with pytest.raises(ValueError, match=r"visits on average, .* more than 2e\+08: draw fewer"):
+    with pytest.raises(ValueError, match=r"visits on average, .* more than 2e\+08. Draw fewer"):
         mc.Fisher(endless, information="sampled").fit(["ab", "b"])
 
 
@@ -639,7 +641,7 @@ def test_a_batch_of_models(tmp_path):
     assert models[0].shape == ()
     with pytest.raises(ValueError, match=r"shape \(1,\); got \(3,\)"):
         models.shared_history(X)
-    features = Marginalization(models, prior="uniform", normalize=False).features(X)
+    features = Marginalization(models, weights="uniform", normalize=False).features(X)
     np.testing.assert_allclose(features, np.sqrt(1 / 3) * np.exp(models.log_prob(X)).T, rtol=1e-12)
     assert list(models.n_parameters) == [2 + 2 * 2 + 2 + 2] * 3
     assert models[:1].bic(X).shape == (1,)
@@ -689,22 +691,22 @@ GOOD = {
         ({"initial": [[0.5, 0.6]]}, r"initial with empty at index \(0,\) sums to 1.1, not to one"),
         ({"empty": [0.1]}, r"initial with empty at index \(0,\) sums to 1.1, not to one"),
         ({"stop": [[0.2, 0.5]]}, r"transition with stop at index \(0, 1\) sums to 1.1, not to one"),
-        ({"silent": [[0.1, 1.5]]}, r"silent at index \(0, 1\) is 1.5: give a probability"),
-        ({"silent": [[0.1, np.nan]]}, r"silent at index \(0, 1\) is nan"),
-        ({"transition": [[[0.4, 0.4], [0.7, -0.1]]]}, r"transition at index \(0, 1, 1\) is -0.1"),
-        ({"stop": [[0.2]]}, r"stop has shape \(1, 1\): for initial of shape \(1, 2\) give \(1, 2\)"),
-        ({"emission": FAIR[:, :1]}, r"emission has shape \(1, 1\): give one distribution per state"),
+        ({"silent": [[0.1, 1.5]]}, r"silent must be a probability .*; got 1.5 at index \(0, 1\)"),
+        ({"silent": [[0.1, np.nan]]}, r"silent .*; got nan at index \(0, 1\)"),
+        ({"transition": [[[0.4, 0.4], [0.7, -0.1]]]}, r"transition .*; got -0.1 at index \(0, 1, 1\)"),
+        ({"stop": [[0.2]]}, r"stop must have shape \(1, 2\) .*; got \(1, 1\)"),
+        ({"emission": FAIR[:, :1]}, r"emission must have one distribution per state.*; got \(1, 1\)"),
         (
             {"transition": [[[0.4, 0.4], [0.0, 1.0]]], "stop": [[0.2, 0.0]]},
-            "state 1 can be entered and never reaches the end",
+            "State 1 can be entered but never reaches the end",
         ),
         (
             {"transition": [[[0.4, 0.4], [0.0, 1.0]]], "stop": [[0.2, 0.0]], "silent": [[0.1, 1.0]]},
-            "state 1 never emits and never stops, so that silent visits go on for ever",
+            "State 1 never emits and never stops, so silent visits never end",
         ),
         (
             {"transition": [[[0.5, 0.5], [0.5, 0.5]]], "stop": [[0.0, 0.0]], "silent": [[1.0, 1.0]]},
-            "states 0, 1 never emit and never stop",
+            "States 0, 1 never emit and never stop",
         ),
     ],
 )
@@ -715,7 +717,7 @@ def test_what_is_no_model(changed, sentence):
 
 
 def test_what_is_no_emission():
-    with pytest.raises(TypeError, match=r"emission is a list: give the symbols of the states as mc.Categoricals"):
+    with pytest.raises(TypeError, match=r"emission must be mc.Categoricals, .* got list"):
         PairHMMs(**GOOD | {"emission": [[0.5, 0.5]]})
 
 
@@ -780,10 +782,10 @@ def test_pair_emissions_that_factorise():
             [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]],
             r"state 0 are not symmetric: \(a, nothing\) has 0.5 and \(nothing, a\) has 0, and .* eigenvalue -0.354",
         ),
-        ([[0.4, 0.1, 0], [0.1, 0.4, 0], [0, 0, 0]], "one state for each hidden letter"),
-        ([[0.4, 0.1, 0], [0.1, 0.3, 0], [0, 0, 0]], "emissions of state 0 sum to 0.9, not to one"),
-        ([[0.4, 0.1], [0.1, 0.4]], r"pair has shape \(1, 1, 2, 2\): for 2 symbols give \(N, n, 3, 3\)"),
-        ([[0.5, -0.1, 0], [-0.1, 0.7, 0], [0, 0, 0]], "no probability: give nonnegative ones"),
+        ([[0.4, 0.1, 0], [0.1, 0.4, 0], [0, 0, 0]], "one state per hidden letter"),
+        ([[0.4, 0.1, 0], [0.1, 0.3, 0], [0, 0, 0]], "emissions of state 0 must sum to one; got 0.9"),
+        ([[0.4, 0.1], [0.1, 0.4]], r"shape \(N, n, 3, 3\) for 2 symbols, .* got \(1, 1, 2, 2\)"),
+        ([[0.5, -0.1, 0], [-0.1, 0.7, 0], [0, 0, 0]], "pair must be nonnegative probabilities"),
     ],
 )
 def test_pair_emissions_that_are_no_kernel(table, sentence):

@@ -349,7 +349,7 @@ def test_no_axis_and_no_members():
     assert p[:0].log_prob(["a", "b"]).shape == (0, 2)
     assert p[:0].sequence_scores(["a"]).shape == (0, 1, 7)
     assert (p[:0].sample(2), p[:0].bic(["a"]).shape) == ([], (0,))
-    with pytest.raises(ValueError, match=r"shape \(0,\) holds no model"):
+    with pytest.raises(ValueError, match=r"got a batch of shape \(0,\)"):
         p[:0].estimator()
     assert p[0].estimator().fit(["ab"]).model_.digests() == p.digests()
     with pytest.raises(ValueError, match=r"must have shape \(N,\)"):
@@ -384,30 +384,33 @@ GOOD = {
     ("change", "message"),
     [
         ({"joint": [[[0.5, 0.1], [0.1, 0.4]]]}, "joint at index .0,. sums to 1.1, not to one"),
-        ({"joint": [[[0.7, -0.1], [-0.1, 0.5]]]}, "joint at index .0, 0, 1. is -0.1: probabilities must be nonneg"),
+        ({"joint": [[[0.7, -0.1], [-0.1, 0.5]]]}, "nonnegative probabilities; got -0.1 at index .0, 0, 1."),
         (
             {"joint": [[[0.5, 0.2], [0.1, 0.2]]]},
-            "joint at index .0, 0, 1. is 0.2, and at .0, 1, 0. 0.1: a match treats",
+            "got 0.2 at index .0, 0, 1. and 0.1 at .0, 1, 0.",
         ),
         (
             {"joint": [[[0.1, 0.4], [0.4, 0.1]]]},
-            "joint at index .0,., scaled to a diagonal of ones, has the eigenvalue -3: no hidden",
+            "scaled to a diagonal of ones, at index .0,. it has the eigenvalue -3",
         ),
-        ({"joint": [[[1.0 - 2e-9, 1e-9], [1e-9, 0.0]]]}, "scaled to a diagonal of ones, has the eigenvalue -inf"),
+        ({"joint": [[[1.0 - 2e-9, 1e-9], [1e-9, 0.0]]]}, "scaled to a diagonal of ones, .* it has the eigenvalue -inf"),
         # A rare letter that goes with another one more than with itself: the eigenvalue of joint itself is -3e-15.
         (
             {"joint": [[[1.0 - 2e-7, 1e-7], [1e-7, 1e-14 / 1.5]]]},
-            "scaled to a diagonal of ones, has the eigenvalue -0.2",
+            "scaled to a diagonal of ones, .* it has the eigenvalue -0.2",
         ),
-        ({"joint": [[0.5, 0.5]]}, "joint has shape .1, 2.: its last two axes must hold k x k"),
-        ({"joint": [[[np.nan, 0.1], [0.1, 0.4]]]}, "joint at index .0, 0, 0. is nan"),
+        ({"joint": [[0.5, 0.5]]}, "k x k probabilities of pairs .* got shape .1, 2."),
+        ({"joint": [[[np.nan, 0.1], [0.1, 0.4]]]}, "got nan at index .0, 0, 0."),
         ({"insertion": [[0.5, 0.6]]}, "insertion at index .0,. sums to 1.1"),
-        ({"insertion": [[0.5, 0.25, 0.25]]}, "insertion has shape .1, 3.: a joint of shape .1, 2, 2. needs .1, 2."),
-        ({"open": [1.0]}, "open at index .0,. is 1.0: it must be a probability below 1"),
-        ({"extend": [-0.1]}, "extend at index .0,. is -0.1: it must be a probability below 1"),
-        ({"continuation": [np.nan]}, "continuation at index .0,. is nan: it must be a probability below 1"),
-        ({"open": [0.1, 0.2]}, "open has shape .2,.: a joint of shape .1, 2, 2. needs .1,."),
-        ({"alphabet": "abc"}, "joint has 2 rows for an alphabet of 3 symbols"),
+        (
+            {"insertion": [[0.5, 0.25, 0.25]]},
+            "insertion must have shape .1, 2. for a joint of shape .1, 2, 2.; got .1, 3.",
+        ),
+        ({"open": [1.0]}, "open must be a probability below 1; got 1.0 at index .0,."),
+        ({"extend": [-0.1]}, "extend must be a probability below 1; got -0.1 at index .0,."),
+        ({"continuation": [np.nan]}, "continuation must be a probability below 1; got nan at index .0,."),
+        ({"open": [0.1, 0.2]}, "open must have shape .1,. for a joint of shape .1, 2, 2.; got .2,."),
+        ({"alphabet": "abc"}, "got 2 rows for an alphabet of 3 symbols"),
     ],
 )
 def test_bad_parameters(change, message):
@@ -425,7 +428,7 @@ def test_bad_questions():
     p = AffinePairHMMs(**GOOD, alphabet="ab")
     with pytest.raises(ValueError, match=r"'c' at position 1, which is not in the alphabet ab"):
         p.shared_history(["ab", "ac"])
-    with pytest.raises(ValueError, match="precision = 'float16': give 'float64' or 'float32'"):
+    with pytest.raises(ValueError, match=r"precision must be 'float64' or 'float32'; got 'float16'"):
         p.shared_history(["ab"], precision="float16")
     with pytest.raises(ValueError, match=r"shared model must have shape \(1,\)"):
         p[[0, 0]].shared_history(["ab"])

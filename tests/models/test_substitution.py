@@ -179,18 +179,18 @@ class TestNumbers:
         J = pd.DataFrame(truth, index=list("abc"), columns=list("abc")).iloc[order]
         np.testing.assert_allclose(given_joint(J, letters), truth, rtol=1e-15)
         assert natural_alphabet(pd.DataFrame(np.eye(4), index=list("TGCA"), columns=list("TGCA"))) == DNA
-        with pytest.raises(ValueError, match=r"the labels of substitution lack 'a'.*to_numpy"):
+        with pytest.raises(ValueError, match=r"labels of substitution lack 'a'.*to_numpy"):
             joint_of(pd.DataFrame(S), 0.4, None, letters)
-        with pytest.raises(ValueError, match="the labels of joint hold 'x'"):
+        with pytest.raises(ValueError, match="labels of joint contain 'x'"):
             given_joint(wide, letters)
-        with pytest.raises(ValueError, match="the labels of background hold 'd'"):
+        with pytest.raises(ValueError, match="labels of background contain 'd'"):
             joint_of(S, 0.4, pd.Series({"a": 0.2, "b": 0.3, "c": 0.5, "d": 0.0}), letters)
-        with pytest.raises(ValueError, match="the labels of background repeat themselves"):
+        with pytest.raises(ValueError, match="labels of background contain duplicates"):
             joint_of(S, 0.4, pd.Series([0.2, 0.3, 0.5, 0.0], index=list("abca")), letters)
 
     def test_a_scale_that_loses_letters_warns(self):
         pairs = {("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 4.9}
-        with pytest.warns(UserWarning, match="at scale 3 gives matched letters 'b' with probability 2e-07 only"):
+        with pytest.warns(UserWarning, match="at matrix_scale = 3 .* 'b' a probability of only 2e-07"):
             joint_of(pairs, 3.0, [0.5, 0.5], Alphabet("ab"))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -205,14 +205,15 @@ class TestNumbers:
 class TestRefused:
     def test_no_scale_helps(self, matrices):
         with pytest.raises(
-            ValueError, match=r"JONES at scale .*smallest eigenvalue is -.*no scale helps, because 'A' with 'T'"
+            ValueError,
+            match=r"JONES at matrix_scale = .*smallest eigenvalue is -.*No scale helps, because 'A' with 'T'",
         ):
             joint_of("JONES", None, None, PROTEIN)
 
     def test_larger_scale_helps(self, matrices):
         with pytest.raises(ValueError, match="not positive semi-definite") as refused:
             joint_of("PAM250", 0.2, None, PROTEIN)
-        scale = float(str(refused.value).split("scale=")[1].split(",")[0])
+        scale = float(str(refused.value).split("matrix_scale=")[1].split(",")[0])
         assert 0.2 < scale < 0.24
         assert joint_of("PAM250", scale, None, PROTEIN).scale == scale
 
@@ -222,11 +223,11 @@ class TestRefused:
             joint_of({("a", "a"): 10, ("b", "b"): 0, ("a", "b"): 5.1}, 3.0, [0.5, 0.5], Alphabet("ab"))
 
     def test_no_natural_scale(self, matrices):
-        with pytest.raises(ValueError, match=r"FENG has no natural scale.*give scale="):
+        with pytest.raises(ValueError, match=r"FENG has no natural scale.*Use matrix_scale="):
             joint_of("FENG", None, None, PROTEIN)
 
     def test_unknown_name(self, matrices):
-        with pytest.raises(ValueError, match=r"'BLOSUM63' is no matrix that Biopython knows; it has .*BLOSUM62"):
+        with pytest.raises(ValueError, match=r"Biopython knows .*BLOSUM62.* got 'BLOSUM63'"):
             joint_of("BLOSUM63", None, None, PROTEIN)
 
     def test_without_biopython(self, monkeypatch):
@@ -237,7 +238,7 @@ class TestRefused:
 
     def test_proteins_and_nucleotides(self, matrices):
         with pytest.raises(
-            ValueError, match=r"BLOSUM62 scores amino acids, and the alphabet is ACGT \(dna\): .*'NUC.4.4'"
+            ValueError, match=r"BLOSUM62 scores amino acids, and the alphabet is ACGT \(dna\). .*'NUC.4.4'"
         ):
             joint_of("BLOSUM62", None, None, DNA)
         with pytest.raises(ValueError, match=r"NUC.4.4 has no score of 'E'.*'BLOSUM62'"):
@@ -246,17 +247,17 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("substitution", "error", "message"),
         [
-            ((1, 2), ValueError, r"\(1, 2\): give \(match, mismatch\) with a match above"),
-            (np.eye(3), ValueError, r"shape \(3, 3\), and the alphabet ACGT \(dna\) has 4 letters"),
-            (np.triu(np.ones((4, 4))), ValueError, "not symmetric: .*give"),
-            (np.full((4, 4), np.nan), ValueError, r"substitution\[0, 0\] = nan"),
+            ((1, 2), ValueError, r"match above mismatch, .* got \(1, 2\)"),
+            (np.eye(3), ValueError, r"letter of ACGT \(dna\).*; got shape \(3, 3\) for 4 letters"),
+            (np.triu(np.ones((4, 4))), ValueError, "must be symmetric; .*Use"),
+            (np.full((4, 4), np.nan), ValueError, r"substitution .*; got nan at \[0, 0\]"),
             ({("A", "A"): 1}, ValueError, r"no score of \('C', 'A'\)"),
             ({("A", "A"): 1, ("A", "C"): 0, ("C", "A"): 1}, ValueError, "two scores, 0 and 1"),
-            ({("A", "A"): None}, ValueError, "the score of 'A' and 'A' is None: give a number"),
-            ([[1, 2], [3]], TypeError, "give the name"),
-            ([["x"] * 4] * 4, ValueError, "substitution = .*: give numbers"),
-            (7, TypeError, "substitution = 7: give the name"),
-            ((1, 2, 3), TypeError, "give the name"),
+            ({("A", "A"): None}, ValueError, "score of 'A' and 'A' must be a number; got None"),
+            ([[1, 2], [3]], TypeError, "must be the name"),
+            ([["x"] * 4] * 4, ValueError, "substitution must be numbers"),
+            (7, TypeError, r"substitution must be the name .*; got 7"),
+            ((1, 2, 3), TypeError, "must be the name"),
         ],
     )
     def test_bad_scores(self, substitution, error, message):
@@ -267,9 +268,9 @@ class TestRefused:
         ("law", "message"),
         [
             ([0.5, 0.5], r"shape \(2,\)"),
-            ([0.5, 0.5, 0, 0], "of 'G' is 0: give every letter a positive"),
-            ([0.5, 0.5, 0.5, 0.5], "sums to 2"),
-            ({"A": 1.0}, "no probability of 'C'"),
+            ([0.5, 0.5, 0, 0], "of 'G' is 0; every letter must have a positive"),
+            ([0.5, 0.5, 0.5, 0.5], "got the sum 2"),
+            ({"A": 1.0}, "'C' has none"),
         ],
     )
     def test_bad_background(self, law, message):
@@ -280,9 +281,9 @@ class TestRefused:
         ("joint", "message"),
         [
             (np.eye(3) / 3, r"shape \(3, 3\)"),
-            ([["x", "y"], ["z", "w"]], "joint = .*: give numbers"),
+            ([["x", "y"], ["z", "w"]], "joint must be numbers"),
             (np.eye(2), "sums to 2"),
-            ([[1.2, -0.1], [-0.1, 0.0]], r"joint at index \(0, 1\) is -0.1"),
+            ([[1.2, -0.1], [-0.1, 0.0]], r"got -0.1 at index \(0, 1\)"),
             ([[0.5, 0.3], [0.1, 0.1]], "must be symmetric"),
             ([[0.1, 0.4], [0.4, 0.1]], "the eigenvalue -3"),
         ],

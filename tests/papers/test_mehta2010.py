@@ -10,7 +10,8 @@ import pytest
 import mercer as mc
 from mercer.papers import _sequence_kernels as kernels
 from mercer.papers import mehta2010
-from mercer.papers._nested import Machine, Rule, evaluate_nested, machine_errors, make_folds
+from mercer.papers._nested import Machine, Rule, evaluate_nested, make_folds
+from mercer.papers._protocol import machine_errors
 from mercer.papers._sequence_tasks import Task, drawn_rows, synthetic, two_machines
 
 LABELS = np.repeat(["a", "b"], [40, 60])
@@ -25,13 +26,13 @@ class TestFolds:
         assert np.array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(100))
         for fold in folds:
             assert sorted([*fold.train, *fold.test]) == list(range(100))
-            for fit, held in fold.inside:
+            for fit, held in fold.folds:
                 assert sorted([*fit, *held]) == sorted(fold.train)
-            assert len(fold.inside) == 3
+            assert len(fold.folds) == 3
 
     def test_groups_stay_together(self):
         for fold in make_folds(LABELS, GROUPS):
-            for one, other in ((fold.train, fold.test), *fold.inside):
+            for one, other in ((fold.train, fold.test), *fold.folds):
                 assert not set(GROUPS[one]) & set(GROUPS[other])
 
     def test_folds_are_stratified_and_the_seed_decides(self):

@@ -19,6 +19,7 @@ from mercer.data.lengths import Lengths
 from mercer.data.sequences import Sequences
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.marginalization import Marginalization
+from mercer.kernels.tempered import Tempered
 from mercer.models.hmm_estimator import HMM
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
@@ -45,7 +46,7 @@ def with_svm(name: str, *steps: Any, **grid: Any) -> Contender:
 
 
 def aligned(alphabet: Alphabet | str) -> Contender:
-    """Return a pair HMM kernel within an empirical map; by itself, its Gram matrix is nearly the identity.
+    """Return a power of a pair HMM kernel; by itself, its Gram matrix is nearly the identity.
 
     Parameters
     ----------
@@ -56,10 +57,10 @@ def aligned(alphabet: Alphabet | str) -> Contender:
         pairs = AffinePairHMM("BLOSUM62", gap_open=11, gap_extend=1)
         grid: dict[str, Any] = {"kernel__model__gap_open": (8, 11)}
     else:
-        pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, scale=0.5)
+        pairs = AffinePairHMM((1, -1), open_probability=0.01, extend_probability=0.5, matrix_scale=0.5)
         pairs.set_params(alphabet=alphabet if isinstance(alphabet, str) else None)
-        grid = {"kernel__model__scale": (0.2, 0.5)}
-    return with_svm("Marginalization, pair HMM", EmpiricalKernelMap(Marginalization(pairs)), **grid)
+        grid = {"kernel__model__matrix_scale": (0.2, 0.5)}
+    return with_svm("Marginalization, pair HMM", Tempered(Marginalization(pairs)), **grid)
 
 
 def same_path(hmm: HMM) -> Contender:

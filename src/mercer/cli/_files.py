@@ -25,11 +25,14 @@ from mercer.cli._contenders import (
 from mercer.cli._race import INNER_FOLDS, Contender, Task
 from mercer.data import Records
 from mercer.data.fasta import read_fasta
+from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
+from mercer.data.standardize import Clock, Standardize
 from mercer.data.timeseries import read_ts, read_ucr
-from mercer.data.transformers import Derivatives, PerStep
+from mercer.data.transformers import Derivatives
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
+from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.spectrum import Spectrum
@@ -116,12 +119,19 @@ def _on_symbols(X: Sequences, seed: int) -> list[Contender]:
 
 def _on_vectors(X: Sequences, seed: int) -> list[Contender]:
     hmm = _hmm(seed)
-    steps = Derivatives(), PerStep(StandardScaler())
+    steps = Derivatives(), Standardize()
     with_or_without: dict[str, Any] = {"derivatives": (Derivatives(), "passthrough")}
     near = 0.1 / (X.dimension or 1)  # the mean squared distance of standardized vectors is 2 d
     gammas = (near, 10 * near)
     return [
         rbf_svm("RBF SVM on means and spreads", means(spread=True)),
+        with_svm("FisherEnsemble", FisherEnsemble(random_state=seed)),
+        with_svm(
+            "EmpiricalMeanMap, clock",
+            *(*steps, Resample(100), Clock(10.0), EmpiricalMeanMap(gamma=40 * near)),
+            svc__C=(10.0, 100.0, 1000.0),
+            gamma=(10 * near, 40 * near),
+        ),
         with_svm(
             "ProbabilityProduct, HMM", *steps, ProbabilityProduct(hmm, length=10), length=(5, 20), **with_or_without
         ),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
+from mercer._notices import collected
 from mercer.kernels import Kernel
 
 INNER_FOLDS = 3
@@ -82,8 +81,7 @@ def race(name: str, task: Task, contender: Contender, folds: int, seed: int) -> 
     start = time.perf_counter()
     scores = []
     # Small problems are slower with several BLAS threads, much slower on a busy machine.
-    with warnings.catch_warnings(), mc.config(progress=False), threadpool_limits(1):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge race on
         for train, test in _splits(y, task.groups, np.arange(len(y)), folds, seed):
             inner = _splits(y, task.groups, train, INNER_FOLDS, seed)
             search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise")

@@ -7,8 +7,6 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["log_path"]
-
 
 @compiled
 def log_path(log_initial: Floats, log_transition: Floats, table: Floats, path: Floats) -> float:  # pragma: no cover

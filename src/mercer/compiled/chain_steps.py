@@ -5,26 +5,29 @@ vector with one lane per pair of models. Both products of a step, and the leaf k
 products of small matrices of such vectors. They are split into blocks whose sums fit the registers, so that a loaded
 number is used in several sums (`Plan`). Tables of pairs are stored as [b][a][lane], where b is a state of the right
 side.
+
+Small numbers of states are compile-time constants, and loops over them are unrolled. Larger ones are loop bounds: code
+is compiled for each of a few plans, not for each number of states.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, vector_function
+from mercer.compiled.layout import owned, to_lanes
 from mercer.compiled.machine import MACHINE, Machine
 
-__all__ = ["LITERAL", "Operations", "Plan", "gather", "operations", "owned", "plan_of", "to_lanes"]
-
-LITERAL = 5
-"""Up to this number of states, that of the right side is a constant too, and loops are unrolled."""
+LITERAL = 4
+"""Up to this number of states, it is a constant, and loops are unrolled."""
+BLOCKS = ((4, 4), (3, 5), (2, 7), (2, 6), (2, 5), (3, 4), (2, 4))
+"""Rows and columns of the blocks for more states; code is compiled for each."""
 
 
 class Plan(NamedTuple):
@@ -45,76 +48,132 @@ def plan_of(n: int, machine: Machine = MACHINE) -> Plan:
     and needs eight independent sums to hide their latency. Models of few states use two vectors per number instead of
     several rows: their loops are short, and twice as many pairs share the overhead.
     """
-    if n <= 4:
+    if n <= LITERAL:
         return Plan(2 * machine.width, 1, n)
 
-    def cost(rows: int, columns: int) -> float:
-        blocks = itertools.product(_parts(n, rows), _parts(n, columns))
-        return sum(max(r * c, r + c, 8) + 0.01 * (r + c) for r, c in blocks)
+    def cost(block: tuple[int, int]) -> float:
+        rows, columns = block
+        full, rest = divmod(n, rows)
+        high = (full + (rest > 1)) * (max(rows * columns, rows + columns, 8) + 0.01 * (rows + columns))
+        return -(-n // columns) * (high + (rest == 1) * max(columns + 1, 8))
 
-    # Sixteen sums keep both units busy; larger blocks are not faster and leave larger remainders. Every number of
-    # rows up to that of a block is compiled, so fewer rows save seconds of compilation.
-    sizes = [
-        (rows, columns)
-        for rows in (1, 2, 3, 4)
-        for columns in range(1, n + 1)
-        if rows * columns <= 16 and rows * columns + rows + 1 <= machine.registers
-    ]
-    return Plan(machine.width, *min(sizes, key=lambda size: cost(*size)))
-
-
-def _parts(n: int, size: int) -> list[int]:
-    return [min(size, n - first) for first in range(0, n, size)]
+    fitting = [(r, c) for r, c in BLOCKS if c <= n and r * c + r + 1 <= machine.registers]
+    return Plan(machine.width, *min(fitting, key=cost))
 
 
 # ------------------------------------------------------------------ operations on vectors
 
 
+class _Table:
+    """Tables of pairs, [b][a][lane]: where their cells lie, and a loop over a."""
+
+    def __init__(self, e: Emitter, n: int, states: Value, lanes: int) -> None:
+        self.e = e
+        self.n = n
+        """Number of states of the left side; 0 where it is a loop bound."""
+        self.states = e.constant(n) if n else states
+        self.lanes = lanes
+
+    def cell(self, b: Value, a: Value) -> Value:
+        """Locate [b][a]."""
+        builder = self.e.builder
+        return builder.mul(builder.add(builder.mul(b, self.states), a), self.e.constant(self.lanes))
+
+    def each(self, body: Callable[[Value], None]) -> None:
+        """Emit ``body(a)`` for all states of the left side."""
+        if self.n:
+            for a in range(self.n):
+                body(self.e.constant(a))
+            return
+        with cgutils.for_range(self.e.builder, self.states) as loop:
+            body(loop.index)
+
+    def sum(self, m: Value, value: Callable[[Value, Value], Value]) -> Value:
+        """Add up ``value(b, a)`` over all cells: in every row four sums, of every fourth state each."""
+        e, b, n = self.e, self.e.builder, self.n
+
+        def row(first: Value) -> list[Value]:
+            if n:
+                values = [value(first, e.constant(a)) for a in range(n)]
+                return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
+            fours = b.udiv(self.states, e.constant(4))
+            done = b.mul(fours, e.constant(4))
+
+            def terms(q: Value) -> list[Value]:
+                return [value(first, b.add(b.mul(q, e.constant(4)), e.constant(k))) for k in range(4)]
+
+            sums = e.loop_sums(4, fours, terms)
+            for k in range(3):  # the rest; what lies beyond it may be read, and counts nothing
+                a = b.add(done, e.constant(k))
+                some = b.icmp_unsigned("<", a, self.states)
+                sums[k] = e.add(sums[k], b.select(some, value(first, a), e.number(0.0)))
+            return sums
+
+        return functools.reduce(e.add, e.loop_sums(min(n, 4) if n else 4, m, row))
+
+
 def _emit_product(
-    e: Emitter, n: int, plan: Plan, spread: bool, out: Value, psi: Value, x: Value, x_at: Value, y: Value, y_at: Value,
+    table: _Table, plan: Plan, spread: bool, out: Value, psi: Value, x: Value, x_at: Value, y: Value, y_at: Value,
     m: Value, k: Value,
 ) -> None:  # fmt: skip
     """Emit out = psi o (x y): x is an (m, k) matrix of vectors, y a (k, n) matrix of vectors, or of scalars if spread.
 
     Without ``psi`` the product itself is stored. A block of columns is multiplied with all rows before the next block,
-    so that its entries of y stay in the L1 cache.
+    so that its entries of y stay in the L1 cache. The last block overlaps the one before it if the sizes do not divide:
+    computing some cells twice is cheaper than compiling code for every size of a remainder. A single remaining row is
+    computed alone.
     """
-    b = e.builder
+    e, b = table.e, table.e.builder
     lanes, rows, columns = plan
-    unit = 1 if spread else lanes
-    full = b.udiv(m, e.constant(rows))
-    rest = b.sub(m, b.mul(full, e.constant(rows)))
+    unit = e.constant(1 if spread else lanes)
 
-    def block(d: Value, height: int, first: int, width: int) -> None:
+    def block(d: Value, height: int, first: Value, width: int) -> None:
         starts = [b.add(x_at, b.mul(b.mul(b.add(d, e.constant(r)), k), e.constant(lanes))) for r in range(height)]
 
         def terms(c: Value) -> list[Value]:
             factors = [e.load(x, e.offset(start, c, lanes)) for start in starts]
+            line = b.add(y_at, b.mul(b.add(b.mul(c, table.states), first), unit))
             values = []
-            for a in range(first, first + width):
-                place = b.add(y_at, e.offset(e.constant(a * unit), c, n * unit))
+            for a in range(width):
+                place = b.add(line, b.mul(e.constant(a), unit))
                 entry = e.spread(y, place) if spread else e.load(y, place)
                 values += [e.multiply(factor, entry) for factor in factors]
             return values
 
         sums = iter(e.loop_sums(height * width, k, terms))
-        for a in range(first, first + width):
+        for a in range(width):
             for r in range(height):
-                place = e.cell(b.add(d, e.constant(r)), n, a)
+                place = table.cell(b.add(d, e.constant(r)), b.add(first, e.constant(a)))
                 value = next(sums)
                 e.store(value if psi is None else e.multiply(value, e.load(psi, place)), out, place)
 
-    for first in range(0, n, columns):
-        width = min(columns, n - first)
-        with cgutils.for_range(b, full) as loop:
-            block(b.mul(loop.index, e.constant(rows)), rows, first, width)
-        for height in range(1, rows):
-            with b.if_then(b.icmp_unsigned("==", rest, e.constant(height))):
-                block(b.sub(m, rest), height, first, width)
+    def all_rows(first: Value, width: int) -> None:
+        done = e.constant(0)
+        if rows > 1:
+            height = e.constant(rows)
+            full = b.udiv(m, height)
+            rest = b.sub(m, b.mul(full, height))
+            more = b.and_(b.icmp_unsigned(">", rest, e.constant(1)), b.icmp_unsigned(">", full, e.constant(0)))
+            with cgutils.for_range(b, b.add(full, b.zext(more, e.integer))) as loop:
+                start, last = b.mul(loop.index, height), b.sub(m, height)
+                block(b.select(b.icmp_unsigned("<", start, last), start, last), rows, first, width)
+            done = b.select(more, m, b.mul(full, height))
+        with cgutils.for_range(b, b.sub(m, done)) as loop:
+            block(b.add(done, loop.index), 1, first, width)
+
+    if table.n:
+        for first in range(0, table.n, columns):
+            all_rows(e.constant(first), min(columns, table.n - first))
+        return
+    width = e.constant(columns)
+    count = b.udiv(b.add(table.states, e.constant(columns - 1)), width)
+    with cgutils.for_range(b, count) as loop:
+        start, last = b.mul(loop.index, width), b.sub(table.states, width)
+        all_rows(b.select(b.icmp_unsigned("<", start, last), start, last), columns)
 
 
 class Operations(NamedTuple):
-    """The operations on tables of pairs for a given number of states of the left side."""
+    """The operations on tables of pairs; the first argument of each is the number of states of the left side."""
 
     leaf: Any
     start: Any
@@ -125,91 +184,70 @@ class Operations(NamedTuple):
 
 
 @functools.cache
-def operations(n: int, plan: Plan) -> Operations:
-    """Make the operations on tables of ``n`` states on the left side."""
+def operations(known: int, plan: Plan) -> Operations:
+    """Make the operations on tables of ``known`` states on the left side, 0 if the number is a loop bound."""
     lanes = plan.lanes
 
-    @intrinsic(prefer_literal=True)
-    def leaf(typing: Any, n: Any, psi: Any, right: Any, j: Any, left: Any, i: Any, m: Any, k: Any) -> Any:
+    @vector_function(lanes)
+    def leaf(
+        e: Emitter, n: Value, psi: Value, right: Value, j: Value, left: Value, i: Value, m: Value, k: Value
+    ) -> None:
         """Compute psi[b, a] = sum over s of right[j, b, s] left[i, s, a]."""
+        _emit_product(_Table(e, known, n, lanes), plan, True, psi, None, right, j, left, i, m, k)
 
-        def emit(
-            e: Emitter, n: int, psi: Value, right: Value, j: Value, left: Value, i: Value, m: Value, k: Value
-        ) -> None:
-            _emit_product(e, n, plan, True, psi, None, right, j, left, i, m, k)
-
-        return operation(n, (psi, right, j, left, i, m, k), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
+    @vector_function(lanes)
     def step(
-        typing: Any, n: Any, new: Any, half: Any, phi: Any, psi: Any, left: Any, i: Any, right: Any, j: Any, m: Any
-    ) -> Any:
+        e: Emitter, n: Value, new: Value, half: Value, phi: Value, psi: Value, left: Value, i: Value, right: Value,
+        j: Value, m: Value,
+    ) -> None:  # fmt: skip
         """Compute new = psi o (left[i]^T phi^T right[j])^T."""
+        table = _Table(e, known, n, lanes)
+        _emit_product(table, plan, False, half, None, right, j, phi, e.constant(0), m, m)
+        _emit_product(table, plan, True, new, psi, half, e.constant(0), left, i, m, table.states)
 
-        def emit(
-            e: Emitter, n: int, new: Value, half: Value, phi: Value, psi: Value, left: Value, i: Value, right: Value,
-            j: Value, m: Value
-        ) -> None:  # fmt: skip
-            _emit_product(e, n, plan, False, half, None, right, j, phi, e.constant(0), m, m)
-            _emit_product(e, n, plan, True, new, psi, half, e.constant(0), left, i, m, e.constant(n))
-
-        return operation(n, (new, half, phi, psi, left, i, right, j, m), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
-    def start(typing: Any, n: Any, phi: Any, psi: Any, left: Any, i: Any, right: Any, j: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def start(
+        e: Emitter, n: Value, phi: Value, psi: Value, left: Value, i: Value, right: Value, j: Value, m: Value
+    ) -> None:
         """Compute phi[b, a] = psi[b, a] left[i, a] right[j, b]."""
+        table = _Table(e, known, n, lanes)
+        with cgutils.for_range(e.builder, m) as loop:
+            weight = e.load(right, e.offset(j, loop.index, lanes))
 
-        def emit(
-            e: Emitter, n: int, phi: Value, psi: Value, left: Value, i: Value, right: Value, j: Value, m: Value
-        ) -> None:
-            with cgutils.for_range(e.builder, m) as loop:
-                weight = e.load(right, e.offset(j, loop.index, lanes))
-                for a in range(n):
-                    both = e.multiply(weight, e.spread(left, e.builder.add(i, e.constant(a))))
-                    e.store(e.multiply(both, e.load(psi, e.cell(loop.index, n, a))), phi, e.cell(loop.index, n, a))
+            def begin(a: Value) -> None:
+                both = e.multiply(weight, e.spread(left, e.builder.add(i, a)))
+                place = table.cell(loop.index, a)
+                e.store(e.multiply(both, e.load(psi, place)), phi, place)
 
-        return operation(n, (phi, psi, left, i, right, j, m), emit, lanes)
+            table.each(begin)
 
-    @intrinsic(prefer_literal=True)
-    def total(typing: Any, n: Any, sums: Any, phi: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def total(e: Emitter, n: Value, sums: Value, phi: Value, m: Value) -> None:
         """Compute sums = sum over a and b of phi[b, a]."""
+        table = _Table(e, known, n, lanes)
+        e.store(table.sum(m, lambda b, a: e.load(phi, table.cell(b, a))), sums, e.constant(0))
 
-        def emit(e: Emitter, n: int, sums: Value, phi: Value, m: Value) -> None:
-            def row(b: Value) -> list[Value]:
-                values = [e.load(phi, e.cell(b, n, a)) for a in range(n)]
-                return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
-
-            e.store(functools.reduce(e.add, e.loop_sums(min(n, 4), m, row)), sums, e.constant(0))
-
-        return operation(n, (sums, phi, m), emit, lanes)
-
-    @intrinsic(prefer_literal=True)
-    def scale(typing: Any, n: Any, phi: Any, factors: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def scale(e: Emitter, n: Value, phi: Value, factors: Value, m: Value) -> None:
         """Multiply phi by the factors."""
+        table, factor = _Table(e, known, n, lanes), e.load(factors, e.constant(0))
+        with cgutils.for_range(e.builder, m) as loop:
 
-        def emit(e: Emitter, n: int, phi: Value, factors: Value, m: Value) -> None:
-            factor = e.load(factors, e.constant(0))
-            with cgutils.for_range(e.builder, m) as loop:
-                for a in range(n):
-                    place = e.cell(loop.index, n, a)
-                    e.store(e.multiply(factor, e.load(phi, place)), phi, place)
+            def times(a: Value) -> None:
+                place = table.cell(loop.index, a)
+                e.store(e.multiply(factor, e.load(phi, place)), phi, place)
 
-        return operation(n, (phi, factors, m), emit, lanes)
+            table.each(times)
 
-    @intrinsic(prefer_literal=True)
-    def dot(typing: Any, n: Any, sums: Any, phi: Any, outer: Any, m: Any) -> Any:
+    @vector_function(lanes)
+    def dot(e: Emitter, n: Value, sums: Value, phi: Value, outer: Value, m: Value) -> None:
         """Add to sums the sum over a and b of phi[b, a] outer[b, a]."""
+        table = _Table(e, known, n, lanes)
 
-        def emit(e: Emitter, n: int, sums: Value, phi: Value, outer: Value, m: Value) -> None:
-            def row(b: Value) -> list[Value]:
-                cells = [e.cell(b, n, a) for a in range(n)]
-                values = [e.multiply(e.load(phi, cell), e.load(outer, cell)) for cell in cells]
-                return [functools.reduce(e.add, values[k::4]) for k in range(min(n, 4))]
+        def value(b: Value, a: Value) -> Value:
+            return e.multiply(e.load(phi, table.cell(b, a)), e.load(outer, table.cell(b, a)))
 
-            more = functools.reduce(e.add, e.loop_sums(min(n, 4), m, row))
-            e.store(e.add(e.load(sums, e.constant(0)), more), sums, e.constant(0))
-
-        return operation(n, (sums, phi, outer, m), emit, lanes)
+        e.store(e.add(e.load(sums, e.constant(0)), table.sum(m, value)), sums, e.constant(0))
 
     return Operations(leaf, start, step, total, scale, dot)
 
@@ -229,15 +267,6 @@ def gather(psi: Floats, row: int, n: int, first: int, m: int, table: Floats) -> 
                 table[(b * n + a) * lanes + lane] = psi[row + a, at + b]
 
 
-def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
-    """Arrange (J, ...) in groups of models: (groups, *axes, lanes), flat; the last model fills the remaining lanes."""
-    groups = -(-x.shape[0] // lanes)
-    index = np.minimum(np.arange(groups * lanes), x.shape[0] - 1)
-    out = aligned((groups, *(x.shape[axis] for axis in axes), lanes))
-    np.copyto(out, np.moveaxis(x[index].reshape(groups, lanes, *x.shape[1:]), 1, -1).transpose(0, *axes, -1))
-    return out.reshape(-1)
-
-
-def owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile another instance for other arrays."""
-    return np.require(x, np.float64, ["C", "W"])
+def in_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:
+    """Bring the models of the right side into lanes, as `to_lanes` does, flat."""
+    return to_lanes(owned(x), axes, lanes).reshape(-1)

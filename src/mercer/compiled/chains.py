@@ -4,8 +4,7 @@
 
 The matrix products of a small model are too small for BLAS; `mercer.compiled.chain_steps` contains the step.
 
-The number of states of the left side is a compile-time constant (one to three seconds of compilation, kept on disk);
-that of the right side is a loop bound.
+Few states are a compile-time constant, more are a loop bound (`mercer.compiled.chain_steps`).
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, operations, owned, plan_of, to_lanes
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
-
-__all__ = ["small_categorical_chains", "small_chains"]
+from mercer.compiled.layout import owned
 
 _SMALLEST = math.sqrt(np.finfo(np.float64).tiny)
 _LARGEST = 1e300
@@ -43,19 +41,20 @@ def _factors(sums: Floats, factors: Floats, exponents: Floats) -> bool:
 
 
 @functools.cache
-def _kernel(n: int, square: bool, plan: Plan) -> Any:
-    """Compile the recursion for ``n`` states on the left side and, if ``square``, also on the right."""
+def _kernel(known: int, square: bool, plan: Plan) -> Any:
+    """Compile the recursion for a ``known`` number of states, or 0, and, if ``square``, also on the right side."""
     lanes = plan.lanes
-    _leaf, _start, _step, _total, _scale, _ = operations(n, plan)
+    _leaf, _start, _step, _total, _scale, _ = operations(known, plan)
 
     @compiled
     def sweep(
         initial_a: Floats, transition_a: Floats, weights_a: Floats,
         initial_b: Floats, transition_b: Floats, weights_b: Floats,
-        psi: Floats, first_psi: Floats, states: int, k: int, lengths: Any, block: int,
+        psi: Floats, first_psi: Floats, left: int, right: int, k: int, lengths: Any, block: int,
         work: Floats, value: Floats, exponent: Floats,
     ) -> bool:  # fmt: skip
-        m = n if square else states  # a constant bound lets the compiler unroll the loops over states
+        n = known if known > 0 else left
+        m = known if square else right  # a constant bound lets the compiler unroll the loops over states
         size = n * m * lanes
         table, phi, other, half = (
             work[:size],
@@ -73,9 +72,9 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                 if k > 0:
                     _leaf(n, table, weights_b, group * m * k * lanes, weights_a, i * k * n, m, k)
                 else:
-                    gather(psi, i * n, n, first, m, table)
+                    gather(psi, i * n, left, first, right, table)
                 if first_psi.size > 0:
-                    gather(first_psi, i * n, n, first, m, half)
+                    gather(first_psi, i * n, left, first, right, half)
                     _start(n, phi, half, initial_a, i * n, initial_b, group * m * lanes, m)
                 else:
                     _start(n, phi, table, initial_a, i * n, initial_b, group * m * lanes, m)
@@ -89,8 +88,9 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                                 rescaled = True
                                 _scale(n, phi, factors, m)
                         _step(
-                            n, other, half, phi, table, transition_a, i * n * n, transition_b, group * m * m * lanes, m
-                        )
+                            n, other, half, phi, table, transition_a, i * n * n, transition_b,
+                            group * m * m * lanes, m,
+                        )  # fmt: skip
                         phi, other = other, phi
                         time += 1
                     _total(n, sums, phi, m)
@@ -109,60 +109,25 @@ def _block(growth: float) -> int:
     return max(1, min(8, int(100 / math.log10(growth)))) if math.isfinite(growth) else 1
 
 
-def _run(
-    left: tuple[Floats, Floats, Floats],
-    right: tuple[Floats, Floats, Floats],
-    psi: Floats,
-    first: Floats,
-    k: int,
-    lengths: tuple[int, ...],
-) -> Floats:
-    """Call the compiled recursion and take logarithms."""
-    (initial_a, transition_a, weights_a), (initial_b, transition_b, weights_b) = left, right
-    n, m = initial_a.shape[1], initial_b.shape[1]
-    top = float(psi.max()) if k == 0 else k * float(weights_a.max()) * float(weights_b.max())
-    growth = float(transition_a.sum(axis=2).max()) * float(transition_b.sum(axis=2).max()) * top
-    value = np.empty((len(lengths), initial_a.shape[0], initial_b.shape[0]))
-    exponent = np.empty(value.shape)
-    plan = plan_of(n)
-    lanes = plan.lanes
-    rescaled = _kernel(n, n == m and n <= LITERAL, plan)(
-        owned(initial_a).reshape(-1), owned(transition_a).reshape(-1), owned(weights_a.swapaxes(1, 2)).reshape(-1),
-        to_lanes(initial_b, (1,), lanes), to_lanes(transition_b, (2, 1), lanes), to_lanes(weights_b, (1, 2), lanes),
-        owned(psi), owned(first), m, k, np.asarray(lengths), _block(growth),
-        aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
-    )  # fmt: skip
-    # NaN fails both comparisons, so one pass of each shows whether every pair is sound.
-    if not (value.min() >= _SMALLEST and value.max() <= _LARGEST):
-        value = np.where((value >= _SMALLEST) & (value <= _LARGEST), value, np.nan)
-    np.log(value, out=value)
-    if rescaled:
-        exponent *= math.log(2)
-        value += exponent
-    return value
-
-
 def small_chains(
-    initial_a: Floats,
-    transition_a: Floats,
-    initial_b: Floats,
-    transition_b: Floats,
-    psi: Floats,
+    left: tuple[Floats, ...],
+    right: tuple[Floats, ...],
     lengths: tuple[int, ...],
+    psi: Floats | None = None,
     first: Floats | None = None,
 ) -> Floats:
-    """Compute the log values of coupled chains from a table of leaf kernels (PPK-4.2).
+    """Compute the log values of coupled chains (PPK-4.2).
 
     Parameters
     ----------
-    initial_a, initial_b : ndarray of shape (I, n) and (J, m)
-        Initial weights, nonnegative.
-    transition_a, transition_b : ndarray of shape (I, n, n) and (J, m, m)
-        Transition weights, nonnegative.
-    psi : ndarray of shape (I * n, J * m)
-        Leaf kernel values, nonnegative.
+    left, right : tuples of ndarrays
+        Initial weights ``(I, n)`` and ``(J, m)``, transition weights ``(I, n, n)`` and ``(J, m, m)`` and, without
+        ``psi``, emission weights ``(I, n, k)`` and ``(J, m, k)``, whose products, summed over symbols, are the leaf
+        kernels. All are nonnegative.
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1.
+    psi : ndarray of shape (I * n, J * m), default=None
+        Leaf kernel values, nonnegative.
     first : ndarray of shape (I * n, J * m), default=None
         Leaf kernels of the first observation; ``psi`` if None.
 
@@ -172,37 +137,29 @@ def small_chains(
         Logarithms. NaN marks a pair whose sums left the range of float64 or are zero: `mercer.models._chains.coupled`
         decides which.
     """
-    left = (initial_a, transition_a, np.empty((initial_a.shape[0], 0, 0)))
-    right = (initial_b, transition_b, np.empty((initial_b.shape[0], 0, 0)))
-    return _run(left, right, psi, np.empty((0, 0)) if first is None else first, 0, lengths)
-
-
-def small_categorical_chains(
-    initial_a: Floats,
-    transition_a: Floats,
-    weights_a: Floats,
-    initial_b: Floats,
-    transition_b: Floats,
-    weights_b: Floats,
-    lengths: tuple[int, ...],
-) -> Floats:
-    """Compute the log values of coupled chains with categorical leaves (PPK-4.2).
-
-    Parameters
-    ----------
-    initial_a, initial_b : ndarray of shape (I, n) and (J, m)
-        Initial weights, nonnegative.
-    transition_a, transition_b : ndarray of shape (I, n, n) and (J, m, m)
-        Transition weights, nonnegative.
-    weights_a, weights_b : ndarray of shape (I, n, k) and (J, m, k)
-        Emission weights, ``B ** rho``: the leaf kernels are their products, summed over symbols.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (H, I, J)
-        Logarithms, with NaN as in `small_chains`.
-    """
-    left, right = (initial_a, transition_a, weights_a), (initial_b, transition_b, weights_b)
-    return _run(left, right, np.empty((0, 0)), np.empty((0, 0)), weights_a.shape[2], lengths)
+    nothing = np.empty((0, 0))
+    if psi is not None:
+        left, right = ((*side[:2], np.empty((len(side[0]), 0, 0))) for side in (left, right))
+    (initial_a, transition_a, weights_a), (initial_b, transition_b, weights_b) = left, right
+    k = weights_a.shape[2]
+    n, m = initial_a.shape[1], initial_b.shape[1]
+    top = float(psi.max()) if psi is not None else k * float(weights_a.max()) * float(weights_b.max())
+    growth = float(transition_a.sum(axis=2).max()) * float(transition_b.sum(axis=2).max()) * top
+    value = np.empty((len(lengths), initial_a.shape[0], initial_b.shape[0]))
+    exponent = np.empty(value.shape)
+    plan = plan_of(n)
+    lanes = plan.lanes
+    rescaled = _kernel(n if n <= LITERAL else 0, n == m and n <= LITERAL, plan)(
+        owned(initial_a).reshape(-1), owned(transition_a).reshape(-1), owned(weights_a.swapaxes(1, 2)).reshape(-1),
+        in_lanes(initial_b, (1,), lanes), in_lanes(transition_b, (2, 1), lanes), in_lanes(weights_b, (1, 2), lanes),
+        owned(nothing if psi is None else psi), owned(nothing if first is None else first),
+        n, m, k, np.asarray(lengths), _block(growth), aligned((4 * n * m * lanes + 3 * lanes,)), value, exponent,
+    )  # fmt: skip
+    # NaN fails both comparisons, so one pass of each shows whether every pair is sound.
+    if not (value.min() >= _SMALLEST and value.max() <= _LARGEST):
+        value = np.where((value >= _SMALLEST) & (value <= _LARGEST), value, np.nan)
+    np.log(value, out=value)
+    if rescaled:
+        exponent *= math.log(2)
+        value += exponent
+    return value

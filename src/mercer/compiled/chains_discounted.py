@@ -13,29 +13,29 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.chain_steps import LITERAL, Plan, gather, operations, owned, plan_of, to_lanes
+from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
 from mercer.compiled.lanes import aligned
-
-__all__ = ["discounted_lanes"]
+from mercer.compiled.layout import owned
 
 _EVERY = 4  # steps between two bounds of the remaining terms
 _HOPELESS = 1e100
 
 
 @functools.cache
-def _kernel(n: int, square: bool, plan: Plan) -> Any:
-    """Compile the series for ``n`` states on the left side and, if ``square``, also on the right."""
+def _kernel(known: int, square: bool, plan: Plan) -> Any:
+    """Compile the series for a ``known`` number of states, or 0, and, if ``square``, also on the right side."""
     lanes = plan.lanes
-    _, _start, _step, _, _scale, _dot = operations(n, plan)
+    _, _start, _step, _, _scale, _dot = operations(known, plan)
 
     @compiled
     def series(
         initial_a: Floats, transition_a: Floats, growth_a: Floats, initial_b: Floats, transition_b: Floats,
-        growth_b: Floats, psi: Floats, factors: Floats, states: int, tail: float, patience: int, work: Floats,
+        growth_b: Floats, psi: Floats, factors: Floats, left: int, right: int, tail: float, patience: int, work: Floats,
         value: Floats,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
-        m = n if square else states
+        n = known if known > 0 else left
+        m = known if square else right
         size, width = n * m * lanes, m * m * lanes
         table, phi, other, half = (
             work[:size],
@@ -44,7 +44,7 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
             work[3 * size : 4 * size],
         )
         outer, ones = work[4 * size : 5 * size], work[5 * size : 6 * size]
-        right, rest = work[6 * size : 6 * size + width], work[6 * size + width :]
+        scaled, rest = work[6 * size : 6 * size + width], work[6 * size + width :]
         totals, most, alive = rest[:lanes], rest[lanes : 2 * lanes], rest[2 * lanes : 3 * lanes]
         models, columns = value.shape
         ones[:] = 1.0
@@ -52,7 +52,7 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
             group = first // lanes
             here = min(lanes, columns - first)
             for i in range(models):
-                gather(psi, i * n, n, first, m, table)
+                gather(psi, i * n, left, first, right, table)
                 _start(n, outer, ones, initial_a, i * n, initial_b, group * m * lanes, m)
                 for lane in range(lanes):
                     j = first + min(lane, here - 1)
@@ -61,12 +61,12 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                     most[lane] = factors[i, j] * growth_a[i] * growth_b[j]
                     for c in range(m * m):
                         at = c * lanes + lane
-                        right[at] = factors[i, j] * transition_b[group * width + at]
+                        scaled[at] = factors[i, j] * transition_b[group * width + at]
                 phi[:] = table
                 _dot(n, totals, phi, outer, m)
-                left, time = here, 0
-                while left > 0 and time < patience:
-                    _step(n, other, half, phi, table, transition_a, i * n * n, right, 0, m)
+                waiting, time = here, 0
+                while waiting > 0 and time < patience:
+                    _step(n, other, half, phi, table, transition_a, i * n * n, scaled, 0, m)
                     phi, other = other, phi
                     _dot(n, totals, phi, outer, m)
                     time += 1
@@ -83,7 +83,7 @@ def _kernel(n: int, square: bool, plan: Plan) -> Any:
                                 if bound <= tail or not bound < _HOPELESS:
                                     value[i, first + lane] = totals[lane] if bound <= tail else np.nan
                                     alive[lane] = 0.0
-                                    left -= 1
+                                    waiting -= 1
                                     ended = True
                         if ended:  # further steps for neighboring lanes do not change this pair
                             _scale(n, phi, alive, m)
@@ -129,9 +129,10 @@ def discounted_lanes(
     lanes = plan.lanes
     value = np.empty((len(initial_a), len(initial_b)))
     growth = [x.sum(axis=2).max(axis=1) for x in (transition_a, transition_b)]
-    _kernel(n, n == m and n <= LITERAL, plan)(
+    _kernel(n if n <= LITERAL else 0, n == m and n <= LITERAL, plan)(
         owned(initial_a).reshape(-1), owned(transition_a.swapaxes(1, 2)).reshape(-1), growth[0],
-        to_lanes(initial_b, (1,), lanes), to_lanes(transition_b, (1, 2), lanes), growth[1],
-        owned(psi), owned(factors), m, tail, patience, aligned((6 * n * m * lanes + m * m * lanes + 3 * lanes,)), value,
+        in_lanes(initial_b, (1,), lanes), in_lanes(transition_b, (1, 2), lanes), growth[1],
+        owned(psi), owned(factors), n, m, tail, patience,
+        aligned((6 * n * m * lanes + m * m * lanes + 3 * lanes,)), value,
     )  # fmt: skip
     return value

@@ -12,18 +12,8 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
-from mercer.compiled.ranged import LOG_RADIX, NEVER, plus, split, times
-
-__all__ = ["ranged_pairs"]
-
-
-def _split_logs(logs: Floats) -> tuple[Floats, Any]:
-    """Convert exp(logs) to mantissas and exponents."""
-    finite = np.isfinite(logs)
-    exponents = np.rint(np.where(finite, logs, 0.0) / LOG_RADIX).astype(np.int64)
-    values = np.exp(logs - exponents * LOG_RADIX)
-    exponents[~finite] = NEVER
-    return values, exponents
+from mercer.compiled.layout import owned
+from mercer.compiled.ranged import LOG_RADIX, NEVER, from_logs, plus, split, times
 
 
 def ranged_pairs(
@@ -52,9 +42,40 @@ def ranged_pairs(
     ndarray of shape (H, N)
         Logarithms; -inf where no path has positive weight.
     """
+    weights = [part for side in (left, right) for x in side for part in split(owned(x))]
+    return _logs(weights, rows, columns, log_psi, lengths)
+
+
+def ranged_log_chains(
+    left: tuple[Floats, Floats], right: tuple[Floats, Floats], log_psi: Floats, lengths: tuple[int, ...]
+) -> Floats:
+    """Compute the log kernels of all pairs of chains whose weights are given as logarithms.
+
+    Parameters
+    ----------
+    left, right : pair of ndarrays
+        Logarithms of initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
+    log_psi : ndarray of shape (I * n, J * m)
+        Logarithms of the leaf kernels.
+    lengths : tuple of int
+        Strictly increasing numbers of time steps, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (H, I, J)
+        Logarithms; -inf where no path has positive weight.
+    """
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    rows, columns = np.divmod(np.arange(i * j), max(j, 1))
+    pairs = log_psi.reshape(i, n, j, m).transpose(0, 2, 1, 3).reshape(i * j, n, m)
+    weights = [part for side in (left, right) for x in side for part in from_logs(owned(x))]
+    return _logs(weights, rows, columns, pairs, lengths).reshape(len(lengths), i, j)
+
+
+def _logs(weights: list[Any], rows: Any, columns: Any, log_psi: Floats, lengths: tuple[int, ...]) -> Floats:
+    """Sweep over pairs, and take logarithms."""
     value, exponent = np.zeros((len(lengths), len(rows))), np.full((len(lengths), len(rows)), NEVER, np.int64)
-    weights = [part for side in (left, right) for x in side for part in split(np.ascontiguousarray(x, np.float64))]
-    _sweep(*weights, rows, columns, *_split_logs(log_psi), np.asarray(lengths), value, exponent)
+    _sweep(*weights, rows, columns, *from_logs(owned(log_psi)), np.asarray(lengths), value, exponent)
     with np.errstate(divide="ignore"):
         return np.log(value) + exponent * LOG_RADIX
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
+import stat
 import sys
 import tempfile
 import types
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,11 @@ import llvmlite
 import numba
 from numba import njit
 from numba.core import caching, config, serialize
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
-from numba.extending import intrinsic
 
+from mercer._notices import notify
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["compiled", "intrinsic"]
 
 _ROOM = Path(__file__).parent
 _IMPORT = re.compile(r"^\s*from mercer\.compiled(?:\.(\w+))? import (.+)$", re.MULTILINE)
@@ -53,10 +54,50 @@ def compiled(function: Callable[..., Any] | None = None, *, contract: bool = Fal
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "inline": "always" if inline else "never"}
     if contract:
         options["fastmath"] = {"contract"}
-    dispatcher = njit(**options)(function)
-    if not config.DISABLE_JIT:
-        dispatcher._cache = _cache_of(function, repr(sorted(options.items(), key=str)))
+    with _switched_on():
+        dispatcher = njit(**options)(function)
+    dispatcher._cache = _cache_of(function, repr(sorted(options.items(), key=str)))
+    if config.DISABLE_JIT:
+        dispatcher.compile = _always(dispatcher.compile)
     return dispatcher
+
+
+# -- NUMBA_DISABLE_JIT and forks -----------------------------------------------------------------------
+
+
+@contextmanager
+def _switched_on() -> Iterator[None]:
+    """Switch Numba on for a moment where the user has switched it off: vector instructions exist only compiled."""
+    with global_compiler_lock:
+        before = config.DISABLE_JIT
+        config.DISABLE_JIT = 0
+        try:
+            yield
+        finally:
+            config.DISABLE_JIT = before
+
+
+def _always(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_anyway(signature: Any) -> Any:
+        with _switched_on():
+            return compile_(signature)
+
+    return compile_anyway
+
+
+if hasattr(os, "register_at_fork"):
+    # A process that is forked while another thread compiles would find LLVM in the middle of something.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
+
+def is_compiled(function: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a function is compiled for arguments of these types, in this process or on disk."""
+    kinds = tuple(function.typeof_pyval(argument) for argument in arguments)
+    return kinds in function.overloads or (isinstance(function._cache, _Cache) and function._cache.has(kinds, function))
 
 
 # -- the cache on disk ---------------------------------------------------------------------------------
@@ -90,28 +131,42 @@ def _cache_of(function: Any, options: str) -> Any:
 
 @functools.cache
 def _folder() -> Path | None:
-    """Return the first writable folder: NUMBA_CACHE_DIR, next to the sources, the user's cache, a temporary folder."""
-    chosen = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [_ROOM / "__pycache__"]
-    for folder in [*chosen, _user_folder(), Path(tempfile.gettempdir()) / "mercer-compiled"]:
+    """Return the first writable folder: NUMBA_CACHE_DIR or next to the sources, the user's cache, a temporary folder.
+
+    Warns of a temporary folder, which may not last, and if there is none.
+    """
+    chosen = Path(config.CACHE_DIR) if config.CACHE_DIR else _ROOM / "__pycache__"
+    makers: list[Callable[[], Path]] = [lambda: chosen, lambda: Path.home() / ".cache" / "mercer", _temporary_folder]
+    for make in makers:
         try:
+            folder = make()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError):  # RuntimeError: there is no home
             continue
+        if make is _temporary_folder:
+            notify(
+                f"mercer stores compiled code in {folder}, because neither the folder of the package nor the home "
+                "folder is writable. Set NUMBA_CACHE_DIR to a folder that stays."
+            )
         return folder
-    warnings.warn(
+    notify(
         "mercer cannot store compiled code: no cache folder is writable, so every process compiles again. Set "
-        "NUMBA_CACHE_DIR to a writable folder.",
-        stacklevel=2,
+        "NUMBA_CACHE_DIR to a writable folder."
     )
     return None
 
 
-def _user_folder() -> Path:
-    try:
-        return Path.home() / ".cache" / "mercer"
-    except RuntimeError:  # no home folder
+def _temporary_folder() -> Path:
+    """Return a folder that only this user can write: compiled code that others have planted would be run."""
+    if not hasattr(os, "getuid"):  # on Windows, every user has a temporary folder
         return Path(tempfile.gettempdir()) / "mercer-compiled"
+    folder = Path(tempfile.gettempdir()) / f"mercer-compiled-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} belongs to others")
+    return folder
 
 
 class _Cache(caching.FunctionCache):
@@ -133,6 +188,10 @@ class _Cache(caching.FunctionCache):
         digest = hashlib.sha256(repr((what, stamp)).encode()).hexdigest()
         return self._folder / f"{self._prefix}.{stamp[:8]}.{digest[:32]}.nbc"
 
+    def has(self, signature: Any, dispatcher: Any) -> bool:
+        """Whether an instance is on disk."""
+        return self._path(signature, dispatcher.targetctx.codegen()).exists()
+
     def _load_overload(self, signature: Any, target_context: Any) -> Any:
         path = self._path(signature, target_context.codegen())
         try:
@@ -144,18 +203,20 @@ class _Cache(caching.FunctionCache):
     def _save_overload(self, signature: Any, data: Any) -> None:
         if not self._impl.check_cachable(data):
             return
-        path = self._path(signature, data.codegen)
+        path, partial = self._path(signature, data.codegen), None
         try:
             for old in self._folder.glob(f"{self._prefix}.*.nbc"):  # instances from older sources
                 if not old.name.startswith(".".join(path.name.split(".")[:3])):
                     old.unlink(missing_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                partial = Path(file.name)
                 file.write(serialize.dumps(self._impl.reduce(data)))
-            Path(file.name).replace(path)  # atomic, also for other processes
+            partial.replace(path)  # atomic, also for other processes
         except OSError as error:
-            warnings.warn(
-                f"mercer could not store compiled code in {self._folder} ({error}). The next process compiles again.",
-                stacklevel=2,
+            if partial is not None:
+                partial.unlink(missing_ok=True)
+            notify(
+                f"mercer could not store compiled code in {self._folder} ({error}). The next process compiles again."
             )
 
     def flush(self) -> None:

@@ -11,11 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["LANES", "advance", "advance_logs", "log_mean_maps"]
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 
@@ -45,6 +43,44 @@ def advance(tables: Vector, left: Vector, right: Vector) -> None:
     _advance(tables.reshape(-1), left, right.reshape(-1), tables.shape[1], aligned((tables.shape[2] * LANES,)))
 
 
+@vector_function(LANES)
+def _products(
+    e: Emitter, left: Value, left_at: Value, right: Value, right_at: Value, size: Value, term: Value
+) -> None:  # fmt: skip
+    """Multiply the terms of one row by those of a group."""
+    b = e.builder
+
+    def product(k: Value) -> list[Value]:
+        mine, theirs = e.spread(left, b.add(left_at, k)), e.load(right, e.offset(right_at, k, LANES))
+        e.store(e.multiply(mine, theirs), term, e.offset(e.constant(0), k, LANES))
+        return []
+
+    e.loop_sums(0, size, product)
+
+
+def _totals(e: Emitter, count: int, tables: Value, at: Value, term: Value, total: Value) -> None:
+    """Write the new sums of ``count`` totals, from ``total`` down: sum_k table[total - k] term[k] of each."""
+    b, zero = e.builder, e.constant(0)
+
+    def cell(index: Value) -> Value:
+        return e.load(tables, e.offset(at, index, LANES))
+
+    def terms(k: Value) -> list[Value]:
+        factor = e.load(term, e.offset(zero, k, LANES))
+        return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
+
+    sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
+    for c in range(count):  # larger totals have more terms than the smallest, whose last term is table[0]
+        for j in range(count - 2 - c, -1, -1):
+            factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
+            sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
+    for c, value in enumerate(sums):
+        e.store(value, tables, e.offset(at, b.sub(total, e.constant(c)), LANES))
+
+
+_several_totals, _one_total = (vector_function(LANES, count)(_totals) for count in (TOTALS, 1))
+
+
 @compiled
 def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vector) -> None:  # pragma: no cover
     n, width, size = left.shape
@@ -53,60 +89,14 @@ def _advance(tables: Vector, left: Vector, right: Vector, groups: int, term: Vec
         for group in range(groups):
             table = (i * groups + group) * size * LANES
             for d in range(width):
-                _products(1, flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
+                _products(flat, (i * width + d) * size, right, (group * width + d) * size * LANES, size, term)
                 total = size - 1
                 while total >= TOTALS - 1:  # downward, so that smaller totals still have their old values
-                    _totals(TOTALS, tables, table, term, total)
+                    _several_totals(tables, table, term, total)
                     total -= TOTALS
                 while total >= 0:
-                    _totals(1, tables, table, term, total)
+                    _one_total(tables, table, term, total)
                     total -= 1
-
-
-@intrinsic(prefer_literal=True)
-def _products(
-    typing: Any, form: Any, left: Any, left_at: Any, right: Any, right_at: Any, size: Any, term: Any
-) -> Any:  # fmt: skip
-    """Multiply the terms of one row by those of a group."""
-
-    def emit(
-        e: Emitter, form: int, left: Value, left_at: Value, right: Value, right_at: Value, size: Value, term: Value
-    ) -> None:  # fmt: skip
-        b = e.builder
-
-        def product(k: Value) -> list[Value]:
-            mine, theirs = e.spread(left, b.add(left_at, k)), e.load(right, e.offset(right_at, k, LANES))
-            e.store(e.multiply(mine, theirs), term, e.offset(e.constant(0), k, LANES))
-            return []
-
-        e.loop_sums(0, size, product)
-
-    return operation(form, (left, left_at, right, right_at, size, term), emit, LANES)
-
-
-@intrinsic(prefer_literal=True)
-def _totals(typing: Any, count: Any, tables: Any, at: Any, term: Any, total: Any) -> Any:
-    """Write the new sums of ``count`` totals, from ``total`` down: sum_k table[total - k] term[k] of each."""
-
-    def emit(e: Emitter, count: int, tables: Value, at: Value, term: Value, total: Value) -> None:
-        b, zero = e.builder, e.constant(0)
-
-        def cell(index: Value) -> Value:
-            return e.load(tables, e.offset(at, index, LANES))
-
-        def terms(k: Value) -> list[Value]:
-            factor = e.load(term, e.offset(zero, k, LANES))
-            return [e.multiply(cell(b.sub(b.sub(total, k), e.constant(c))), factor) for c in range(count)]
-
-        sums = e.loop_sums(count, b.sub(total, e.constant(count - 2)), terms)
-        for c in range(count):  # larger totals have more terms than the smallest, whose last term is table[0]
-            for j in range(count - 2 - c, -1, -1):
-                factor = e.load(term, e.offset(zero, b.sub(total, e.constant(c + j)), LANES))
-                sums[c] = e.add(sums[c], e.multiply(cell(e.constant(j)), factor))
-        for c, value in enumerate(sums):
-            e.store(value, tables, e.offset(at, b.sub(total, e.constant(c)), LANES))
-
-    return operation(count, (tables, at, term, total), emit, LANES)
 
 
 @compiled
@@ -114,23 +104,11 @@ def advance_logs(
     logs: Vector, left: Vector, right: Vector, rows: Vector, columns: Vector
 ) -> None:  # pragma: no cover - compiled
     """Do the same for given pairs in the log domain; ``logs (P, s + 1)``, terms ``(I, w, s + 1)`` and ``(J, ...)``."""
+    last, row = logs.shape[1] - 1, np.empty(logs.shape[1])
     for pair in range(len(rows)):
         for d in range(left.shape[1]):
-            _convolve_logs(logs[pair], left[rows[pair], d] + right[columns[pair], d])
-
-
-@compiled
-def _convolve_logs(line: Vector, factor: Vector) -> None:  # pragma: no cover - compiled
-    """Convolve a table of one total with terms, in place, in the log domain."""
-    for n in range(len(line) - 1, -1, -1):
-        top = -np.inf
-        for k in range(n + 1):
-            top = max(top, line[n - k] + factor[k])
-        value = 0.0
-        if top > -np.inf:
-            for k in range(n + 1):
-                value += math.exp(line[n - k] + factor[k] - top)
-        line[n] = top + math.log(value) if value > 0 else -np.inf
+            factor = left[rows[pair], d : d + 1] + right[columns[pair], d : d + 1]
+            _grow_log_table(logs[pair : pair + 1], factor, row, 0, last)
 
 
 # -- exact mean maps of two multinomial vectors of counts, pair by pair (GMMK-10a) ---------------------------
@@ -143,24 +121,6 @@ def _convolve_logs(line: Vector, factor: Vector) -> None:  # pragma: no cover - 
 def _log_poisson(n: int, rate: float) -> float:  # pragma: no cover - compiled
     """Log probability of the count n for a positive rate."""
     return n * math.log(rate) - rate - math.lgamma(n + 1.0)
-
-
-@compiled
-def _grow_line(
-    line: Vector, factor: Vector, rate: float, gamma: float, log: bool
-) -> None:  # pragma: no cover - compiled
-    """Add a word with zero count on the other side to a table of one total, in place."""
-    for k in range(len(line)):
-        value = _log_poisson(k, rate) - gamma * k * k
-        factor[k] = value if log else math.exp(value)
-    if log:
-        _convolve_logs(line, factor)
-        return
-    for n in range(len(line) - 1, -1, -1):
-        value = 0.0
-        for k in range(n + 1):
-            value += line[n - k] * factor[k]
-        line[n] = value
 
 
 @compiled
@@ -197,31 +157,51 @@ def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) 
 
 
 @compiled
+def _add_word(
+    table: Vector, factor: Vector, row: Vector, s: int, t: int, rate: float, other_rate: float, gamma: float, log: bool,
+    least: float,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Add a word to a table of the totals s and t, in place; a side without the word has the total zero."""
+    for n in range(s + 1):
+        for m in range(t + 1):
+            value = -gamma * (n - m) ** 2
+            if s > 0:
+                value += _log_poisson(n, rate)
+            if t > 0:
+                value += _log_poisson(m, other_rate)
+            factor[n, m] = value if log else math.exp(value)
+    if log:
+        _grow_log_table(table, factor, row, s, t)
+    else:
+        _grow_table(table, factor, row, s, t, least)
+
+
+@compiled
 def _one_pair(
     a: Vector, words: Vector, s: int, b: Vector, others: Vector, t: int, gamma: float, log: bool, least: float,
-    left: Vector, right: Vector, table: Vector, factor: Vector, row: Vector,
+    left: Vector, right: Vector, line: Vector, table: Vector, factor: Vector, row: Vector,
 ) -> float:  # fmt: skip
     """Return the coefficient of the totals (s, t), or its logarithm; a and b are the rows' entries, sorted by word."""
     nothing = -np.inf if log else 0.0
-    left[: s + 1] = nothing
-    right[: t + 1] = nothing
-    left[0] = right[0] = 0.0 if log else 1.0
+    left[0, : s + 1] = nothing
+    right[0, : t + 1] = nothing
+    left[0, 0] = right[0, 0] = 0.0 if log else 1.0
     i, j = 0, 0
     while i < len(words) or j < len(others):  # words of only one side first
         if j == len(others) or (i < len(words) and words[i] < others[j]):
             if s > 0:
-                _grow_line(left[: s + 1], row, a[i] * s, gamma, log)
+                _add_word(left, line, row, 0, s, 0.0, a[i] * s, gamma, log, 0.0)
             i += 1
         elif i == len(words) or others[j] < words[i]:
             if t > 0:
-                _grow_line(right[: t + 1], row, b[j] * t, gamma, log)
+                _add_word(right, line, row, 0, t, 0.0, b[j] * t, gamma, log, 0.0)
             j += 1
         else:
             i += 1
             j += 1
     for n in range(s + 1):
         for m in range(t + 1):
-            table[n, m] = left[n] + right[m] if log else left[n] * right[m]
+            table[n, m] = left[0, n] + right[0, m] if log else left[0, n] * right[0, m]
     i, j = 0, 0
     while i < len(words) and j < len(others):
         if words[i] < others[j]:
@@ -229,19 +209,7 @@ def _one_pair(
         elif others[j] < words[i]:
             j += 1
         else:
-            for n in range(s + 1):
-                for m in range(t + 1):
-                    value = 0.0
-                    if s > 0:
-                        value += _log_poisson(n, a[i] * s)
-                    if t > 0:
-                        value += _log_poisson(m, b[j] * t)
-                    value -= gamma * (n - m) ** 2
-                    factor[n, m] = value if log else math.exp(value)
-            if log:
-                _grow_log_table(table, factor, row, s, t)
-            else:
-                _grow_table(table, factor, row, s, t, least)
+            _add_word(table, factor, row, s, t, a[i] * s, b[j] * t, gamma, log, least)
             i += 1
             j += 1
     return float(table[s, t])
@@ -254,7 +222,8 @@ def log_mean_maps(
 ) -> None:  # fmt: skip
     """Write log E exp(-gamma |x - y|^2) of the pairs of rows ``first[p], second[p]``, up to factors of the totals."""
     most, other_most = s.max() + 1, t.max() + 1
-    left, right, row = np.empty(most), np.empty(other_most), np.empty(max(most, other_most))
+    largest = max(most, other_most)
+    left, right, line, row = np.empty((1, most)), np.empty((1, other_most)), np.empty((1, largest)), np.empty(largest)
     table, factor = np.empty((most, other_most)), np.empty((most, other_most))
     for p in range(len(first)):
         i, j = first[p], second[p]
@@ -262,7 +231,7 @@ def log_mean_maps(
         for attempt in range(3):  # without negligible factors; with all factors; in the log domain
             log, least = attempt == 2, NEGLIGIBLE if attempt == 0 else 0.0
             value = _one_pair(
-                a[x], words[x], s[i], b[y], others[y], t[j], gamma, log, least, left, right, table, factor, row
+                a[x], words[x], s[i], b[y], others[y], t[j], gamma, log, least, left, right, line, table, factor, row
             )
             if log or value > (LARGE if attempt == 0 else SURE):
                 out[p] = value if log else math.log(value)

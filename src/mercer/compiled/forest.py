@@ -19,11 +19,9 @@ import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["LANES", "SMALLEST", "careful_pairs", "rows_at_once", "sweep"]
 
 LANES = MACHINE.width
 """Number of samples of the right side in one vector."""
@@ -31,8 +29,6 @@ SMALLEST = 1e-300
 """If entries are watched, positive evidence is raised to this floor, and a product at the floor counts as lost."""
 _LOG_SMALLEST = -695.0
 """Floor of relative log evidence, slightly below the logarithm of `SMALLEST`."""
-_WATCHED, _LOGARITHMS = 10_000, 100_000
-"""Flags added to the code states + 100 rows of a form: entries are watched, evidence is in the log domain."""
 
 
 def rows_at_once(states: int) -> int:
@@ -60,7 +56,7 @@ def sweep(states: int, side: int, watched: bool, logarithms: bool) -> Any:
         Its last argument, of shape (3 or 4, R, C), receives for every pair the product of the sums, its exponent, the
         smallest intermediate number and, in the log domain, the logarithm to add.
     """
-    form = states + 100 * side + _WATCHED * watched + _LOGARITHMS * logarithms
+    histories = vector_function(LANES, states, side, watched, logarithms)(_histories)
 
     @compiled
     def loop(
@@ -75,31 +71,21 @@ def sweep(states: int, side: int, watched: bool, logarithms: bool) -> Any:
             for r in range(side):
                 places[0, r] = rows[k, r] * size
                 places[1, r] = targets[k, r] * width + columns[k] * LANES
-            _histories(
-                form, children, roots, waits, nodes, left, places, right, groups[k] * size * LANES, step, stride, root,
+            histories(
+                children, roots, waits, nodes, left, places, right, groups[k] * size * LANES, step, stride, root,
                 floor, stack, flat, plane,
             )  # fmt: skip
 
     return loop
 
 
-@intrinsic(prefer_literal=True)
 def _histories(
-    typing: Any, form: Any, children: Any, roots: Any, waits: Any, nodes: Any, left: Any, places: Any, right: Any,
-    at: Any, step: Any, stride: Any, root: Any, floor: Any, stack: Any, record: Any, plane: Any,
-) -> Any:  # fmt: skip
-    """Process all nodes of the forest, for several rows and one group of columns."""
-    kinds = (children, roots, waits, nodes, left, places, right, at, step, stride, root, floor, stack, record, plane)
-    return operation(form, kinds, _emit, LANES)
-
-
-def _emit(
-    e: Emitter, form: int, children: Value, roots: Value, waits: Value, nodes: Value, left: Value, places: Value,
-    right: Value, at: Value, step: Value, stride: Value, root: Value, floor: Value, stack: Value, record: Value,
-    plane: Value,
+    e: Emitter, states: int, side: int, watched: bool, logarithms: bool, children: Value, roots: Value, waits: Value,
+    nodes: Value, left: Value, places: Value, right: Value, at: Value, step: Value, stride: Value, root: Value,
+    floor: Value, stack: Value, record: Value, plane: Value,
 ) -> None:  # fmt: skip
-    states, side, watched, logarithms = form % 100, form // 100 % 100, form // _WATCHED % 10 > 0, form >= _LOGARITHMS
-    b, width = e.builder, form % 100 * LANES
+    """Process all nodes of the forest, for several rows and one group of columns."""
+    b, width = e.builder, states * LANES
     rows = [_Row(e, states, e.filled(floor) if watched else None) for _ in range(side)]
     own = [b.load(b.gep(places, [e.constant(k)])) for k in range(side)]
     waiting = cgutils.alloca_once_value(b, e.constant(0))

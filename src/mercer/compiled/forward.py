@@ -24,10 +24,8 @@ from mercer._array import Floats
 from mercer.compiled import forward_steps as steps
 from mercer.compiled.code import compiled
 from mercer.compiled.forward_form import Form
-from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.forward_sums import choose
-
-__all__ = ["BLOCK", "FLOOR", "FOUND", "TRUSTED", "Form", "Sink", "few_codes", "history_size", "passes", "work_size"]
+from mercer.compiled.lanes import vector_function
 
 TRUSTED = 1e75
 FOUND = 4
@@ -193,9 +191,11 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
 
     A row is compiled for its number of vectors; a sink may need the number of states, too.
     """
-    code, lanes, width, stride, size = form.code, form.lanes, form.runs, form.stride, form.size
+    lanes, width, stride, size = form.lanes, form.runs, form.stride, form.size
     few = few_codes(form)
     whole, known_n = sink is not None, n_states if form.row else form.vectors
+    emitters = choose, steps.weigh, steps.begin, steps.forward, steps.backward, steps.settle
+    look_up, weigh, begin, forward, backward, settle = (vector_function(lanes, form)(emit) for emit in emitters)
     sink_begin, sink_block, sink_end = sink.make(form, known_n) if sink else (_nothing,) * 3
 
     @compiled
@@ -205,6 +205,10 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
         work: Floats, history: Floats, room: Floats, found: Floats, given: Any,
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         n = states if known_n == 0 else known_n
+        # Numba compiles a function anew for every constant that it is given; these are no constants to it.
+        n_, lanes_, width_, stride_, size_ = (
+            np.int64(n), np.int64(lanes), np.int64(width), np.int64(stride), np.int64(size)
+        )  # fmt: skip
         record, rest = work[: steps.LINES * lanes], work[steps.LINES * lanes :]
         pi, visits, gamma = rest[:size], rest[size : 2 * size], rest[2 * size : (2 + BLOCK) * size]
         matrices = rest[(2 + BLOCK) * size :]
@@ -213,18 +217,18 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
         known, runs = np.full(lanes, -1), np.zeros((5, lanes), np.int64)
         nothing = 0.0 if n_codes > 0 else -np.inf
         for group in range(first, last):
-            _place(slots, start, length, model, group, width, runs)
-            longest = _open(record, runs, lanes, width)
-            _load_models(initial, transition, runs, width, stride, size, n, known, pi, forth, back)
+            _place(slots, start, length, model, group, width_, runs)
+            longest = _open(record, runs, lanes_, width_)
+            _load_models(initial, transition, runs, width_, stride_, size_, n_, known, pi, forth, back)
             kept = longest if whole else BLOCK
             end = (kept + 1) * size
             alpha, likelihood, rest = history[:end], history[end : 2 * end], history[2 * end :]
             inverse, seen = rest[: (kept + 1) * lanes], rest[(kept + 1) * lanes :]
             top = 0
             if few > 0 and n_codes > 0:
-                top = _note_codes(codes, runs, longest, lanes, seen)
+                top = _note_codes(codes, runs, longest, lanes_, seen)
                 top = top if top <= few else 0
-                _load_tables(values, n_codes, top, runs, lanes, n, tables)
+                _load_tables(values, n_codes, top, runs, lanes_, n_, tables)
             for block in range(0, longest, BLOCK):
                 skip = 0 if whole else block  # without a sink, a block overwrites the previous one
                 until = min(block + BLOCK, longest)
@@ -232,37 +236,35 @@ def passes(form: Form, sink: Sink | None, n_states: int = 0) -> Any:
                 for time in range(block, until):
                     at = (time - skip) * size
                     if top > 0:
-                        choose(code, likelihood, at, tables, top, seen, time * lanes)
+                        look_up(likelihood, at, tables, top, seen, time * lanes)
                         continue
-                    _gather(values, codes, n_codes, runs, time, width, stride, size, n, likelihood, at, nothing)
+                    _gather(values, codes, n_codes, runs, time, width_, stride_, size_, n_, likelihood, at, nothing)
                 if n_codes == 0:
                     for time in range(block, until):
-                        steps.weigh(code, likelihood, (time - skip) * size, record)
+                        weigh(likelihood, (time - skip) * size, record)
                 for time in range(block, until):
                     at = (time - skip) * size
                     where = (time - skip) * lanes
                     if time == 0:
-                        steps.begin(code, alpha, 0, pi, likelihood, 0, inverse, 0, record, 0.0)
+                        begin(alpha, 0, pi, likelihood, 0, inverse, 0, record, 0.0)
                     else:
                         before = at - size if whole or at > 0 else (BLOCK - 1) * size
-                        steps.forward(
-                            code, alpha, before, at, forth, likelihood, at, inverse, where, record, float(time), n
-                        )
+                        forward(alpha, before, at, forth, likelihood, at, inverse, where, record, float(time), n)
                     if time & 3 == 3:
-                        steps.settle(code, record)
+                        settle(record)
             if whole:
                 likelihood[longest * size :] = 0.0
                 visits[:] = 0.0
                 sink_begin(given, room, runs, n)
                 for time in range(longest - 1, -1, -1):
-                    steps.backward(
-                        code, alpha, time * size, back, likelihood, inverse, time * lanes, visits, gamma,
+                    backward(
+                        alpha, time * size, back, likelihood, inverse, time * lanes, visits, gamma,
                         (time % BLOCK) * size, record, float(time), n,
                     )  # fmt: skip
                     if time % BLOCK == 0:
                         sink_block(given, room, runs, alpha, likelihood, gamma, seen, top, time, longest, n)
                 sink_end(given, room, runs, visits, gamma, top, exact, n)
-            steps.settle(code, record)
-            _close(record, runs, lanes, width, found)
+            settle(record)
+            _close(record, runs, lanes_, width_, found)
 
     return loop

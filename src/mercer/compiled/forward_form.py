@@ -7,15 +7,10 @@ in registers depend on the processor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numba import types
-
-from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["ROW", "Form", "at_once", "combined", "factor", "form_operation", "keep", "parts", "row", "some"]
 
 ROW = MACHINE.width
 """Number of states in one vector of a row."""
@@ -57,24 +52,6 @@ class Form(NamedTuple):
     def size(self) -> int:
         """Total number of lanes of all vectors."""
         return self.vectors * self.lanes
-
-    @property
-    def code(self) -> int:
-        """The form as one integer, which becomes a literal in compiled code."""
-        return (self.vectors * 256 + self.lanes) * (-1 if self.row else 1)
-
-    @classmethod
-    def coded(cls, code: int) -> Form:
-        """Invert `code`."""
-        return cls(abs(code) // 256, abs(code) % 256, code < 0)
-
-
-def form_operation(code: Any, kinds: tuple[Any, ...], emit: Callable[..., None]) -> Any:
-    """Convert ``emit(emitter, form, *arguments)`` to the function that `numba.extending.intrinsic` expects."""
-    if not isinstance(code, types.IntegerLiteral):
-        return None  # Numba calls again with the literal
-    form = Form.coded(code.literal_value)
-    return operation(code, kinds, lambda e, _, *arguments: emit(e, form, *arguments), form.lanes)
 
 
 def factor(e: Emitter, form: Form, array: Value, base: Value, i: Value) -> Value:

@@ -16,24 +16,6 @@ from mercer._array import Floats
 from mercer.compiled.code import compiled
 from mercer.compiled.ranged import LOG_RADIX, NEVER, plain, plus, split, tidy, times
 
-__all__ = ["from_logs", "ranged_expectations", "ranged_likelihood", "ranged_ratios", "split"]
-
-# log 2 in two parts; the first has few bits, so that its products with integers are exact
-_LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-
-
-@compiled
-def from_logs(logs: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
-    """Convert a matrix of logarithms to numbers of unlimited range."""
-    v, k = np.zeros(logs.shape), np.full(logs.shape, NEVER)
-    for t in range(logs.shape[0]):
-        for j in range(logs.shape[1]):
-            if logs[t, j] > -np.inf:
-                whole = np.rint(logs[t, j] / LOG_RADIX)
-                rest = (logs[t, j] - 512.0 * whole * _LOG_2_HIGH) - 512.0 * whole * _LOG_2_LOW
-                v[t, j], k[t, j] = tidy(math.exp(rest), int(whole))
-    return v, k
-
 
 @compiled
 def _product(v: Floats, k: Any, mv: Floats, mk: Any, new_v: Floats, new_k: Any) -> None:  # pragma: no cover - compiled
@@ -100,13 +82,16 @@ def ranged_likelihood(initial: Floats, transition: Floats, lv: Floats, lk: Any) 
 
 
 @compiled
-def ranged_expectations(
-    initial: Floats, transition: Floats, lv: Floats, lk: Any, cell: Any, steps: Floats, states: Floats
-) -> float:  # pragma: no cover - compiled
-    """Write posteriors of the steps and, if ``states (L, n)`` is not empty, of the states; return the log probability.
+def ranged_posteriors(
+    initial: Floats, transition: Floats, lv: Floats, lk: Any, cell: Any, steps: Floats, states: Floats, first: Floats,
+    ratios: bool,
+) -> float:  # fmt: skip  # pragma: no cover - compiled
+    """Write posteriors of the steps and, if their arrays are not empty, of the states; return the log probability.
 
-    The posteriors of the step to observation t are added to the matrix ``cell[t]`` of ``steps``. Both become zero if
-    the sequence is impossible.
+    The posteriors of the step to observation t are added to the matrix ``cell[t]`` of ``steps``; those of the states
+    are ``states (L, n)``. Both become zero if the sequence is impossible. If ``ratios``, they are divided by their
+    own factors, computed without the division (FK-8): steps by the transition, states by the likelihood, and the first
+    state, in ``first (n,)``, by its initial probability.
     """
     length, n = lv.shape
     pv, pk, v, k = (
@@ -126,16 +111,19 @@ def ranged_expectations(
     for t in range(length - 1, -1, -1):
         if states.size > 0:
             for i in range(n):
-                value, power = times(v[t, i], k[t, i], beta_v[i], beta_k[i])
-                states[t, i] = plain(value, power)
-        if t == 0:
-            break
+                before, power = (pv[t, i], pk[t, i]) if ratios else (v[t, i], k[t, i])
+                states[t, i] = plain(*times(before, power, beta_v[i], beta_k[i]))
         _weigh(beta_v, beta_k, lv[t], lk[t], ahead_v, ahead_k)
+        if t == 0:
+            for i in range(first.size):
+                first[i] = plain(ahead_v[i], ahead_k[i])
+            break
         for i in range(n):
             for j in range(n):
-                term, more = times(mv[i, j], mk[i, j], ahead_v[j], ahead_k[j])
-                term, more = times(v[t - 1, i], k[t - 1, i], term, more)
-                steps[cell[t], i, j] += plain(term, more)
+                term, more = ahead_v[j], ahead_k[j]
+                if not ratios:
+                    term, more = times(mv[i, j], mk[i, j], term, more)
+                steps[cell[t], i, j] += plain(*times(v[t - 1, i], k[t - 1, i], term, more))
         _product(ahead_v, ahead_k, back_v, back_k, beta_v, beta_k)
     return _log(total, exponent)
 
@@ -144,41 +132,17 @@ def ranged_expectations(
 def ranged_ratios(
     initial: Floats, transition: Floats, likelihood: Floats, offsets: Any, first: Floats, steps: Floats, visits: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Write posteriors divided by their own factors, computed without the division (FK-8).
+    """Write posteriors divided by their own factors (FK-8); NaN if a sequence is impossible.
 
     ``likelihood (T, n)`` are floats; sequence s has the rows ``offsets[s]:offsets[s + 1]``. ``first (S, n)`` becomes
     gamma_1 / pi, ``steps (S, n, n)`` the sum over t of xi_t / A, ``visits (T, n)`` gamma_t divided by the likelihood.
     """
-    n = len(initial)
-    back_v, back_k = split(transition.T.copy())
-    beta_v, beta_k, ahead_v, ahead_k = np.empty(n), np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64)
     for s in range(len(offsets) - 1):
-        begin, length = offsets[s], offsets[s + 1] - offsets[s]
-        if length == 0:
+        rows = slice(offsets[s], offsets[s + 1])
+        if rows.start == rows.stop:
             continue
-        lv, lk = split(likelihood[begin : begin + length])
-        pv, pk, v, k = (
-            np.empty((length, n)), np.empty((length, n), np.int64), np.empty((length, n)),
-            np.empty((length, n), np.int64),
-        )  # fmt: skip
-        total, exponent = _forward(initial, transition, lv, lk, pv, pk, v, k)
-        if total == 0.0:
+        lv, lk = split(likelihood[rows])
+        cell = np.zeros(len(lv), np.int64)
+        log = ranged_posteriors(initial, transition, lv, lk, cell, steps[s : s + 1], visits[rows], first[s], True)
+        if log == -math.inf:
             first[s] = np.nan
-            continue
-        beta, power = tidy(1.0 / total, -exponent)
-        beta_v[:] = beta
-        beta_k[:] = power
-        for t in range(length - 1, -1, -1):
-            for j in range(n):
-                value, power = times(pv[t, j], pk[t, j], beta_v[j], beta_k[j])
-                visits[begin + t, j] = plain(value, power)
-            _weigh(beta_v, beta_k, lv[t], lk[t], ahead_v, ahead_k)
-            if t == 0:
-                for j in range(n):
-                    first[s, j] = plain(ahead_v[j], ahead_k[j])
-                break
-            for i in range(n):
-                for j in range(n):
-                    value, power = times(v[t - 1, i], k[t - 1, i], ahead_v[j], ahead_k[j])
-                    steps[s, i, j] += plain(value, power)
-            _product(ahead_v, ahead_k, back_v, back_k, beta_v, beta_k)

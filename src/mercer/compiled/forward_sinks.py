@@ -8,16 +8,12 @@ import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.forward import BLOCK, Form, Sink, few_codes
-from mercer.compiled.forward_form import ROW
-from mercer.compiled.forward_sums import count as count_code
-from mercer.compiled.forward_sums import outer
-from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.forward import BLOCK, Sink, few_codes
+from mercer.compiled.forward_form import ROW, Form
+from mercer.compiled.forward_sums import count, outer
+from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["EXPECTATIONS", "STEPS", "expectations_room", "pair_cells", "steps_room"]
-
 
 # -- expectations: posteriors, and expected numbers of transitions, visits and symbols ----------------------
 
@@ -32,7 +28,8 @@ def _expectations(form: Form, known: int) -> tuple[Any, Any, Any]:
 
     Products of forward and backward weights are summed over all steps, and multiplied by the transitions at the end.
     """
-    code, width, stride, size, row = form.code, form.runs, form.stride, form.size, form.row
+    width, stride, size, row = form.runs, form.stride, form.size, form.row
+    count_code, add_products = (vector_function(form.lanes, form)(emit) for emit in (count, outer))
 
     @compiled
     def begin(given: Any, room: Floats, runs: Floats, n: int) -> None:  # pragma: no cover - compiled
@@ -45,15 +42,15 @@ def _expectations(form: Form, known: int) -> tuple[Any, Any, Any]:
     ) -> None:  # fmt: skip  # pragma: no cover - compiled
         _, _, _, posterior, symbols, codes, n_codes = given
         for i in range(n if row else 1):
-            outer(code, room, i, alpha, time * size, waiting, min(BLOCK, longest - 1 - time))
-        count = min(BLOCK, longest - time)
+            add_products(room, i, alpha, time * size, waiting, min(BLOCK, longest - 1 - time))
+        observed = min(BLOCK, longest - time)
         if symbols.size > 0:
             for c in range(top):
-                count_code(code, room[n * size :], c, seen, time * width, gamma, count)
+                count_code(room[n * size :], c, seen, time * width, gamma, observed)
         one_by_one = symbols.size > 0 and top == 0
         if posterior.size == 0 and not one_by_one:
             return
-        for t in range(count):
+        for t in range(observed):
             for lane in range(width):
                 if time + t >= runs[1, lane]:
                     continue
@@ -106,6 +103,7 @@ def _steps(form: Form, n: int) -> tuple[Any, Any, Any]:
     ``cells[s]:cells[s + 1]``, and its step to observation t belongs to number ``cell[t]`` of them.
     """
     width, stride, size, row, line = form.runs, form.stride, form.size, form.row, Form.alone(n).size
+    add_step = vector_function(ROW, n)(_add_step)
 
     @compiled
     def begin(given: Any, room: Floats, runs: Floats, known: int) -> None:  # pragma: no cover - compiled
@@ -136,9 +134,9 @@ def _steps(form: Form, n: int) -> tuple[Any, Any, Any]:
                     continue
                 at = runs[4, lane] + cell[runs[0, lane] + time + t + 1] * (n * line)
                 if row:
-                    _add_step(n, room, at, alpha, here, stride, waiting, here + size)
+                    add_step(room, at, alpha, here, stride, waiting, here + size)
                 else:
-                    _add_step(n, room, at, alpha, here + lane, stride, room, (t * width + lane) * line)
+                    add_step(room, at, alpha, here + lane, stride, room, (t * width + lane) * line)
 
     @compiled
     def end(
@@ -162,40 +160,33 @@ def _steps(form: Form, n: int) -> tuple[Any, Any, Any]:
 STEPS = Sink(_steps)
 
 
-@intrinsic(prefer_literal=True)
 def _add_step(
-    typing: Any, n: Any, cell: Any, at: Any, alpha: Any, here: Any, stride: Any, row: Any, there: Any
-) -> Any:  # fmt: skip
+    e: Emitter, n: int, cell: Value, at: Value, alpha: Value, here: Value, stride: Value, row: Value, there: Value
+) -> None:
     """Add the products of n weights, ``stride`` apart, with a zero-padded row of n numbers to a cell."""
+    b, blocks = e.builder, -(-n // ROW)
+    after = [e.load(row, b.add(there, e.constant(k * ROW))) for k in range(blocks)]
 
-    def emit(
-        e: Emitter, n: int, cell: Value, at: Value, alpha: Value, here: Value, stride: Value, row: Value, there: Value
-    ) -> None:
-        b, blocks = e.builder, -(-n // ROW)
-        after = [e.load(row, b.add(there, e.constant(k * ROW))) for k in range(blocks)]
+    def add(first: Value, count: int) -> None:
+        """Load everything before storing: the compiler cannot know that the arrays do not overlap."""
+        before = [e.spread(alpha, b.add(here, b.mul(b.add(first, e.constant(i)), stride))) for i in range(count)]
+        places = [
+            [e.offset(at, b.add(first, e.constant(i)), blocks * ROW, k * ROW) for k in range(blocks)]
+            for i in range(count)
+        ]
+        sums = [
+            [e.add(e.load(cell, p), e.multiply(w, v)) for p, v in zip(line, after, strict=True)]
+            for w, line in zip(before, places, strict=True)
+        ]
+        for line, values in zip(places, sums, strict=True):
+            for p, value in zip(line, values, strict=True):
+                e.store(value, cell, p)
 
-        def add(first: Value, count: int) -> None:
-            """Load everything before storing: the compiler cannot know that the arrays do not overlap."""
-            before = [e.spread(alpha, b.add(here, b.mul(b.add(first, e.constant(i)), stride))) for i in range(count)]
-            places = [
-                [e.offset(at, b.add(first, e.constant(i)), blocks * ROW, k * ROW) for k in range(blocks)]
-                for i in range(count)
-            ]
-            sums = [
-                [e.add(e.load(cell, p), e.multiply(w, v)) for p, v in zip(line, after, strict=True)]
-                for w, line in zip(before, places, strict=True)
-            ]
-            for line, values in zip(places, sums, strict=True):
-                for p, value in zip(line, values, strict=True):
-                    e.store(value, cell, p)
-
-        if n * blocks <= MACHINE.registers // 2:
-            add(e.constant(0), n)
-            return
-        with cgutils.for_range(b, e.constant(n)) as loop:
-            add(loop.index, 1)
-
-    return operation(n, (cell, at, alpha, here, stride, row, there), emit, ROW)
+    if n * blocks <= MACHINE.registers // 2:
+        add(e.constant(0), n)
+        return
+    with cgutils.for_range(b, e.constant(n)) as loop:
+        add(loop.index, 1)
 
 
 @compiled

@@ -11,13 +11,9 @@ result is an upper bound. `mercer.compiled.forward` says when the error of the b
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from mercer.compiled.code import intrinsic
-from mercer.compiled.forward_form import Form, combined, factor, form_operation, keep, parts, row, some
+from mercer.compiled.forward_form import Form, combined, factor, keep, parts, row, some
 from mercer.compiled.lanes import Emitter, Value
-
-__all__ = ["FLOOR", "backward", "begin", "forward", "settle", "weigh"]
 
 FLOOR = 1e-100
 _LOG_FLOOR = math.log(FLOOR)
@@ -78,120 +74,83 @@ def _arrived(
     e.store(lowest, record, _line(e, LOW))
 
 
-@intrinsic(prefer_literal=True)
-def weigh(typing: Any, form: Any, likelihood: Any, at: Any, record: Any) -> Any:
+def weigh(e: Emitter, form: Form, likelihood: Value, at: Value, record: Value) -> None:
     """Convert log densities to densities relative to the best state, whose log density is added to the shift."""
-
-    def emit(e: Emitter, form: Form, likelihood: Value, at: Value, record: Value) -> None:
-        logs = row(e, form, likelihood, at)
-        nowhere = e.number(float("-inf"))
-        top = combined(e, form, logs, e.larger)
-        top = e.where(top, "==", nowhere, e.number(0.0), top)
-        values = []
-        for log in logs:
-            relative = e.builder.fsub(log, top)
-            value = e.exponential(e.at_least(relative, _LOG_FLOOR))
-            values.append(e.where(relative, "==", nowhere, e.number(0.0), value))
-        keep(e, values, likelihood, at)
-        # Compensated summation: rounding errors add up over a hundred thousand steps.
-        before = e.load(record, _line(e, SHIFT))
-        after = e.builder.fadd(before, top)
-        share = e.builder.fsub(after, before)
-        error = e.builder.fadd(e.builder.fsub(before, e.builder.fsub(after, share)), e.builder.fsub(top, share))
-        e.store(after, record, _line(e, SHIFT))
-        e.store(e.builder.fadd(e.load(record, _line(e, ERROR)), error), record, _line(e, ERROR))
-
-    return form_operation(form, (likelihood, at, record), emit)
+    logs = row(e, form, likelihood, at)
+    nowhere = e.number(float("-inf"))
+    top = combined(e, form, logs, e.larger)
+    top = e.where(top, "==", nowhere, e.number(0.0), top)
+    values = []
+    for log in logs:
+        relative = e.builder.fsub(log, top)
+        value = e.exponential(e.at_least(relative, _LOG_FLOOR))
+        values.append(e.where(relative, "==", nowhere, e.number(0.0), value))
+    keep(e, values, likelihood, at)
+    # Compensated summation: rounding errors add up over a hundred thousand steps.
+    before = e.load(record, _line(e, SHIFT))
+    after = e.builder.fadd(before, top)
+    share = e.builder.fsub(after, before)
+    error = e.builder.fadd(e.builder.fsub(before, e.builder.fsub(after, share)), e.builder.fsub(top, share))
+    e.store(after, record, _line(e, SHIFT))
+    e.store(e.builder.fadd(e.load(record, _line(e, ERROR)), error), record, _line(e, ERROR))
 
 
-@intrinsic(prefer_literal=True)
 def begin(
-    typing: Any, form: Any, alpha: Any, at: Any, initial: Any, likelihood: Any, there: Any, inverse: Any, where: Any,
-    record: Any, time: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, form: Form, alpha: Value, at: Value, initial: Value, likelihood: Value, there: Value,
+    inverse: Value, where: Value, record: Value, time: Value,
+) -> None:  # fmt: skip
     """Process the first observation: alpha = initial o likelihood, scaled."""
-
-    def emit(
-        e: Emitter, form: Form, alpha: Value, at: Value, initial: Value, likelihood: Value, there: Value,
-        inverse: Value, where: Value, record: Value, time: Value,
-    ) -> None:  # fmt: skip
-        pairs = zip(row(e, form, initial, e.constant(0)), row(e, form, likelihood, there), strict=True)
-        weights = [e.multiply(p, value) for p, value in pairs]
-        _arrived(e, form, weights, alpha, at, inverse, where, record, time)
-
-    return form_operation(form, (alpha, at, initial, likelihood, there, inverse, where, record, time), emit)
+    pairs = zip(row(e, form, initial, e.constant(0)), row(e, form, likelihood, there), strict=True)
+    weights = [e.multiply(p, value) for p, value in pairs]
+    _arrived(e, form, weights, alpha, at, inverse, where, record, time)
 
 
-@intrinsic(prefer_literal=True)
 def forward(
-    typing: Any, form: Any, alpha: Any, before: Any, at: Any, transition: Any, likelihood: Any, there: Any,
-    inverse: Any, where: Any, record: Any, time: Any, states: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, form: Form, alpha: Value, before: Value, at: Value, transition: Value, likelihood: Value,
+    there: Value, inverse: Value, where: Value, record: Value, time: Value, states: Value,
+) -> None:  # fmt: skip
     """Process the next observation: alpha[at] = (alpha[before] transition) o likelihood, scaled."""
-
-    def emit(
-        e: Emitter, form: Form, alpha: Value, before: Value, at: Value, transition: Value, likelihood: Value,
-        there: Value, inverse: Value, where: Value, record: Value, time: Value, states: Value,
-    ) -> None:  # fmt: skip
-        expected = _times_matrix(e, form, alpha, before, transition, states)
-        pairs = zip(expected, row(e, form, likelihood, there), strict=True)
-        weights = [e.multiply(p, value) for p, value in pairs]
-        _arrived(e, form, weights, alpha, at, inverse, where, record, time)
-
-    kinds = (alpha, before, at, transition, likelihood, there, inverse, where, record, time, states)
-    return form_operation(form, kinds, emit)
+    expected = _times_matrix(e, form, alpha, before, transition, states)
+    pairs = zip(expected, row(e, form, likelihood, there), strict=True)
+    weights = [e.multiply(p, value) for p, value in pairs]
+    _arrived(e, form, weights, alpha, at, inverse, where, record, time)
 
 
-@intrinsic(prefer_literal=True)
-def settle(typing: Any, form: Any, record: Any) -> Any:
+def settle(e: Emitter, form: Form, record: Value) -> None:
     """Move the exponent of the product of all sums to a separate integer, so that it never underflows."""
-
-    def emit(e: Emitter, form: Form, record: Value) -> None:
-        mantissa, exponent = e.split(e.load(record, _line(e, PRODUCT)))
-        e.store(mantissa, record, _line(e, PRODUCT))
-        e.store(e.add(e.load(record, _line(e, EXPONENT)), exponent), record, _line(e, EXPONENT))
-
-    return form_operation(form, (record,), emit)
+    mantissa, exponent = e.split(e.load(record, _line(e, PRODUCT)))
+    e.store(mantissa, record, _line(e, PRODUCT))
+    e.store(e.add(e.load(record, _line(e, EXPONENT)), exponent), record, _line(e, EXPONENT))
 
 
-@intrinsic(prefer_literal=True)
 def backward(
-    typing: Any, form: Any, alpha: Any, at: Any, transposed: Any, likelihood: Any, inverse: Any, where: Any,
-    visits: Any, gamma: Any, there: Any, record: Any, time: Any, states: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, form: Form, alpha: Value, at: Value, transposed: Value, likelihood: Value, inverse: Value,
+    where: Value, visits: Value, gamma: Value, there: Value, record: Value, time: Value, states: Value,
+) -> None:  # fmt: skip
     """Process the observation at ``at`` backward; the next one comes after it in ``likelihood``.
 
     Replaces likelihoods there by likelihood o beta / sum, which earlier observations need. Adds the posterior to
     visits, and writes it to ``gamma`` at ``there``.
     """
-
-    def emit(
-        e: Emitter, form: Form, alpha: Value, at: Value, transposed: Value, likelihood: Value, inverse: Value,
-        where: Value, visits: Value, gamma: Value, there: Value, record: Value, time: Value, states: Value,
-    ) -> None:  # fmt: skip
-        zero, one = e.number(0.0), e.number(1.0)
-        following = e.builder.add(at, e.constant(form.size))
-        beta = _times_matrix(e, form, likelihood, following, transposed, states)
-        beta = _raised(e, beta, beta)
-        last = e.builder.fcmp_ordered("==", e.add(e.filled(time), one), e.load(record, _line(e, LENGTH)))
-        weights = row(e, form, alpha, at)
-        # Ignore unreachable states: their beta may have any value, even infinity.
-        beta = [
-            e.where(a, ">", zero, e.builder.select(last, one, value), zero)
-            for a, value in zip(weights, beta, strict=True)
-        ]
-        posterior = [e.multiply(a, value) for a, value in zip(weights, beta, strict=True)]
-        keep(e, posterior, gamma, there)
-        sums = row(e, form, visits, e.constant(0))
-        keep(e, [e.add(v, p) for v, p in zip(sums, posterior, strict=True)], visits, e.constant(0))
-        scale, top = e.load(inverse, where), e.load(record, _line(e, TOP))
-        waiting = []
-        for value, weight in zip(beta, row(e, form, likelihood, at), strict=True):
-            scaled = e.multiply(value, scale)
-            top = e.larger(scaled, top)
-            waiting.append(e.multiply(weight, scaled))
-        e.store(top, record, _line(e, TOP))
-        keep(e, waiting, likelihood, at)
-
-    kinds = (alpha, at, transposed, likelihood, inverse, where, visits, gamma, there, record, time, states)
-    return form_operation(form, kinds, emit)
+    zero, one = e.number(0.0), e.number(1.0)
+    following = e.builder.add(at, e.constant(form.size))
+    beta = _times_matrix(e, form, likelihood, following, transposed, states)
+    beta = _raised(e, beta, beta)
+    last = e.builder.fcmp_ordered("==", e.add(e.filled(time), one), e.load(record, _line(e, LENGTH)))
+    weights = row(e, form, alpha, at)
+    # Ignore unreachable states: their beta may have any value, even infinity.
+    beta = [
+        e.where(a, ">", zero, e.builder.select(last, one, value), zero) for a, value in zip(weights, beta, strict=True)
+    ]
+    posterior = [e.multiply(a, value) for a, value in zip(weights, beta, strict=True)]
+    keep(e, posterior, gamma, there)
+    sums = row(e, form, visits, e.constant(0))
+    keep(e, [e.add(v, p) for v, p in zip(sums, posterior, strict=True)], visits, e.constant(0))
+    scale, top = e.load(inverse, where), e.load(record, _line(e, TOP))
+    waiting = []
+    for value, weight in zip(beta, row(e, form, likelihood, at), strict=True):
+        scaled = e.multiply(value, scale)
+        top = e.larger(scaled, top)
+        waiting.append(e.multiply(weight, scaled))
+    e.store(top, record, _line(e, TOP))
+    keep(e, waiting, likelihood, at)

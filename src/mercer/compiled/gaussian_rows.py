@@ -6,16 +6,14 @@ Every point is computed separately, so that its bits do not depend on other poin
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
+from mercer.compiled.layout import owned
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["GaussianRows"]
 
 LANES = MACHINE.width
 """Number of states in SIMD lanes."""
@@ -40,7 +38,7 @@ class GaussianRows:
         self.full = covariance.ndim == mean.ndim + 1
         if self.full:
             lower, log_det = np.empty((models, n, d * (d + 1) // 2)), np.empty((models, n))
-            _factors(np.require(covariance, np.float64, ["C", "W"]), lower, log_det)
+            _factors(owned(covariance), lower, log_det)
             constant = -(d * _LOG_2PI + log_det) / 2
             self.parts = _side_by_side(lower, width), _side_by_side(constant[..., None], width)
         else:
@@ -61,9 +59,9 @@ class GaussianRows:
             Output array.
         """
         _, n, d = self.shape
-        points = np.require(x, np.float64, ["C", "W"]).reshape(-1)
+        points = owned(x).reshape(-1)
         loop = _full if self.full else _diagonal
-        loop(points, np.require(owner, np.int64, ["C", "W"]), self.mean, *self.parts, d, n, self.width, out)
+        loop(points, owned(owner, np.int64), self.mean, *self.parts, d, n, self.width, out)
 
 
 def _side_by_side(x: Floats, width: int) -> Floats:
@@ -75,65 +73,46 @@ def _side_by_side(x: Floats, width: int) -> Floats:
     return out.reshape(-1)
 
 
-@intrinsic(prefer_literal=True)
+@vector_function(LANES)
 def _add_squares(
-    typing: Any, one: Any, total: Any, at: Any, x: Any, point: Any, mean: Any, factor: Any, row: Any, d: Any, width: Any
-) -> Any:
+    e: Emitter, total: Value, at: Value, x: Value, point: Value, mean: Value, factor: Value, row: Value,
+    d: Value, width: Value,
+) -> None:  # fmt: skip
     """Add factor (x - mean)^2 over d coordinates, for a vector of states."""
+    b = e.builder
 
-    def emit(
-        e: Emitter, one: int, total: Value, at: Value, x: Value, point: Value, mean: Value, factor: Value, row: Value,
-        d: Value, width: Value,
-    ) -> None:  # fmt: skip
-        b = e.builder
+    def terms(a: Value) -> list[Value]:
+        line = b.add(row, b.mul(a, width))
+        difference = b.fsub(e.spread(x, b.add(point, a)), e.load(mean, line))
+        return [e.multiply(e.multiply(difference, difference), e.load(factor, line))]
 
-        def terms(a: Value) -> list[Value]:
-            line = b.add(row, b.mul(a, width))
-            difference = b.fsub(e.spread(x, b.add(point, a)), e.load(mean, line))
-            return [e.multiply(e.multiply(difference, difference), e.load(factor, line))]
-
-        e.store(e.add(e.load(total, at), e.loop_sums(1, d, terms)[0]), total, at)
-
-    return operation(one, (total, at, x, point, mean, factor, row, d, width), emit, LANES)
+    e.store(e.add(e.load(total, at), e.loop_sums(1, d, terms)[0]), total, at)
 
 
-@intrinsic(prefer_literal=True)
-def _add(typing: Any, one: Any, total: Any, at: Any, terms: Any, row: Any) -> Any:
+@vector_function(LANES)
+def _add(e: Emitter, total: Value, at: Value, terms: Value, row: Value) -> None:
     """Add a vector of numbers."""
-
-    def emit(e: Emitter, one: int, total: Value, at: Value, terms: Value, row: Value) -> None:
-        e.store(e.add(e.load(total, at), e.load(terms, row)), total, at)
-
-    return operation(one, (total, at, terms, row), emit, LANES)
+    e.store(e.add(e.load(total, at), e.load(terms, row)), total, at)
 
 
-@intrinsic(prefer_literal=True)
+@vector_function(LANES)
 def _substitute(
-    typing: Any, one: Any, solved: Any, total: Any, at: Any, x: Any, point: Any, mean: Any, row: Any, lower: Any,
-    line: Any, a: Any, width: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, solved: Value, total: Value, at: Value, x: Value, point: Value, mean: Value, row: Value,
+    lower: Value, line: Value, a: Value, width: Value,
+) -> None:  # fmt: skip
     """Solve one more coordinate of L y = x - mean, for some states, and subtract y^2 / 2; 1 / L_aa ends the row."""
+    b = e.builder
 
-    def emit(
-        e: Emitter, one: int, solved: Value, total: Value, at: Value, x: Value, point: Value, mean: Value, row: Value,
-        lower: Value, line: Value, a: Value, width: Value,
-    ) -> None:  # fmt: skip
-        b = e.builder
+    def terms(k: Value) -> list[Value]:
+        return [
+            e.multiply(e.load(lower, b.add(line, b.mul(k, width))), e.load(solved, e.offset(e.constant(0), k, LANES)))
+        ]
 
-        def terms(k: Value) -> list[Value]:
-            return [
-                e.multiply(
-                    e.load(lower, b.add(line, b.mul(k, width))), e.load(solved, e.offset(e.constant(0), k, LANES))
-                )
-            ]
-
-        known = e.loop_sums(1, a, terms)[0]
-        difference = b.fsub(b.fsub(e.spread(x, point), e.load(mean, row)), known)
-        value = e.multiply(difference, e.load(lower, b.add(line, b.mul(a, width))))
-        e.store(value, solved, e.offset(e.constant(0), a, LANES))
-        e.store(e.add(e.load(total, at), e.multiply(e.multiply(value, e.number(-0.5)), value)), total, at)
-
-    return operation(one, (solved, total, at, x, point, mean, row, lower, line, a, width), emit, LANES)
+    known = e.loop_sums(1, a, terms)[0]
+    difference = b.fsub(b.fsub(e.spread(x, point), e.load(mean, row)), known)
+    value = e.multiply(difference, e.load(lower, b.add(line, b.mul(a, width))))
+    e.store(value, solved, e.offset(e.constant(0), a, LANES))
+    e.store(e.add(e.load(total, at), e.multiply(e.multiply(value, e.number(-0.5)), value)), total, at)
 
 
 @compiled
@@ -157,13 +136,13 @@ def _diagonal(
             total[j] = 0.0 if missing else constant[j]
         for j in range(0, width, LANES):
             if not missing:
-                _add_squares(1, total, j, x, t * d, mean, factor, model + j, d, width)
+                _add_squares(total, j, x, t * d, mean, factor, model + j, d, width)
                 continue
             for a in range(d):
                 if not np.isnan(x[t * d + a]):
                     row = model + a * width + j
-                    _add(1, total, j, terms, row)
-                    _add_squares(1, total, j, x, t * d + a, mean, factor, row, 1, width)
+                    _add(total, j, terms, row)
+                    _add_squares(total, j, x, t * d + a, mean, factor, row, 1, width)
         for j in range(n):
             out[t, j] = total[j]
 
@@ -180,7 +159,7 @@ def _full(
             line = owner[t] * (d * (d + 1) // 2) * width + j
             for a in range(d):
                 row = (owner[t] * d + a) * width + j
-                _substitute(1, solved, total, j, x, t * d + a, mean, row, lower, line, a, width)
+                _substitute(solved, total, j, x, t * d + a, mean, row, lower, line, a, width)
                 line += (a + 1) * width
         for j in range(n):
             out[t, j] = total[j]

@@ -21,12 +21,9 @@ from numba.extending import intrinsic
 from mercer._array import Floats
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["LANES", "Emitter", "Value", "aligned", "operation", "vector_function"]
-
 Value: TypeAlias = Any
 """An LLVM value."""
 
-LANES = 8
 MAGIC = 1.5 * 2.0**52
 """Adding this to a float64 rounds it to an integer, which is then in the lowest bits."""
 
@@ -38,7 +35,7 @@ class Emitter:
     NaN keep their meaning.
     """
 
-    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int = LANES) -> None:
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
         self.integer = ir.IntType(64)
@@ -78,10 +75,10 @@ class Emitter:
         """Copy one number of an array into all lanes."""
         return self.filled(self.builder.load(self.builder.gep(array, [offset])))
 
-    def filled(self, number: Value) -> Value:
-        """Copy one number into all lanes."""
+    def filled(self, number: Value, vector: Any = None) -> Value:
+        """Copy one number into all lanes, of another type of vector if one is given."""
         b, word = self.builder, ir.IntType(32)
-        nothing = ir.Constant(self.vector, ir.Undefined)
+        nothing = ir.Constant(vector or self.vector, ir.Undefined)
         one = b.insert_element(nothing, number, ir.Constant(word, 0))
         return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
 
@@ -92,17 +89,6 @@ class Emitter:
     def add(self, x: Value, y: Value) -> Value:
         """Add elementwise."""
         return self.builder.fadd(x, y, flags=("contract",))
-
-    def products(self, column: list[Value], matrix: Value, base: Value) -> list[Value]:
-        """Multiply the transposed square ``matrix`` by a column; all sums are accumulated together, in registers."""
-        n = len(column)
-        values: list[Value] = [None] * n
-        for c, factor in enumerate(column):
-            for a in range(n):
-                entry = self.spread(matrix, self.builder.add(base, self.constant(c * n + a)))
-                term = self.multiply(factor, entry)
-                values[a] = term if c == 0 else self.add(values[a], term)
-        return values
 
     def loop_sums(
         self, count: int, trips: Value, terms: Callable[[Value], list[Value]], start: list[Value] | None = None
@@ -240,42 +226,33 @@ class Emitter:
         return values[0]
 
 
-def operation(n: Any, kinds: tuple[Any, ...], emit: Callable[..., None], lanes: int = LANES) -> Any:
-    """Convert ``emit(emitter, states, *arguments)`` to the function that `numba.extending.intrinsic` expects."""
-    if not isinstance(n, types.IntegerLiteral):
-        return None  # Numba calls again with the literal
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emitter = Emitter(context, builder, signature, args, lanes)
-        emit(emitter, n.literal_value, *emitter.args[1:])
-        return context.get_dummy_value()
-
-    return types.void(n, *kinds), code
-
-
-def vector_function(emit: Callable[..., None], lanes: int, emitter: Any = Emitter) -> Any:
-    """Convert ``emit(emitter, *arguments)`` to a function of these arguments that compiled loops can call.
+def vector_function(lanes: int, *known: Any, emitter: Any = Emitter) -> Callable[[Callable[..., None]], Any]:
+    """Convert ``emit(emitter, *known, *arguments)`` to a function of the arguments that compiled loops can call.
 
     Parameters
     ----------
-    emit : callable
-        Emits the instructions; its first argument is an emitter.
     lanes : int
         Number of lanes of a vector.
+    *known : object
+        What is known when the code is emitted, such as the number of states.
     emitter : type, default=Emitter
         Class of the emitter.
     """
 
-    def define(typing: Any, *kinds: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            e = emitter(context, builder, signature, args, lanes)
-            emit(e, *e.args)
-            return context.get_dummy_value()
+    def decorate(emit: Callable[..., None]) -> Any:
+        def define(typing: Any, *kinds: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                e = emitter(context, builder, signature, args, lanes)
+                emit(e, *known, *e.args)
+                return context.get_dummy_value()
 
-        return types.void(*kinds), code
+            return types.void(*kinds), code
 
-    define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # Numba asks for the arguments' names
-    return intrinsic(define)
+        names = list(inspect.signature(emit).parameters.values())  # Numba asks for those of the arguments
+        define.__signature__ = inspect.Signature([names[0], *names[1 + len(known) :]])  # type: ignore[attr-defined]
+        return intrinsic(define)
+
+    return decorate
 
 
 def aligned(shape: tuple[int, ...], real: Any = np.float64) -> Floats:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.lanes import aligned
 
-__all__ = ["blocks", "to_lanes"]
+
+def owned(x: Any, real: Any = np.float64) -> Floats:
+    """Make an array contiguous and writable: Numba would compile another instance for other arrays."""
+    return np.require(x, real, ["C", "W"])
 
 
 def to_lanes(x: Floats, axes: tuple[int, ...], lanes: int) -> Floats:

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from numba.core.registry import cpu_target
 
-__all__ = ["MACHINE", "Machine"]
-
 
 class Machine(NamedTuple):
     """The properties of a processor that compiled loops depend on."""

@@ -6,71 +6,49 @@ states and coordinates. Blocks start with the sample: its sums do not depend on 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["full_moments", "moments"]
 
 POINTS = 2 * MACHINE.width
 
 
-@intrinsic(prefer_literal=True)
+@vector_function(POINTS)
 def _add_first(
-    typing: Any, one: Any, mass: Any, first: Any, at: Any, points: Any, seen: Any, c: Any, shares: Any, j: Any,
-    center: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, mass: Value, first: Value, at: Value, points: Value, seen: Value, c: Value, shares: Value,
+    j: Value, center: Value,
+) -> None:  # fmt: skip
     """Add w and w (x - c) of the points of a block."""
-
-    def emit(
-        e: Emitter, one: int, mass: Value, first: Value, at: Value, points: Value, seen: Value, c: Value, shares: Value,
-        j: Value, center: Value,
-    ) -> None:  # fmt: skip
-        weight = e.multiply(e.load(shares, j), e.load(seen, c))
-        away = e.builder.fsub(e.load(points, c), e.filled(center))
-        e.store(e.add(e.load(mass, at), weight), mass, at)
-        e.store(e.add(e.load(first, at), e.multiply(weight, away)), first, at)
-
-    return operation(one, (mass, first, at, points, seen, c, shares, j, center), emit, POINTS)
+    weight = e.multiply(e.load(shares, j), e.load(seen, c))
+    away = e.builder.fsub(e.load(points, c), e.filled(center))
+    e.store(e.add(e.load(mass, at), weight), mass, at)
+    e.store(e.add(e.load(first, at), e.multiply(weight, away)), first, at)
 
 
-@intrinsic(prefer_literal=True)
+@vector_function(POINTS)
 def _add_second(
-    typing: Any, one: Any, second: Any, at: Any, points: Any, seen: Any, a: Any, b: Any, shares: Any, j: Any,
-    center: Any, other: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, second: Value, at: Value, points: Value, seen: Value, a: Value, b: Value, shares: Value,
+    j: Value, center: Value, other: Value,
+) -> None:  # fmt: skip
     """Add w (x_a - c_a)(x_b - c_b) of the points of a block."""
-
-    def emit(
-        e: Emitter, one: int, second: Value, at: Value, points: Value, seen: Value, a: Value, b: Value, shares: Value,
-        j: Value, center: Value, other: Value,
-    ) -> None:  # fmt: skip
-        weight = e.multiply(e.load(shares, j), e.load(seen, a))
-        left = e.builder.fsub(e.load(points, a), e.filled(center))
-        right = e.builder.fsub(e.load(points, b), e.filled(other))
-        e.store(e.add(e.load(second, at), e.multiply(e.multiply(weight, left), right)), second, at)
-
-    return operation(one, (second, at, points, seen, a, b, shares, j, center, other), emit, POINTS)
+    weight = e.multiply(e.load(shares, j), e.load(seen, a))
+    left = e.builder.fsub(e.load(points, a), e.filled(center))
+    right = e.builder.fsub(e.load(points, b), e.filled(other))
+    e.store(e.add(e.load(second, at), e.multiply(e.multiply(weight, left), right)), second, at)
 
 
-@intrinsic(prefer_literal=True)
-def _collapse(typing: Any, one: Any, sums: Any, at: Any) -> Any:
+@vector_function(POINTS)
+def _collapse(e: Emitter, sums: Value, at: Value) -> None:
     """Replace the sums over the points of a block by their total, in every lane."""
-
-    def emit(e: Emitter, one: int, sums: Value, at: Value) -> None:
-        e.store(e.across(e.load(sums, at), e.add), sums, at)
-
-    return operation(one, (sums, at), emit, POINTS)
+    e.store(e.across(e.load(sums, at), e.add), sums, at)
 
 
 @compiled
 def _total(sums: Floats, at: int) -> float:  # pragma: no cover - compiled
-    _collapse(1, sums, at)
+    _collapse(sums, at)
     return float(sums[at])
 
 
@@ -138,9 +116,9 @@ def moments(
                 for c in range(d):
                     at, a, middle = (j * d + c) * POINTS, c * POINTS, center[own, j, c]
                     if first.size > 0:
-                        _add_first(1, masses, firsts, at, points, seen, a, shares, j * POINTS, middle)
+                        _add_first(masses, firsts, at, points, seen, a, shares, j * POINTS, middle)
                     if second.size > 0:
-                        _add_second(1, seconds, at, points, seen, a, a, shares, j * POINTS, middle, middle)
+                        _add_second(seconds, at, points, seen, a, a, shares, j * POINTS, middle, middle)
         for j in range(n):
             for c in range(d):
                 at = (j * d + c) * POINTS
@@ -168,7 +146,7 @@ def full_moments(
                 for a in range(d):
                     for b in range(a + 1):
                         _add_second(
-                            1, sums, ((j * d + a) * d + b) * POINTS, points, seen, a * POINTS, b * POINTS, shares,
+                            sums, ((j * d + a) * d + b) * POINTS, points, seen, a * POINTS, b * POINTS, shares,
                             j * POINTS, center[own, j, a], center[own, j, b],
                         )  # fmt: skip
         for j in range(n):

@@ -25,8 +25,6 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 
-__all__ = ["STRIP", "lane_kernels", "lanes_of"]
-
 STRIP = 8 if MACHINE.registers >= 32 else 4
 """Number of columns of a strip: two registers each, and about six for everything else."""
 
@@ -58,13 +56,6 @@ class _Strip(Emitter):
         """Return an integer in all lanes."""
         return ir.Constant(self.whole, [value] * self.lanes)
 
-    def everywhere(self, scalar: Value, vector: Any) -> Value:
-        """Copy one number, or integer, into all lanes of a vector type."""
-        b, word = self.builder, ir.IntType(32)
-        nothing = ir.Constant(vector, ir.Undefined)
-        one = b.insert_element(nothing, scalar, ir.Constant(word, 0))
-        return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, self.lanes), [0] * self.lanes))
-
     def exponent_of(self, x: Value) -> Value:
         """Return the exponent of nonnegative numbers; far below all others for zero."""
         b = self.builder
@@ -91,7 +82,8 @@ def _group(lanes: int, strip: int) -> Any:
     """
     corner_at, exponent_at = 2 * strip, 2 * strip + 1
 
-    def emit(
+    @vector_function(lanes, emitter=_Strip)
+    def group(
         e: _Strip, state: Value, profile: Value, strip_at: Value, codes: Value, first: Value, rows: Value,
         edge: Value, exponents: Value, group: Value, gap: Value, target: Value,
     ) -> None:  # fmt: skip
@@ -100,7 +92,7 @@ def _group(lanes: int, strip: int) -> Any:
         mine = b.bitcast(e.row(state, e.constant(exponent_at)), e.whole)
         theirs = b.bitcast(e.row(exponents, group), e.whole)
         height = e.exponent_of(e.row(state, e.constant(strip - 1)))
-        wanted = e.everywhere(target if e.double else b.trunc(target, e.whole.element), e.whole)
+        wanted = e.filled(target if e.double else b.trunc(target, e.whole.element), e.whole)
         grown = e.most(b.sub(height, wanted), e.integers(0))
         now = e.most(b.add(mine, grown), theirs)
         down = e.power(b.sub(mine, now))
@@ -118,7 +110,7 @@ def _group(lanes: int, strip: int) -> Any:
         cells = [cgutils.alloca_once(b, e.vector) for _ in range(corner_at + 1)]
         for k, cell in enumerate(cells):
             b.store(e.multiply(e.row(state, e.constant(k)), down), cell)
-        weight = e.everywhere(gap, e.vector)
+        weight = e.filled(gap)
         with cgutils.for_range(b, rows) as loop:
             i = b.add(first, loop.index)
             code = b.sext(b.load(b.gep(codes, [i])), e.integer)
@@ -145,7 +137,7 @@ def _group(lanes: int, strip: int) -> Any:
         for k, cell in enumerate(cells):
             e.put(b.load(cell), state, e.constant(k))
 
-    return vector_function(emit, lanes, _Strip)
+    return group
 
 
 @functools.cache

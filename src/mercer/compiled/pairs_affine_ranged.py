@@ -14,8 +14,6 @@ from mercer._array import Floats
 from mercer.compiled.code import compiled
 from mercer.compiled.ranged import INVERSE, LOG_RADIX, NEVER, RADIX, plus, split, tidy, times
 
-__all__ = ["pair_expected", "pairs_expected", "ranged_kernels", "single_expected"]
-
 EXPONENTS = np.int32
 """Type of stored exponents: thousands of tiny factors do not fit 16 bits."""
 

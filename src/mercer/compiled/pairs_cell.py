@@ -15,8 +15,6 @@ from collections.abc import Callable
 from mercer.compiled.lanes import Value
 from mercer.compiled.pairs_numbers import Cell, Number, Scaled
 
-__all__ = ["Strings", "backward", "forward"]
-
 
 class Strings:
     """Emissions at one position of both strings: arrays [position][state][lane], and the offset of the position."""

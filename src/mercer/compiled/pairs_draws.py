@@ -9,8 +9,6 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["walk"]
-
 
 @compiled
 def walk(

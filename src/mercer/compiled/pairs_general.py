@@ -20,8 +20,6 @@ from mercer.compiled.pairs_cell import Strings, forward
 from mercer.compiled.pairs_numbers import NEVER, Ranged, Scaled
 from mercer.compiled.ranged import LOG_RADIX, tidy
 
-__all__ = ["LANES", "forward_sweep", "profile"]
-
 LANES = MACHINE.width
 """Number of pairs of strings in one vector."""
 
@@ -30,14 +28,15 @@ LANES = MACHINE.width
 def _cell(n: int, lanes: int, ranged: bool) -> Any:
     """Return the cell for n states: at ``at`` of ``new``, from the two previous antidiagonals."""
 
-    def emit(
+    @vector_function(lanes, emitter=Ranged if ranged else Scaled)
+    def cell(
         e: Any, new: Any, at: Any, before: Any, up: Any, beside: Any, earlier: Any, across: Any, left: Any, s: Any,
         right: Any, t: Any, silent: Any, step: Any, record: Any,
     ) -> None:  # fmt: skip
         cells = [(before, up), (before, beside), (earlier, across)]
         forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (new, at), record=record)
 
-    return vector_function(emit, lanes, Ranged if ranged else Scaled)
+    return cell
 
 
 @compiled

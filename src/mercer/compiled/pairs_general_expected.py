@@ -22,8 +22,6 @@ from mercer.compiled.pairs_cell import Strings, backward, forward
 from mercer.compiled.pairs_general import profile
 from mercer.compiled.pairs_numbers import NEVER, Scaled
 
-__all__ = ["expected_sweep"]
-
 _LOG_2 = math.log(2.0)
 
 
@@ -32,6 +30,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
     """Return the cells for n states, forward and backward."""
     width = (n + 1) * lanes
 
+    @vector_function(lanes, emitter=Scaled)
     def go(
         e: Any, rows: Any, before: Any, at: Any, been: Any, left: Any, s: Any, right: Any, t: Any, silent: Any,
         step: Any,
@@ -41,6 +40,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
         cells = [(rows, before), (rows, b.sub(at, one)), (rows, b.sub(before, one))]
         forward(e, n, cells, Strings(e, left, s, right, t, silent), step, (rows, at), been=(been, at))
 
+    @vector_function(lanes, emitter=Scaled)
     def back(
         e: Any, after: Any, here: Any, j: Any, left: Any, s: Any, right: Any, t: Any, silent: Any, step: Any,
         rows: Any, been: Any, at: Any, ends: Any, sums: Any, column: Any, entry: Any,
@@ -51,7 +51,7 @@ def _cells(n: int, lanes: int) -> tuple[Any, Any]:
         strings = Strings(e, left, s, right, t, silent)
         backward(e, n, cells, strings, step, (here, j), rows, been, at, ends, sums, column, entry)
 
-    return vector_function(go, lanes, Scaled), vector_function(back, lanes, Scaled)
+    return go, back
 
 
 @compiled

@@ -7,8 +7,6 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["most_accurate"]
-
 
 @compiled
 def most_accurate(probability: Floats, least: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled

@@ -15,8 +15,6 @@ from numba.core import cgutils
 from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.ranged import HIGH, INVERSE, LOW, RADIX
 
-__all__ = ["NEVER", "Cell", "Number", "Ranged", "Scaled"]
-
 NEVER = -1e300
 """Exponent of a cell that cannot be reached, or of the number zero."""
 FAR = 200.0
@@ -97,11 +95,7 @@ class Scaled(Emitter):
 
     def power(self, exponent: Value) -> Value:
         """Compute 2 to the power of integers, -1000 or more."""
-        b, integers = self.builder, ir.VectorType(self.integer, self.lanes)
-        # Adding this number moves an integer to the lowest bits.
-        moved = b.fadd(self.at_least(exponent, -1000.0), self.number(1.5 * 2.0**52))
-        bits = b.add(b.bitcast(moved, integers), ir.Constant(integers, [1023] * self.lanes))
-        return b.bitcast(b.shl(bits, ir.Constant(integers, [52] * self.lanes)), self.vector)
+        return self.power_of_two(self.at_least(exponent, -1000.0))
 
     # -- cells -----------------------------------------------------------------------------------------------
 

@@ -17,24 +17,20 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer._rescue import rescued
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.layout import blocks, to_lanes
 from mercer.compiled.machine import MACHINE
-
-__all__ = ["LANES", "LOG2_E", "NEAREST", "ROWS", "SUM", "TWO_SUMS", "WEIGHTED", "PointSets", "log_sums", "pair_sums"]
 
 LANES = MACHINE.width
 """Number of points of the right side in one vector."""
 ROWS = 4 if LANES == 8 else 6
 """Number of points of the left side that are computed together: they share loads and hide latency.
 
-Processors issue more operations at once on narrow vectors than on wide ones.
+Processors issue more vector_functions at once on narrow vectors than on wide ones.
 """
 SUM, NEAREST, TWO_SUMS, WEIGHTED = 1, 2, 3, 4
 """The sum of 2^t, the smallest squared distance, the sums of 2^t and of its square, the sum of 2^t <v, w>."""
-_EACH = 10
-"""Flag of a form: one result per point of the left side."""
 _SMALLEST = {SUM: -1020.0, TWO_SUMS: -500.0, WEIGHTED: -1020.0}
 """Smaller exponents are raised to this: such terms are below rounding."""
 LOST = 2.0**-900
@@ -165,7 +161,7 @@ def log_sums(ask: Callable[[int, Any, Floats], Floats], scale: Floats) -> Floats
 @functools.cache
 def pair_sums(term: int, each: bool = False) -> Any:
     """Compile the loop over pairs of sets for a term; ``each`` returns one result per point of the left side."""
-    form = term + _EACH * each
+    row_block = vector_function(LANES, term, each)(_row_block)
     count = ROWS if each else 1
 
     @compiled
@@ -180,8 +176,8 @@ def pair_sums(term: int, each: bool = False) -> Any:
             first, second = np.inf if term == NEAREST else 0.0, 0.0
             for block in range(row_at[i], row_at[i] + row_count[i]):
                 at = block * ROWS
-                _row_block(
-                    form, x, at * d, v, at * m, y, y_at, w, w_at, lane_count[j], d, m, scale[p], shift,
+                row_block(
+                    x, at * d, v, at * m, y, y_at, w, w_at, lane_count[j], d, m, scale[p], shift,
                     at if each else p, room,
                 )  # fmt: skip
                 if each:
@@ -199,40 +195,31 @@ def pair_sums(term: int, each: bool = False) -> Any:
     return loop
 
 
-@intrinsic(prefer_literal=True)
 def _row_block(
-    typing: Any, form: Any, x: Any, x_at: Any, v: Any, v_at: Any, y: Any, y_at: Any, w: Any, w_at: Any, groups: Any,
-    d: Any, m: Any, scale: Any, shift: Any, at: Any, out: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, term: int, each: bool, x: Value, x_at: Value, v: Value, v_at: Value, y: Value, y_at: Value, w: Value,
+    w_at: Value, groups: Value, d: Value, m: Value, scale: Value, shift: Value, at: Value, out: Value,
+) -> None:  # fmt: skip
     """Write the result for one block of points x and all groups of points y."""
+    b, lanes = e.builder, e.constant(LANES)
+    points = [b.add(x_at, b.mul(e.constant(r), d)) for r in range(ROWS)]
+    weights = [b.add(v_at, b.mul(e.constant(r), m)) for r in range(ROWS)]
+    shifts = [e.spread(shift, b.add(at, e.constant(r)) if each else at) for r in range(ROWS)]
 
-    def emit(
-        e: Emitter, form: int, x: Value, x_at: Value, v: Value, v_at: Value, y: Value, y_at: Value, w: Value,
-        w_at: Value, groups: Value, d: Value, m: Value, scale: Value, shift: Value, at: Value, out: Value,
-    ) -> None:  # fmt: skip
-        b, term, each = e.builder, form % _EACH, form >= _EACH
-        lanes = e.constant(LANES)
-        points = [b.add(x_at, b.mul(e.constant(r), d)) for r in range(ROWS)]
-        weights = [b.add(v_at, b.mul(e.constant(r), m)) for r in range(ROWS)]
-        shifts = [e.spread(shift, b.add(at, e.constant(r)) if each else at) for r in range(ROWS)]
+    def distances(group: Value) -> list[Value]:
+        begin = b.add(y_at, b.mul(group, b.mul(d, lanes)))
+        return squares(e, x, points, y, begin, lanes, d)
 
-        def distances(group: Value) -> list[Value]:
-            begin = b.add(y_at, b.mul(group, b.mul(d, lanes)))
-            return squares(e, x, points, y, begin, lanes, d)
+    def inner(group: Value) -> list[Value]:
+        begin = b.add(w_at, b.mul(group, b.mul(m, lanes)))
 
-        def inner(group: Value) -> list[Value]:
-            begin = b.add(w_at, b.mul(group, b.mul(m, lanes)))
+        def products(k: Value) -> list[Value]:
+            these = e.load(w, e.offset(begin, k, LANES))
+            return [e.multiply(e.spread(v, b.add(row, k)), these) for row in weights]
 
-            def products(k: Value) -> list[Value]:
-                these = e.load(w, e.offset(begin, k, LANES))
-                return [e.multiply(e.spread(v, b.add(row, k)), these) for row in weights]
+        return e.loop_sums(ROWS, m, products)
 
-            return e.loop_sums(ROWS, m, products)
-
-        found = reduced(e, term, groups, distances, e.filled(scale), shifts, inner if term == WEIGHTED else None)
-        write(e, term, found, each, out)
-
-    return operation(form, (x, x_at, v, v_at, y, y_at, w, w_at, groups, d, m, scale, shift, at, out), emit, LANES)
+    found = reduced(e, term, groups, distances, e.filled(scale), shifts, inner if term == WEIGHTED else None)
+    write(e, term, found, each, out)
 
 
 def squares(

@@ -13,14 +13,13 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-__all__ = ["INVERSE", "LOG_RADIX", "NEVER", "RADIX", "plain", "plus", "split", "tidy", "times"]
-
-
 RADIX, INVERSE = 2.0**512, 2.0**-512
 HIGH, LOW = 2.0**256, 2.0**-256
 NEVER = -(1 << 30)
 """Exponent of zero, below all others; it fits into 32 bits."""
 LOG_RADIX = 512 * math.log(2.0)
+# log 2 in two parts; the first has few bits, so that its products with integers are exact
+_LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @compiled
@@ -74,4 +73,16 @@ def split(values: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
     v, k = np.empty(values.shape), np.empty(values.shape, np.int64)
     for place in np.ndindex(values.shape):
         v[place], k[place] = tidy(values[place], 0)
+    return v, k
+
+
+@compiled
+def from_logs(logs: Floats) -> tuple[Floats, Any]:  # pragma: no cover - compiled
+    """Convert exp(logs) to mantissas and exponents."""
+    v, k = np.zeros(logs.shape), np.full(logs.shape, NEVER)
+    for place in np.ndindex(logs.shape):
+        if logs[place] > -np.inf:
+            whole = np.rint(logs[place] / LOG_RADIX)
+            rest = (logs[place] - 512.0 * whole * _LOG_2_HIGH) - 512.0 * whole * _LOG_2_LOW
+            v[place], k[place] = tidy(math.exp(rest), int(whole))
     return v, k

@@ -9,11 +9,9 @@ import numpy as np
 from numba.core import cgutils
 
 from mercer._array import Floats
-from mercer.compiled.code import compiled, intrinsic
-from mercer.compiled.lanes import Emitter, Value, aligned, operation
+from mercer.compiled.code import compiled
+from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.points import LANES, NEAREST, ROWS, reduced, squares, write
-
-__all__ = ["PADDING", "ask", "difference_counts", "window_sums"]
 
 PADDING = max(2 * LANES, ROWS)
 """Number of padding points after the last sequence that may be loaded; results from them are overwritten.
@@ -86,6 +84,7 @@ def window_sums(term: int) -> Any:
 
     Squared distances of points are computed a block at a time; those of windows are sums along its diagonals.
     """
+    row_block = vector_function(LANES, term)(_row_block)
 
     @compiled(contract=True)
     def loop(
@@ -111,14 +110,14 @@ def window_sums(term: int) -> Any:
                     for i in range(0, lines, ROWS):
                         if a_at + row + i < a_end:
                             _lines(
-                                0, x_flat, (a_at + row + i) * d, y_flat, b_at + column, length, d, across // LANES,
+                                x_flat, (a_at + row + i) * d, y_flat, b_at + column, length, d, across // LANES,
                                 flat, i * stride, stride,
                             )  # fmt: skip
                     # Points beyond the ends of the two sequences are infinitely far away.
                     table[max(a_end - a_at - row, 0) : lines, :across] = np.inf
                     table[:lines, max(b_end - b_at - column, 0) : across] = np.inf
                     for i in range(0, rows, ROWS):
-                        _row_block(term, flat, i * stride, stride, width, columns // LANES, scale, shift, p, room)
+                        row_block(flat, i * stride, stride, width, columns // LANES, scale, shift, p, room)
                         total = min(total, room[0]) if term == NEAREST else total + room[0]
             out[p] = total
 
@@ -131,53 +130,36 @@ def _whole(number: int, unit: int) -> int:  # pragma: no cover - compiled
     return (number + unit - 1) // unit * unit
 
 
-@intrinsic(prefer_literal=True)
+@vector_function(LANES)
 def _lines(
-    typing: Any, form: Any, x: Any, x_at: Any, y: Any, y_at: Any, length: Any, d: Any, groups: Any, table: Any, at: Any,
-    stride: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, x: Value, x_at: Value, y: Value, y_at: Value, length: Value, d: Value, groups: Value,
+    table: Value, at: Value, stride: Value,
+) -> None:  # fmt: skip
     """Write squared distances of several points x, one row each, from groups of points y."""
-
-    def emit(
-        e: Emitter, form: int, x: Value, x_at: Value, y: Value, y_at: Value, length: Value, d: Value, groups: Value,
-        table: Value, at: Value, stride: Value,
-    ) -> None:  # fmt: skip
-        b = e.builder
-        points = [b.add(x_at, b.mul(e.constant(r), d)) for r in range(ROWS)]
-        lines = [b.add(at, b.mul(e.constant(r), stride)) for r in range(ROWS)]
-        with cgutils.for_range(b, groups) as loop:
-            shift = b.mul(loop.index, e.constant(LANES))
-            for line, value in zip(lines, squares(e, x, points, y, b.add(y_at, shift), length, d), strict=True):
-                e.store(value, table, b.add(line, shift))
-
-    return operation(form, (x, x_at, y, y_at, length, d, groups, table, at, stride), emit, LANES)
+    b = e.builder
+    points = [b.add(x_at, b.mul(e.constant(r), d)) for r in range(ROWS)]
+    lines = [b.add(at, b.mul(e.constant(r), stride)) for r in range(ROWS)]
+    with cgutils.for_range(b, groups) as loop:
+        shift = b.mul(loop.index, e.constant(LANES))
+        for line, value in zip(lines, squares(e, x, points, y, b.add(y_at, shift), length, d), strict=True):
+            e.store(value, table, b.add(line, shift))
 
 
-@intrinsic(prefer_literal=True)
 def _row_block(
-    typing: Any, term: Any, table: Any, at: Any, stride: Any, width: Any, groups: Any, scale: Any, shift: Any, p: Any,
-    out: Any,
-) -> Any:  # fmt: skip
+    e: Emitter, term: int, table: Value, at: Value, stride: Value, width: Value, groups: Value, scale: Value,
+    shift: Value, p: Value, out: Value,
+) -> None:  # fmt: skip
     """Write the result for several rows of a block and all groups of its columns.
 
     The squared distance of two windows is the sum of ``width`` numbers along a diagonal of the table.
     """
+    b = e.builder
+    diagonal = b.add(stride, e.constant(1))
 
-    def emit(
-        e: Emitter, term: int, table: Value, at: Value, stride: Value, width: Value, groups: Value, scale: Value,
-        shift: Value, p: Value, out: Value,
-    ) -> None:  # fmt: skip
-        b = e.builder
-        diagonal = b.add(stride, e.constant(1))
+    def distances(group: Value) -> list[Value]:
+        begin = b.add(at, b.mul(group, e.constant(LANES)))
+        starts = [b.add(begin, b.mul(e.constant(r), stride)) for r in range(ROWS)]
+        return e.loop_sums(ROWS, width, lambda k: [e.load(table, b.add(start, b.mul(k, diagonal))) for start in starts])
 
-        def distances(group: Value) -> list[Value]:
-            begin = b.add(at, b.mul(group, e.constant(LANES)))
-            starts = [b.add(begin, b.mul(e.constant(r), stride)) for r in range(ROWS)]
-            return e.loop_sums(
-                ROWS, width, lambda k: [e.load(table, b.add(start, b.mul(k, diagonal))) for start in starts]
-            )
-
-        shifts = [e.spread(shift, p)] * ROWS
-        write(e, term, reduced(e, term, groups, distances, e.filled(scale), shifts), False, out)
-
-    return operation(term, (table, at, stride, width, groups, scale, shift, p, out), emit, LANES)
+    shifts = [e.spread(shift, p)] * ROWS
+    write(e, term, reduced(e, term, groups, distances, e.filled(scale), shifts), False, out)

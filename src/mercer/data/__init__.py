@@ -5,6 +5,7 @@ from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
 from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
+from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
 from mercer.data.timeseries import read_ts, read_ucr
@@ -18,6 +19,7 @@ __all__ = [
     "Lengths",
     "PerStep",
     "Records",
+    "Resample",
     "Sequences",
     "Standardize",
     "objects",

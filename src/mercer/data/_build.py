@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Problem, flatten
@@ -56,10 +57,8 @@ def unwrap(data: Any) -> Any:
 
 def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, invalid: str) -> Built:
     """Read ``data``; raise at the first invalid sequence, or leave out all invalid ones."""
-    if unknown not in ("raise", "missing"):
-        raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
-    if invalid not in ("raise", "mask"):
-        raise ValueError(f"invalid must be 'raise' or 'mask'; got {invalid!r}.")
+    check(one_of("raise", "missing"), unknown=unknown)
+    check(one_of("raise", "mask"), invalid=invalid)
     flat = flatten(data)
     n = len(flat.offsets) - 1
     names = check_ids(ids, n)

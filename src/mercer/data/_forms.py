@@ -6,7 +6,6 @@ becomes a `Problem`, so that the caller can either raise at the first one or rep
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import to_numpy
+from mercer._notices import notify
 from mercer.data.ragged import offsets_of
 
 Kind: TypeAlias = Literal["characters", "tokens", "integers", "vectors", "empty"]
@@ -126,11 +126,9 @@ def _from_array(a: NDArray[Any]) -> Flat:
         return Flat("integers", as_integers(a).reshape(-1), offsets)
     d = 1 if a.ndim == 2 else a.shape[2]
     if a.ndim == 3 and d > a.shape[1]:
-        warnings.warn(
+        notify(
             f"X has shape {a.shape}, read as (n_samples, n_timepoints, n_dimensions), with more dimensions than "
             "time points. If the last axis is time, use Sequences.from_aeon.",
-            UserWarning,
-            stacklevel=5,
         )
     return Flat("vectors", np.ascontiguousarray(as_floats(a)).reshape(offsets[-1], d), offsets)
 

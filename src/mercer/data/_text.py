@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._files import too_large, unpacked_limit
 from mercer.data.sequences import Sequences
 
 Source: TypeAlias = str | os.PathLike[str] | IO[Any]
@@ -102,10 +104,15 @@ def read_text(source: Source, what: str) -> Text:
 def _unpacked(raw: bytes, name: str) -> bytes:
     if not raw.startswith(_GZIP):
         return raw
+    limit = unpacked_limit(len(raw))
     try:
-        return gzip.decompress(raw)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+            content = packed.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{name} is not a valid gzip file ({error}); download or copy it again.") from error
+    if len(content) > limit:
+        raise ValueError(too_large(name, limit))
+    return content
 
 
 def decoded(raw: bytes) -> str:

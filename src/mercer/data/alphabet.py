@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import repeat
@@ -13,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._immutable import Immutable
+from mercer._notices import notify
+from mercer._parameters import check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -102,9 +103,14 @@ class Alphabet(Immutable):
 
     @classmethod
     def of(cls, spec: Any) -> Alphabet:
-        """Return the alphabet for ``spec``: an Alphabet, "dna", "rna", "protein", or an iterable of symbols."""
+        """Return the alphabet for ``spec``: an Alphabet, "dna", "rna", "protein", or an iterable of symbols.
+
+        The output of `to_header` gives its alphabet, too.
+        """
         if isinstance(spec, Alphabet):
             return spec
+        if isinstance(spec, Mapping) and spec.keys() == {"symbols", "ambiguous", "fold_case"}:
+            return cls.from_header(spec)
         if isinstance(spec, str) and spec.lower() in NAMED:
             return _named(spec.lower())
         if isinstance(spec, str) and len(set(spec)) < len(spec):
@@ -233,8 +239,7 @@ class Alphabet(Immutable):
         >>> Alphabet("ab").encode("abc", unknown="missing")
         array([0, 1, 2], dtype=int32)
         """
-        if unknown not in ("raise", "missing"):
-            raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
+        check(one_of("raise", "missing"), unknown=unknown)
         result = read_item(data)
         if isinstance(result, Problem):
             raise result.error(f"The sequence {result.text}")
@@ -408,11 +413,9 @@ def _warn_of_nucleotides(found: set[str]) -> None:
     odd = sorted(upper - plain) or sorted(s for s in found if s.islower() and s.upper() in found)
     if odd:
         name = "RNA" if "U" in plain else "DNA"
-        warnings.warn(
+        notify(
             f"The sequences look like {name}, but {odd[0]!r} is read as a separate symbol; pass "
             f"alphabet={name.lower()!r} to read ambiguity codes and lower case letters as such.",
-            UserWarning,
-            stacklevel=2,
         )
 
 

@@ -1,7 +1,7 @@
 """Rows of word counts, compressed: the only file of mercer that computes on SciPy's CSR.
 
 A document holds a few dozen of many thousand words. `CSRRows` stores such rows, immutable and in one
-canonical form; `prepare` adds what a Gram matrix needs again and again; `outer` and `shared_entropy`
+canonical form; `Prepared` adds what a Gram matrix needs again and again; `outer` and `shared_entropy`
 turn two sets of rows into a dense tile. After the tile everything is dense.
 
 >>> import numpy as np
@@ -15,7 +15,6 @@ array([[1.    , 0.6124],
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -23,9 +22,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from mercer._cached import cached_property
+from mercer.data.ragged import offsets_of
+
 Vector: TypeAlias = np.ndarray[Any, Any]
 Key: TypeAlias = Any
-"""What selects rows: a slice, an array of integers, or an array of booleans."""
+"""Selection of rows: a slice, an array of integers, or an array of booleans."""
 
 TILE_ROWS = 512
 """The recommended edge of a tile: its line and its index stay in the cache (`benchmarks/bench_csr.py`)."""
@@ -67,9 +69,9 @@ class CSRRows:
             return X
         given: Any = X if sparse.issparse(X) else np.asarray(X)
         if given.ndim != 2:
-            raise ValueError(f"counts need the shape (documents, words), got the shape {given.shape}")
+            raise ValueError(f"Counts must have shape (documents, words); got shape {given.shape}.")
         if given.dtype.kind not in "biuf":
-            raise TypeError(f"expected numbers, got a matrix of dtype {given.dtype}")
+            raise TypeError(f"Expected numbers; got a matrix of dtype {given.dtype}.")
         # Floats before anything is summed: duplicates of a small integer type could overflow.
         matrix: Any = sparse.csr_array(given.astype(np.float32 if given.dtype == np.float32 else np.float64))
         # Made anew from its parts, since SciPy's flags of canonical form may be stale; copied, since what
@@ -108,20 +110,24 @@ class CSRRows:
             return CSRRows(self.data[first:last], self.indices[first:last], ptr, self.n_columns)
         rows = np.arange(len(self))[key]
         if rows.ndim != 1:
-            raise TypeError("rows are selected by a slice or a 1-D array; for one row write X[3:4]")
-        ptr = _offsets(np.diff(self.indptr)[rows])
+            raise TypeError("Index rows by a slice or a 1-D array; use X[3:4] for one row.")
+        ptr = offsets_of(np.diff(self.indptr)[rows])
         shift = np.repeat(self.indptr[rows] - ptr[:-1], np.diff(ptr))
         entries = np.arange(ptr[-1]) + shift
         return CSRRows(self.data[entries], self.indices[entries], ptr, self.n_columns)
 
+    def widened(self) -> CSRRows:
+        """Return the rows in float64."""
+        return CSRRows(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.n_columns)
+
     def power(self, exponent: float) -> CSRRows:
         """Raise every entry to a positive power (PPK-3.3)."""
         if not exponent > 0:
-            raise ValueError(f"sparse rows need a positive power, got {exponent}: absent words would become 1")
+            raise ValueError(f"The power of sparse rows must be positive, or absent words become 1; got {exponent}.")
         return self._with(self.data**exponent)
 
     def scaled(self, factors: Vector) -> CSRRows:
-        """Multiply row ``i`` by ``factors[i]``; an empty row stays empty whatever its factor."""
+        """Multiply row ``i`` by ``factors[i]``; an empty row stays empty for any factor."""
         per_entry = np.repeat(factors, np.diff(self.indptr))
         return self._with((self.data * per_entry).astype(self.dtype, copy=False))
 
@@ -144,7 +150,16 @@ class CSRRows:
     @staticmethod
     def joined(parts: Sequence[CSRRows]) -> CSRRows:
         """Put rows over the same columns below each other."""
-        return concat(parts)
+        if not parts:
+            raise ValueError("nothing to concatenate")
+        for part in parts:
+            _same_columns(parts[0], part)
+        return CSRRows(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.indices for part in parts]),
+            offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
+            parts[0].n_columns,
+        )
 
     def row_digests(self) -> list[bytes]:
         """Digest every row to 16 bytes that depend on its words, entries and dtype, and on nothing else."""
@@ -165,8 +180,8 @@ class CSRRows:
             at = wrong[0]
             document = int(np.searchsorted(self.indptr, at, side="right")) - 1
             raise ValueError(
-                f"document {document} has the count {self.data[at]} for word {self.indices[at]}: "
-                "counts must be nonnegative and finite"
+                f"document {document} has the count {self.data[at]} for word {self.indices[at]}. "
+                "Counts must be nonnegative and finite."
             )
 
     def _with(self, data: Vector) -> CSRRows:
@@ -174,22 +189,8 @@ class CSRRows:
         kept = data != 0
         if kept.all():
             return CSRRows(data, self.indices, self.indptr, self.n_columns)
-        ptr = _offsets(kept)[self.indptr]
+        ptr = offsets_of(kept)[self.indptr]
         return CSRRows(data[kept], self.indices[kept], ptr, self.n_columns)
-
-
-def concat(parts: Sequence[CSRRows]) -> CSRRows:
-    """Put rows over the same columns below each other."""
-    if not parts:
-        raise ValueError("nothing to concatenate")
-    for part in parts:
-        _same_columns(parts[0], part)
-    return CSRRows(
-        np.concatenate([part.data for part in parts]),
-        np.concatenate([part.indices for part in parts]),
-        _offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
-        parts[0].n_columns,
-    )
 
 
 class _Index(NamedTuple):
@@ -202,7 +203,14 @@ class _Index(NamedTuple):
 
 
 class Prepared:
-    """Rows with what their pairings need: logarithms and an inverted index, each made on first use.
+    """The operand of a Gram matrix: rows, their logarithms and an inverted index, each made on first use.
+
+    Slice it by tile and pass the slices to `outer` or `shared_entropy`.
+
+    >>> P = Prepared(CSRRows.of(np.eye(4)))
+    >>> outer(P[:2], P[1:4])
+    array([[0., 0., 0.],
+           [1., 0., 0.]])
 
     A slice without a step is kept, so that all tiles of one column block share one index; the kept
     parts together are about twice as large as the rows themselves. Other selections are made afresh.
@@ -232,7 +240,7 @@ class Prepared:
         return Prepared(self.rows[key])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Prepared, (self.rows,)  # what can be made again does not travel
+        return Prepared, (self.rows,)  # derived arrays are not pickled
 
     @cached_property
     def values(self) -> Vector:
@@ -258,17 +266,6 @@ class Prepared:
         """The logarithms of the postings, zero where a word is absent."""
         postings = self.index.postings
         return _read_only(np.log(postings, out=np.zeros_like(postings), where=postings != 0))
-
-
-def prepare(rows: CSRRows) -> Prepared:
-    """Make the operand of a Gram matrix: slice it by tile and pass the slices to `outer` or `shared_entropy`.
-
-    >>> P = prepare(CSRRows.of(np.eye(4)))
-    >>> outer(P[:2], P[1:4])
-    array([[0., 0., 0.],
-           [1., 0., 0.]])
-    """
-    return Prepared(rows)
 
 
 def outer(A: CSRRows | Prepared, B: CSRRows | Prepared) -> Vector:
@@ -340,20 +337,13 @@ def _as_operands(out: Vector, left: Prepared, right: Prepared) -> Vector:
 
 def _same_columns(A: CSRRows, B: CSRRows) -> None:
     if A.n_columns != B.n_columns:
-        raise ValueError(
-            f"rows over {A.n_columns} words cannot meet rows over {B.n_columns}: use one vocabulary for both"
-        )
+        raise ValueError(f"Both sides must have the same vocabulary; got {A.n_columns} and {B.n_columns} words.")
 
 
 def _bounds(key: slice, n: int) -> tuple[int, int]:
     """Return the start and stop of a slice without a step, with stop >= start."""
     start, stop, _ = key.indices(n)
     return start, max(start, stop)
-
-
-def _offsets(lengths: Vector) -> Vector:
-    """Return the running total of ``lengths``, from 0."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def _read_only(x: Vector) -> Vector:

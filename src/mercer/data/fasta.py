@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
 from mercer.data._header_labels import Labels, rule_of
 from mercer.data._symbols import NAMED
@@ -81,10 +82,8 @@ def read_fasta(
     >>> mc.read_fasta(io.StringIO(text), labels=r"\|(\w+)").y.tolist()
     ['exon', 'intron']
     """
-    if duplicates not in ("raise", "number"):
-        raise ValueError(f"duplicates must be 'raise' or 'number'; got {duplicates!r}.")
-    if unknown not in ("raise", "missing"):
-        raise ValueError(f"unknown must be 'raise' or 'missing'; got {unknown!r}.")
+    check(one_of("raise", "number"), duplicates=duplicates)
+    check(one_of("raise", "missing"), unknown=unknown)
     _check_drop(drop)
     text = read_text(path, "FASTA")
     known = None if alphabet is None else Alphabet.of(alphabet)

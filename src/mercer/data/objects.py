@@ -61,9 +61,9 @@ class Datum(Immutable):
 
     def __float__(self) -> float:
         raise TypeError(
-            "A Datum of mc.objects cannot be converted to a number, which this estimator requires. Pass a precomputed "
-            "Gram matrix, or use an estimator that accepts objects, such as GaussianProcessClassifier(kernel, "
-            "multi_class='one_vs_rest')."
+            "An entry of mc.objects cannot be converted to a number, which this estimator requires. Pass a "
+            "precomputed Gram matrix, or use an estimator that accepts objects, such as "
+            "GaussianProcessClassifier(kernel, multi_class='one_vs_rest')."
         )
 
     def __repr__(self) -> str:

@@ -1,20 +1,24 @@
-"""Data as points with offsets: sums over every datum, digests, names for messages, and the check of a matrix."""
+"""Samples as points with offsets: sums per sample, digests, names for messages, and validation of matrices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer._batch import row_digests
 from mercer.data import Sequences
 
+NARROW = 16
+"""Columns of a matrix whose rows are sorted faster by their bits than by their digests."""
+
 
 def looks_like_matrix(X: Any) -> bool:
-    """Whether ``X`` is a matrix of numbers, one row a datum, rather than a list of strings or of point sets."""
+    """Whether ``X`` is a matrix of numbers with one row per sample, rather than a list of strings or point sets."""
     if isinstance(X, Sequences) or is_column(X):
         return False
     if sparse.issparse(X) or hasattr(X, "iloc"):
@@ -27,7 +31,7 @@ def looks_like_matrix(X: Any) -> bool:
 
 
 def is_column(X: Any) -> bool:
-    """Whether ``X`` is a column of Arrow, polars or awkward, which `Sequences` reads; pandas keeps its own way."""
+    """Whether ``X`` is a column of Arrow, polars or awkward, which `Sequences` reads; pandas is handled separately."""
     if hasattr(X, "iloc") or len(getattr(X, "shape", ())) > 1:
         return False
     return type(X).__module__.partition(".")[0] in ("pyarrow", "awkward") or hasattr(X, "__arrow_c_stream__")
@@ -44,16 +48,21 @@ def _ragged(X: Any) -> bool:
 
 
 def segments(X: Any) -> tuple[Any, Floats]:
-    """Return the points of all data and the offsets of the data among them."""
+    """Return the points of all samples, and the offsets of the samples."""
     if isinstance(X, Sequences):
         return X.values, X.offsets
     return X, np.arange(X.shape[0] + 1)
 
 
-def segment_sum(values: Floats, offsets: Floats) -> Floats:
-    """Sum ``values (T, ...)`` over every datum; an empty one gives 0.
+def mapped(X: Any, change: Callable[[Floats], Floats]) -> Any:
+    """Change the points of all data."""
+    return X.mapped(change) if isinstance(X, Sequences) else change(X)
 
-    ``reduceat`` adds in the order of the points, so that a datum's sum does not depend on its neighbours.
+
+def segment_sum(values: Floats, offsets: Floats) -> Floats:
+    """Sum ``values (T, ...)`` over every sample; an empty one gives 0.
+
+    ``reduceat`` adds in the order of the points, so the sum of a sample does not depend on other samples.
     """
     lengths = np.diff(offsets)
     if np.all(lengths == 1):
@@ -66,25 +75,55 @@ def segment_sum(values: Floats, offsets: Floats) -> Floats:
 
 
 def data_digests(X: Any) -> list[bytes]:
-    """Digest every datum of what `Estimator.accept` returns."""
+    """Digest every sample of the result of `Estimator.accept`."""
     return list(X.digests()) if hasattr(X, "digests") else row_digests(X)
 
 
+def digest_order(X: Any) -> Indices:
+    """Return the order of the digests of what `Estimator.accept` returns; of narrow matrices that of the bits of rows.
+
+    What all samples share is learned in this order: starts that the data seed and sums that rounding touches are then
+    the same to the last bit for any order of the samples.
+    """
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and 0 < X.shape[1] <= NARROW:
+        return np.lexsort(np.ascontiguousarray(X).view(np.int64).T)
+    digests = np.frombuffer(b"".join(data_digests(X)), dtype=">u8").reshape(-1, 2)
+    return np.lexsort((digests[:, 1], digests[:, 0]))
+
+
+def in_digest_order(X: Any) -> Any:
+    """Return the samples in the order of their digests; see `digest_order`."""
+    order = digest_order(X)
+    return X if np.array_equal(order, np.arange(len(order))) else X[order]
+
+
+def in_double(X: Any) -> Any:
+    """Return sequences with vectors in double precision, and symbols as they are."""
+    return X if X.is_symbols or X.values.dtype == np.float64 else X.mapped(lambda x: x.astype(np.float64))
+
+
 def datum_name(X: Any, i: int) -> str:
-    """Name datum ``i`` for a message."""
+    """Return the name of sample ``i``, for a message."""
     return str(X.name(i)) if isinstance(X, Sequences) else f"row {int(i)}"
 
 
 def point_name(X: Any, i: int) -> str:
-    """Name the datum that holds point ``i`` of all points, and the point in it, for a message."""
+    """Return the name of the sample that contains point ``i``, and the position in it, for a message."""
     if not isinstance(X, Sequences):
         return datum_name(X, i)
     datum = int(np.searchsorted(X.offsets, i, side="right")) - 1
     return f"{datum_name(X, datum)} (point {int(i - X.offsets[datum])})"
 
 
+def check_observed(X: Any, cure: str) -> None:
+    """Raise if a point of the data has a missing coordinate."""
+    rows = np.flatnonzero(np.isnan(segments(X)[0]).any(axis=1))
+    if len(rows):
+        raise ValueError(f"{point_name(X, rows[0])} has a missing coordinate (NaN). {cure}")
+
+
 def validated(owner: Any, X: Any, **options: Any) -> Any:
-    """Check a matrix as scikit-learn does; where it holds what is no finite number, the message says where."""
+    """Validate a matrix as scikit-learn does; the error states the position of an invalid entry."""
     try:
         return validate_data(owner, X, **options)
     except (TypeError, ValueError) as error:
@@ -93,12 +132,12 @@ def validated(owner: Any, X: Any, **options: Any) -> Any:
             raise
         # scikit-learn's own sentence comes first: its checks look for it.
         sentence = str(error).splitlines()[0].rstrip(".")
-        raise type(error)(f"{sentence}; first at row {found[0]}, column {found[1]}: {found[2]}") from None
+        raise type(error)(f"{sentence}; first at row {found[0]}, column {found[1]}. {found[2]}") from None
 
 
 def _first_unfit(X: Any, *, nan: bool) -> tuple[int, int, str] | None:
-    """Find the first entry of a matrix that is no number or not finite: its row, its column and the cure."""
-    cure = "leave the row out, or fill it in"
+    """Find the first entry that is not a finite number; return its row, column and the cure."""
+    cure = "Leave the row out, or fill in the value."
     if sparse.issparse(X):
         entries = sparse.coo_array(X)
         rows, columns, values = entries.row, entries.col, np.asarray(entries.data)
@@ -125,7 +164,7 @@ def _first_unfit(X: Any, *, nan: bool) -> tuple[int, int, str] | None:
                 return row, column, cure
         except (TypeError, ValueError):
             words = isinstance(cell, str | bytes)
-            return row, column, "for strings use mc.Categorical" if words else "give numbers"
+            return row, column, "Use mc.Categorical for strings." if words else "Pass numbers."
     return None
 
 

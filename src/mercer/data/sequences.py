@@ -228,6 +228,15 @@ class Sequences(Container):
             raise ValueError(f"{self.name(empty[0])} is empty; drop it, as in X[X.lengths > 0].")
         return self
 
+    def require_windows(self, order: int) -> None:
+        """Raise if a sequence has no window of ``order + 1`` steps."""
+        short = np.flatnonzero(self.lengths <= order)
+        if len(short):
+            raise ValueError(
+                f"{self.name(short[0])} has length {self.lengths[short[0]]}, but windows of order {order} "
+                f"need {order + 1}; drop it, or decrease order."
+            )
+
     def digests(self) -> list[bytes]:
         """Return a 16-byte hash of every sequence, which depends on its content only.
 
@@ -279,12 +288,7 @@ class Sequences(Container):
             raise TypeError("windows() requires vectors; got symbols. Call one_hot() first.")
         if order < 0 or order != int(order):
             raise ValueError(f"order must be an integer, at least 0; got {order}.")
-        short = np.flatnonzero(self.lengths <= order)
-        if len(short):
-            raise ValueError(
-                f"{self.name(short[0])} has length {self.lengths[short[0]]}, but windows of order {order} "
-                f"need {order + 1}; drop it, or decrease order."
-            )
+        self.require_windows(order)
         return Sequences._make(*_ragged.windows(self.values, self.offsets, int(order)), None, self.ids)
 
     def one_hot(self) -> Sequences:

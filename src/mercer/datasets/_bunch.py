@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import check, one_of
 from mercer.data import Records
 from mercer.data.sequences import Sequences
 from mercer.datasets._fetch import data_path
-
-SUBSETS = ("all", "train", "test")
 
 
 def bunch(data: Sequences, labels: Any, description: str, **more: Any) -> Bunch:
@@ -27,8 +26,7 @@ def two_parts(
     folder: str, files: dict[str, str], read: Callable[[Path], Records], subset: str, description: str
 ) -> Bunch:
     """Read the training and test files of a data set; ids consist of the part and the number within the file."""
-    if subset not in SUBSETS:
-        raise ValueError(f"subset must be one of {', '.join(map(repr, SUBSETS))}; got {subset!r}.")
+    check(one_of("all", "train", "test"), subset=subset)
     wanted = [part for part in files if subset in ("all", part)]
     if not wanted:
         raise ValueError(f"subset of {folder} must be one of 'all', {', '.join(map(repr, files))}; got {subset!r}.")

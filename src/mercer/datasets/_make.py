@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from mercer._checks import is_whole
+from mercer._parameters import between, check, positive, whole
 from mercer._random import random_generator
 
 _Labels = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -65,10 +66,9 @@ def make_documents(
     >>> y.tolist()
     [0, 1, 0, 1, 0, 1]
     """
-    _check_integers(n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
-    _check_positive(concentration=concentration)
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise must be a probability from 0 to 1; got {noise!r}.")
+    check(whole(), n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
+    check(positive(), concentration=concentration)
+    check(between(0, 1), noise=noise)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     cumulative = np.cumsum(rng.dirichlet(np.full(n_words, concentration), size=n_classes), axis=1)
@@ -136,11 +136,10 @@ def make_point_sets(
     >>> y.tolist()
     [0, 1, 0, 1]
     """
-    _check_integers(n_samples=n_samples, n_classes=n_classes, n_components=n_components)
-    _check_integers(at_least=2, n_features=n_features)
+    check(whole(), n_samples=n_samples, n_classes=n_classes, n_components=n_components)
+    check(whole(2), n_features=n_features)
     low, high = _check_range("size", size)
-    if not (_is_real(elongation) and 1 <= elongation < np.inf):
-        raise ValueError(f"elongation must be a finite number of at least 1; got {elongation!r}.")
+    check(between(1, np.inf, "left"), elongation=elongation)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     sizes = rng.integers(low, high, size=n_samples, endpoint=True)
@@ -193,8 +192,8 @@ def make_dna(
     >>> y.tolist()
     [0, 1, 0]
     """
-    _check_integers(n_samples=n_samples, n_classes=n_classes)
-    _check_positive(concentration=concentration)
+    check(whole(), n_samples=n_samples, n_classes=n_classes)
+    check(positive(), concentration=concentration)
     low, high = _check_range("length", length)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
@@ -249,34 +248,9 @@ def _along(
     return standard + rng.choice(centers, size=len(points))
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _check_integers(at_least: int = 1, **values: Any) -> None:
-    for name, value in values.items():
-        if not _is_integer(value) or value < at_least:
-            raise ValueError(f"{name} must be an integer of at least {at_least}; got {value!r}.")
-
-
-def _check_positive(**values: Any) -> None:
-    for name, value in values.items():
-        if not (_is_real(value) and 0 < value < np.inf):
-            raise ValueError(f"{name} must be a finite number above 0; got {value!r}.")
-
-
 def _check_range(name: str, value: Any) -> tuple[int, int]:
-    pair = (value, value) if _is_integer(value) else value
-    if not (
-        isinstance(pair, (tuple, list))
-        and len(pair) == 2
-        and all(_is_integer(v) for v in pair)
-        and 1 <= pair[0] <= pair[1]
-    ):
+    pair = value if isinstance(value, tuple | list) else (value, value)
+    if len(pair) != 2 or not all(map(is_whole, pair)) or pair[0] > pair[1]:
         raise ValueError(
             f"{name} must be an integer of at least 1, or a pair (smallest, largest) of such integers; got {value!r}."
         )

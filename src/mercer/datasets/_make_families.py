@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
+from mercer._parameters import between, check, whole
 from mercer._random import random_generator
 from mercer.data import Alphabet
-from mercer.datasets._make import _check_integers, _check_range, _is_real, _labels
+from mercer.datasets._make import _check_range, _labels
 
 
 def make_families(
@@ -61,11 +62,9 @@ def make_families(
     >>> X
     ['CGTCCTTTTATAACTC', 'CTCCAGAATTTG', 'CGTCATTTACTCTATT', 'CTCCGAACGTAATTTG']
     """
-    _check_integers(n_samples=n_samples, n_classes=n_classes)
-    _check_integers(at_least=0, insertion=insertion)
-    for name, fraction in (("mutation", mutation), ("deletion", deletion)):
-        if not (_is_real(fraction) and 0 <= fraction < 1):
-            raise ValueError(f"{name} must be at least 0 and below 1; got {fraction!r}.")
+    check(whole(), n_samples=n_samples, n_classes=n_classes)
+    check(whole(0), insertion=insertion)
+    check(between(0, 1, "left"), mutation=mutation, deletion=deletion)
     rng = random_generator(random_state)
     letters = np.array(Alphabet.of(alphabet).symbols)
     lengths = rng.integers(*_check_range("length", length), size=n_classes, endpoint=True)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import between, check, whole
 from mercer._random import random_generator
-from mercer.datasets._make import _check_integers, _is_real, _labels
+from mercer.datasets._make import _labels
 from mercer.models._tree.newick import Tree, parse_newick
 
 Floats = np.ndarray[Any, Any]
@@ -70,11 +71,9 @@ def make_profiles(
     >>> profiles.data.shape, profiles.leaves, profiles.target.tolist()
     ((4, 3), ['human', 'chimp', 'mouse'], [0, 1, 0, 1])
     """
-    _check_integers(n_samples=n_samples, n_classes=n_classes)
-    _check_integers(at_least=2, n_leaves=n_leaves)
-    for name, value in (("fidelity", fidelity), ("missing", missing)):
-        if not _is_real(value) or not 0 <= value <= 1:
-            raise ValueError(f"{name} must be a probability from 0 to 1; got {value!r}.")
+    check(whole(), n_samples=n_samples, n_classes=n_classes)
+    check(whole(2), n_leaves=n_leaves)
+    check(between(0, 1), fidelity=fidelity, missing=missing)
     rates = np.broadcast_to(np.asarray(rate, dtype=float), n_classes) if np.ndim(rate) == 0 else np.asarray(rate)
     if rates.shape != (n_classes,) or not np.all((rates > 0) & np.isfinite(rates)):
         raise ValueError(f"rate must be a finite number above 0, or one for each of {n_classes} classes; got {rate!r}.")

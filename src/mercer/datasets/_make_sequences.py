@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import between, check, nonnegative, whole
 from mercer._random import random_generator
 from mercer.data.sequences import Sequences
-from mercer.datasets._make import (
-    _check_integers,
-    _check_range,
-    _inverse_cdf,
-    _is_real,
-    _Labels,
-    _labels,
-)
+from mercer.datasets._make import _check_range, _inverse_cdf, _Labels, _labels
 
 Floats = np.ndarray[Any, Any]
 
@@ -80,20 +74,17 @@ def make_hmm_sequences(
     >>> X[0].shape[1], y.tolist()
     (2, [0, 1, 0, 1])
     """
-    _check_integers(n_samples=n_samples, n_classes=n_classes)
-    _check_integers(at_least=2, n_states=n_states)
+    check(whole(), n_samples=n_samples, n_classes=n_classes)
+    check(whole(2), n_states=n_states)
     if n_classes > n_states:
         raise ValueError(f"n_classes must be at most n_states={n_states}; got {n_classes}.")
-    if not (_is_real(certainty) and 0 <= certainty <= 1):
-        raise ValueError(f"certainty must be a probability from 0 to 1; got {certainty!r}.")
+    check(between(0, 1), certainty=certainty)
     low, high = _check_range("length", length)
     if n_features is not None:
-        _check_integers(n_features=n_features)
+        check(whole(), n_features=n_features)
     if n_features is None and n_states > 26:
         raise ValueError(f"n_states must be at most 26 for strings; got {n_states}. For vectors, pass n_features.")
-    top = 1.0 if n_features is None else np.finfo(float).max
-    if not (_is_real(noise) and 0 <= noise <= top):
-        raise ValueError(f"noise must be at least 0, and at most 1 for strings; got {noise!r}.")
+    check(nonnegative() if n_features else between(0, 1, cure="For strings, it is a probability."), noise=noise)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     lengths = rng.integers(low, high, size=n_samples, endpoint=True)
@@ -165,12 +156,10 @@ def make_traits(
     >>> people.groups[:6].tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    _check_integers(n_families=n_families, family_size=family_size)
+    check(whole(), n_families=n_families, family_size=family_size)
     low, high = _check_range("length", length)
-    for name, value in (("confounding", confounding), ("heritability", heritability), ("noise", noise)):
-        top, limit = (1.0, "from 0 to 1") if name == "heritability" else (np.finfo(float).max, "of at least 0")
-        if not (_is_real(value) and 0 <= value <= top):
-            raise ValueError(f"{name} must be a number {limit}; got {value!r}.")
+    check(nonnegative(), confounding=confounding, noise=noise)
+    check(between(0, 1), heritability=heritability)
     rng = random_generator(random_state)
     n = n_families * family_size
     groups = np.repeat(np.arange(n_families), family_size)

@@ -8,6 +8,7 @@ import io
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import check, one_of
 from mercer.data.sequences import Sequences
 from mercer.datasets._bunch import bunch
 from mercer.datasets._fetch import data_path, open_binary
@@ -27,7 +28,6 @@ _REGIONS = {
 }
 """Name, species, and categorical features."""
 
-_CHOICES = ("drop", "keep")
 _FEATURES_FROM = 6
 """Index of the first feature; the columns before it are siteid, spid, x, y, occ, group."""
 
@@ -87,10 +87,8 @@ def fetch_disdat(region: str, *, categories: str = "drop") -> Bunch:
     >>> species.data, species.target_names  # doctest: +SKIP
     (Sequences(40 sequences of 13-dimensional vectors (float64), lengths 9 to 265), ['bird', 'plant'])
     """
-    if region not in _REGIONS:
-        raise ValueError(f"region must be one of {', '.join(map(repr, _REGIONS))}; got {region!r}.")
-    if categories not in _CHOICES:
-        raise ValueError(f"categories must be one of {', '.join(map(repr, _CHOICES))}; got {categories!r}.")
+    check(one_of(*_REGIONS), region=region)
+    check(one_of("drop", "keep"), categories=categories)
     where, which, categorical = _REGIONS[region]
     header, presences = _rows(f"{region}train_po.csv")
     _, background = _rows(f"{region}train_bg.csv")

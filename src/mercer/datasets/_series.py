@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import check, one_of
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 from mercer.data.timeseries import read_ts, read_ucr
@@ -76,8 +77,7 @@ def fetch_ucr(name: str, *, subset: str = "all") -> Bunch:
     >>> gun.data  # doctest: +SKIP
     Sequences(200 sequences of 1-dimensional vectors (float64), lengths 150)
     """
-    if name not in _UCR:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _UCR))}; got {name!r}.")
+    check(one_of(*_UCR), name=name)
     about, shape = _UCR[name]
     files = {"train": f"{name}_TRAIN.tsv", "test": f"{name}_TEST.tsv"}
     if name == "Wafer":

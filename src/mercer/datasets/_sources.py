@@ -37,19 +37,21 @@ _DISDAT = (
 _WAFER = "github.com/femartip/XAI_time_series, data/Wafer/Wafer_TEST.npy, exported as text with the archive's labels"
 
 
-def _ucr(name: str, train: str, test: str | None = None) -> dict[tuple[str, str], Source]:
-    parts = {"TRAIN": train} | ({"TEST": test} if test else {})
-    return {
-        (f"ucr_{name}", f"{name}_{part}.tsv"): Source(f"{_UCR}/{name}/{name}_{part}.tsv", sha256)
-        for part, sha256 in parts.items()
-    }
+def _parts(
+    base: str, folder: str, name: str, ending: str, train: str, test: str | None = None
+) -> dict[tuple[str, str], Source]:
+    """Return the files of the training and test part of a data set, by their SHA-256."""
+    given = {"TRAIN": train} | ({"TEST": test} if test else {})
+    files = {f"{name}_{part}.{ending}": sha256 for part, sha256 in given.items()}
+    return {(folder, file): Source(f"{base}/{name}/{file}", sha256) for file, sha256 in files.items()}
 
 
-def _aeon(name: str, train: str, test: str) -> dict[tuple[str, str], Source]:
-    return {
-        (name, f"{name}_{part}.ts"): Source(f"{_AEON}/{name}/{name}_{part}.ts", sha256)
-        for part, sha256 in (("TRAIN", train), ("TEST", test))
-    }
+def _ucr(name: str, *sha256: str) -> dict[tuple[str, str], Source]:
+    return _parts(_UCR, f"ucr_{name}", name, "tsv", *sha256)
+
+
+def _aeon(name: str, *sha256: str) -> dict[tuple[str, str], Source]:
+    return _parts(_AEON, name, name, "ts", *sha256)
 
 
 # The checksum is that of the uncompressed file, so that it applies to the download (plain) and to a local

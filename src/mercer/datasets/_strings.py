@@ -8,6 +8,7 @@ import re
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import check, whole
 from mercer.data.fasta import numbered, read_fasta
 from mercer.data.sequences import Sequences
 from mercer.datasets._bunch import bunch
@@ -147,8 +148,7 @@ def fetch_intron_exon(*, trim: int = 0) -> Bunch:
     >>> fetch_intron_exon().data  # doctest: +SKIP
     Sequences(4832 sequences of symbols from ACGT (dna), lengths 3 to 110416)
     """
-    if isinstance(trim, bool) or not isinstance(trim, int | np.integer) or trim < 0:
-        raise ValueError(f"trim must be an integer of at least 0; got {trim!r}.")
+    check(whole(0), trim=trim)
     parts = [
         read_fasta(data_path("intron_exon_dmel", file), alphabet="dna", labels=r"\|(exon|intron)")
         for file in ("exons.fa", "introns.fa")

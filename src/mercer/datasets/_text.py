@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._parameters import check, one_of
 from mercer.datasets._fetch import data_path, open_binary
 
 _SPLITS = ("train", "test")
@@ -116,8 +117,8 @@ def fetch_r8(*, subset: str = "all", empty: str = "drop") -> Bunch:
 
 
 def _fetch(folder: str, prefix: str, subset: str, empty: str, description: str) -> Bunch:
-    _check_choice("subset", subset, ("all", *_SPLITS))
-    _check_choice("empty", empty, ("drop", "keep"))
+    check(one_of("all", *_SPLITS), subset=subset)
+    check(one_of("drop", "keep"), empty=empty)
     documents = [d for split in _SPLITS for d in _read(folder, f"{prefix}-{split}-stemmed.txt", split)]
     counts, vocabulary = _count([d.words for d in documents])
     split = np.array([d.split for d in documents])
@@ -153,11 +154,6 @@ def _count(texts: list[str]) -> tuple[Any, np.ndarray[Any, Any]]:
     vectorizer = CountVectorizer(analyzer=str.split, dtype=np.float64)
     counts = csr_array(vectorizer.fit_transform(texts))
     return counts, vectorizer.get_feature_names_out().astype(str)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 _WEBKB = """\

@@ -19,8 +19,8 @@ def structure_of(mean: tuple[int, ...], covariance: tuple[int, ...]) -> Structur
     if covariance == mean[:-1]:
         return "isotropic"
     raise ValueError(
-        f"covariance has shape {covariance}: for means of shape {mean} give {(*mean, mean[-1])} (full), "
-        f"{mean} (diagonal) or {mean[:-1]} (isotropic)"
+        f"covariance must have shape {(*mean, mean[-1])} (full), {mean} (diagonal) or {mean[:-1]} (isotropic) for "
+        f"means of shape {mean}; got {covariance}."
     )
 
 
@@ -47,25 +47,25 @@ def check_covariances(mean: Array, covariance: Array, structure: str) -> None:
     m, c = to_numpy(mean), to_numpy(covariance)
     bad = np.argwhere(~np.isfinite(m).all(axis=-1))
     if len(bad):
-        raise ValueError(f"the mean at index {tuple(map(int, bad[0]))} is not finite: {m[tuple(bad[0])]}")
+        raise ValueError(f"The mean at index {tuple(map(int, bad[0]))} must be finite; got {m[tuple(bad[0])]}.")
     event = {"full": (-1, -2), "diagonal": (-1,), "isotropic": ()}[structure]
     bad = np.argwhere(~np.isfinite(c).all(axis=event)) if event else np.argwhere(~np.isfinite(c))
     if len(bad):
-        raise ValueError(f"the covariance at index {tuple(map(int, bad[0]))} is not finite")
+        raise ValueError(f"The covariance at index {tuple(map(int, bad[0]))} must be finite.")
     if structure == "full":
         scale = np.maximum(np.abs(c).max(axis=(-1, -2)), np.finfo(float).tiny)
         skew = np.abs(c - np.swapaxes(c, -1, -2)).max(axis=(-1, -2)) if c.size else np.zeros(c.shape[:-2])
         tolerance = 1e-4 if c.dtype == np.float32 else 1e-8
         bad = np.argwhere(skew > tolerance * scale)
         if len(bad):
-            raise ValueError(f"the covariance at index {tuple(map(int, bad[0]))} is not symmetric")
+            raise ValueError(f"The covariance at index {tuple(map(int, bad[0]))} must be symmetric. Use (C + C.T) / 2.")
     smallest = smallest_eigenvalue(c, structure)
     bad = np.argwhere(smallest < 0)
     if len(bad):
         where = tuple(map(int, bad[0]))
         raise ValueError(
-            f"the covariance at index {where} is not positive semi-definite (smallest eigenvalue "
-            f"{float(smallest[where]):.3g}): pass covariances, not precisions or correlations with errors"
+            f"The covariance at index {where} is not positive semi-definite (smallest eigenvalue "
+            f"{float(smallest[where]):.3g}). Pass covariances, not precisions or correlations with errors."
         )
 
 

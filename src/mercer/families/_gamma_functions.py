@@ -7,46 +7,14 @@ shape 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from array_api_compat import is_torch_array
 
-from mercer._array import Array, namespace, to_numpy
-from mercer._special import gammaln
+from mercer._array import Array, namespace
+from mercer._special import digamma, gammaln, trigamma
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 LARGE = 16.0  # from here on Stirling's series has all digits
-
-
-def _special(name: str, x: Array, *first: Any) -> Array:
-    """Call a function of SciPy or, with gradients, of torch; any other library makes a round trip through NumPy."""
-    if is_torch_array(x):
-        import torch
-
-        return getattr(torch.special, name)(*first, x)
-    from scipy import special
-
-    function: Any = getattr(special, name)
-    if isinstance(x, np.ndarray | np.generic | float):
-        return np.asarray(function(*first, x), dtype=np.asarray(x).dtype)
-    xp = namespace(x)
-    return xp.asarray(function(*first, to_numpy(x)), dtype=x.dtype)
-
-
-def digamma(x: Array) -> Array:
-    """Compute the derivative of log-gamma."""
-    return _special("digamma", x)
-
-
-def trigamma(x: Array) -> Array:
-    """Compute the second derivative of log-gamma."""
-    return _special("zeta", x, 2.0)  # torch's own polygamma has nine digits
-
-
-def erfcx(x: Array) -> Array:
-    """Scaled complementary error function exp(x^2) erfc(x)."""
-    return _special("erfcx", x)
 
 
 def binet(a: Array) -> Array:

@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
-from sklearn.base import clone
-
-from mercer._parameters import one_of
-
-E = TypeVar("E")
+from mercer._parameters import CheckedParameters, Rules, one_of
 
 
-def is_predictive(estimator: Any) -> bool:
-    """Whether the estimator makes posterior predictive distributions."""
-    return bool(estimator.estimate == "predictive")
+class Predictive(CheckedParameters):
+    """A mixin of estimators with the parameter ``estimate``: a point estimate, or the predictive distribution."""
 
+    _parameters: ClassVar[Rules] = {"estimate": one_of("point", "predictive")}
+    estimate: str
+    prior: Any
+    prior_strength: float
 
-ESTIMATE = one_of("point", "predictive")
-"""The rule of the parameter ``estimate``."""
+    @property
+    def _is_predictive(self) -> bool:
+        return self.estimate != "point"
 
+    def _check_parameters(self) -> None:
+        """Raise also if a predictive distribution needs a prior and there is none (PPK-2a)."""
+        super()._check_parameters()
+        if self._is_predictive and self.prior is None:
+            raise ValueError(
+                f"estimate={self.estimate!r} needs a prior, because it averages over a posterior; got prior=None. Use "
+                "prior='pooled' or a batch of shape (1,), or estimate='point'."
+            )
+        if self._is_predictive and not self.prior_strength > 0:
+            raise ValueError(
+                f"prior_strength must be positive with estimate={self.estimate!r}, which averages over the posterior; "
+                f"got {self.prior_strength!r}. Use a positive number, or estimate='point'."
+            )
 
-def check_predictive(estimator: Any) -> None:
-    """Raise where a predictive distribution needs a prior that is not there (PPK-2a)."""
-    if estimator.estimate == "point":
-        return
-    if estimator.prior is None:
-        raise ValueError(
-            f"estimate={estimator.estimate!r} needs a prior, because it averages over a posterior; got prior=None. "
-            "Give prior='pooled' or a batch of shape (1,), or estimate='point'."
-        )
-    if not estimator.prior_strength > 0:
-        raise ValueError(
-            f"prior_strength must be positive with estimate={estimator.estimate!r}, which averages over the posterior; "
-            f"got {estimator.prior_strength!r}. Give a positive number, or estimate='point'."
-        )
-
-
-def refuse_weights(estimator: Any) -> None:
-    """Raise where EM, whose steps are point estimates, is asked for a predictive distribution."""
-    if estimator.estimate != "point":
-        raise ValueError(
-            f"{type(estimator).__name__}(estimate={estimator.estimate!r}) is the distribution of a whole sample, and "
-            "components of mixtures and emissions of hidden Markov models are point estimates. Give estimate='point'."
-        )
-
-
-def pointwise(estimator: E) -> E:
-    """Return the same estimator of point estimates."""
-    copy: Any = clone(estimator)
-    copy.set_params(estimate="point")
-    return copy
+    def _refuse_weights(self) -> None:
+        """Raise if EM, whose steps are point estimates, is used with a predictive estimator."""
+        if self._is_predictive:
+            raise ValueError(
+                f"{type(self).__name__}(estimate={self.estimate!r}) is the distribution of a whole sample, and "
+                "components of mixtures and emissions of hidden Markov models are point estimates. Use estimate='point'."
+            )

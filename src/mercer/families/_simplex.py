@@ -1,11 +1,12 @@
-"""What categorical and multinomial distributions share: points of the probability simplex."""
+"""Common parts of categorical and multinomial distributions: points of the probability simplex."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from mercer._array import Array, Floats, identity, logsumexp, namespace, safe_log, xlogx
+from mercer._array import Array, Floats, identity, inner_logs, logsumexp, namespace, safe_log, xlogx
 from mercer._verdict import Verdict
+from mercer.families._gaps import jensen_gap
 from mercer.families.base import ExponentialFamily
 from mercer.families.characteristic import averages, log_power
 
@@ -15,17 +16,18 @@ class Simplex(ExponentialFamily):
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     tile_hint = 512
+    dual_verdict = Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
 
     probability: Array
 
     @property
-    def _draws(self) -> int:
-        return 1
-
-    @property
     def n_draws(self) -> int:
         """Number of independent draws that make one observation."""
-        return self._draws
+        return 1
+
+    def dense(self) -> Self:
+        """Return the same distributions with dense probabilities."""
+        return self
 
     @property
     def dimension(self) -> int:
@@ -42,29 +44,29 @@ class Simplex(ExponentialFamily):
     @property
     def natural_parameters(self) -> Array:
         """Log probabilities; -inf where an outcome is impossible."""
-        return safe_log(self.probability)
+        return safe_log(self.dense().probability)
 
     def log_partition(self, theta: Array) -> Array:
         """Return s log sum exp(theta)."""
-        return self._draws * logsumexp(theta, axis=-1)
+        return self.n_draws * logsumexp(theta, axis=-1)
 
     @property
     def mean_parameters(self) -> Array:
         """Expected counts s a."""
-        return self._draws * self.probability
+        return self.n_draws * self.dense().probability
 
     def dual(self, mu: Array) -> Array:
         """Return sum mu log(mu / s), finite on the boundary (DJS-4)."""
-        s = self._draws
+        s = self.n_draws
         return namespace(mu).sum(s * xlogx(mu / s), axis=-1)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the distribution g of p q = c g, member by member; only for one draw is g in the family."""
         self._check_alike(other)
-        if self._draws > 1:
+        if self.n_draws > 1:
             raise ValueError(
-                f"products of multinomials of {self._draws} trials are not multinomials: give trials=1, or the "
-                "kernel rho=1 or marginal=False"
+                f"Products of multinomials of {self.n_draws} trials are not multinomials. Use trials=1, or a kernel "
+                "with rho=1 or marginal=False."
             )
         logs = safe_log(self.probability) + safe_log(other.probability)
         xp, total = namespace(logs), logsumexp(logs, axis=-1)
@@ -73,33 +75,30 @@ class Simplex(ExponentialFamily):
         p = xp.where(possible, p, self.probability)  # c = 0: any distribution will do
         return total, self._make(probability=p, **{name: getattr(self, name) for name in self._shared})
 
+    _least_divergence = 1e-24
+
     def dual_divergence(self, other: Self) -> Array:
         """Return s times the Jensen-Shannon divergence of the probabilities (DJS-2)."""
         self._check_pair(other)
         p, q = self.probability, other.probability
-        xp = namespace(p, q)
-        ends = (xp.sum(xlogx(p), axis=-1)[..., :, None] + xp.sum(xlogx(q), axis=-1)[..., None, :]) / 2
-        # One column at a time: planes of pairs instead of an array of pairs by outcomes.
-        middle = sum(xlogx((p[..., :, None, i] + q[..., None, :, i]) / 2) for i in range(self.dimension))
-        return self._draws * xp.clip(ends - middle, 0.0, None)
+        # One column at a time: planes of pairs instead of an array of pairs by outcomes. Every term is positive, so
+        # that distributions which are nearly equal have a divergence with all its digits.
+        value = sum(jensen_gap(p[..., :, None, i], q[..., None, :, i]) for i in range(self.dimension))
+        return self.n_draws * namespace(value).clip(value, 0.0, None)
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""
         self._check_pair(other)
-        p, q = self.probability, other.probability
-        xp = namespace(p, q)
-        logs = safe_log(q)
-        finite = xp.where(q > 0, logs, xp.zeros_like(logs))
-        value = xp.sum(xlogx(p), axis=-1)[..., :, None] - p @ xp.matrix_transpose(finite)
-        outside = p @ xp.matrix_transpose(xp.astype(q == 0, p.dtype))
-        return self._draws * xp.where(outside > 0, xp.inf, value)
+        p, q = self.dense().probability, other.dense().probability
+        own = namespace(p).sum(xlogx(p), axis=-1)[..., :, None]
+        return self.n_draws * (own - inner_logs(p, safe_log(q)))
 
     def log_characteristic(self, frequencies: Floats) -> tuple[Array, Array]:
         """Log modulus and angle of E exp(i <w, x>), x the counts, at every row w of ``frequencies (F, k)``.
 
         Each is ``(*B, F)``; the count vector of one draw is one-hot.
         """
-        return log_power(*averages(self.probability, frequencies), self._draws)
+        return log_power(*averages(self.probability, frequencies), self.n_draws)
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -109,10 +108,6 @@ class Simplex(ExponentialFamily):
 
     def fisher_information(self) -> Array:
         """Information of the logits, s (diag a - a a') (FK-3)."""
-        p = self.probability
+        p = self.dense().probability
         eye = identity(p, self.dimension)
-        return self._draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Jensen-Shannon divergence of probabilities is conditionally negative definite."""
-        return Verdict("always", "the Jensen-Shannon divergence is CND (Fuglede and Topsoe; DJS-5)")
+        return self.n_draws * (p[..., :, None] * eye - p[..., :, None] * p[..., None, :])

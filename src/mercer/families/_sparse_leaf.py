@@ -1,17 +1,25 @@
-"""Sparse rows of probabilities under a coupling: they answer tiles of a Gram matrix."""
+"""Sparse rows of probabilities under a coupling, which compute tiles of a Gram matrix."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Floats
-from mercer._coupling import mismatch_underflows
+from mercer._coupling import FieldOperand, mismatch_underflows
 from mercer.data import csr as _csr
+from mercer.families._gaps import jensen_gap
+
+NEAR = 1e-2
+"""Divergences of one trial below this are summed word by word: what shared words leave of log 2 has cancelled."""
+PAIRS = 4096
+"""Pairs of rows that are summed word by word at once."""
 
 
-class SparseLeaf:
+@dataclass
+class SparseLeaf(FieldOperand):
     """Sparse rows under a coupling: log ((1 - mismatch) <f, f'> + mismatch)^trials.
 
     Parameters
@@ -30,24 +38,14 @@ class SparseLeaf:
         Whether products of features underflow, so that tiles are sums of logarithms.
     """
 
-    order: Floats | None = None
+    rows: _csr.Prepared
+    trials: int
+    mismatch: float = 0.0
+    floor: float | None = None
+    base: tuple[_csr.CSRRows, float] | None = None
+    lost: bool = False
+    _shared_fields = ("trials", "mismatch", "floor", "base", "lost")
     tile_hint = _csr.TILE_ROWS
-
-    def __init__(
-        self,
-        rows: _csr.Prepared,
-        trials: int,
-        mismatch: float = 0.0,
-        floor: float | None = None,
-        base: tuple[_csr.CSRRows, float] | None = None,
-        lost: bool = False,
-    ) -> None:
-        self.rows = rows
-        self.trials = trials
-        self.mismatch = mismatch
-        self.floor = floor
-        self.base = base
-        self.lost = lost
 
     @classmethod
     def of_power(cls, p: _csr.CSRRows, rho: float, trials: int, floor: float | None = None) -> Self:
@@ -55,36 +53,33 @@ class SparseLeaf:
         smallest = float(p.data.min()) if p.data.size else 1.0
         lost = rho * np.log(smallest) < np.log(float(np.finfo(p.dtype).smallest_normal)) / 2
         rows = p if rho == 1 else p.power(rho)
-        return cls(_csr.prepare(rows), trials, floor=floor, base=(p, rho), lost=bool(lost))
+        return cls(_csr.Prepared(rows), trials, floor=floor, base=(p, rho), lost=bool(lost))
 
     @classmethod
     def smoothed(cls, p: _csr.CSRRows, gamma: float, trials: int) -> Self:
         """Make rows whose pairs are (1 - e) <a, a'> + e, e = exp(-2 gamma)."""
         if mismatch_underflows(gamma, p.data):
             return cls.of_power(p, 1.0, trials, floor=-2.0 * float(gamma))
-        return cls(_csr.prepare(p), trials, mismatch=float(np.exp(-2 * gamma)))
+        return cls(_csr.Prepared(p), trials, mismatch=float(np.exp(-2 * gamma)))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Batch shape."""
         return (len(self.rows),)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def __getitem__(self, key: Any) -> Self:
-        base = None if self.base is None else (self.base[0][key], self.base[1])
-        return type(self)(self.rows[key], self.trials, self.mismatch, self.floor, base, self.lost)
+        taken = super().__getitem__(key)
+        return taken if self.base is None else replace(taken, base=(self.base[0][key], self.base[1]))
 
     def pair(self, other: Self) -> Floats:
-        """Answer every pair, as a logarithm."""
+        """Compute the kernel of every pair, as a logarithm."""
         if (self.lost or other.lost) and self.base is not None and other.base is not None:
             (p, rho), (q, _) = self.base, other.base
             return self._finished(_log_inner(p, q, rho).astype(np.result_type(p.dtype, q.dtype), copy=False))
         return self._log(_csr.outer(self.rows, other.rows))
 
     def alone(self) -> Floats:
-        """Answer every member with itself."""
+        """Compute the kernel of every member with itself."""
         if self.lost and self.base is not None:
             p, rho = self.base
             logs = 2 * rho * np.log(p.data.astype(np.float64))
@@ -111,19 +106,30 @@ class SparseLeaf:
 class SparseDivergence(SparseLeaf):
     """Sparse rows under the Jensen-Shannon divergence: only shared words add to it."""
 
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.rows[key], self.trials)
-
     def pair(self, other: Self) -> Floats:
-        """Answer every pair: trials (log 2 - shared entropy / 2), as it is."""
+        """Compute the kernel of every pair: trials (log 2 - shared entropy / 2), not as a logarithm."""
         shared = _csr.shared_entropy(self.rows, other.rows)
         shared *= -0.5 * self.trials
         shared += self.trials * np.log(2.0)
+        near = np.argwhere(shared < NEAR * self.trials)
+        for begin in range(0, len(near), PAIRS):
+            i, j = near[begin : begin + PAIRS].T
+            shared[i, j] = self.trials * _divergences(self.rows.rows[i], other.rows.rows[j])
         return np.maximum(shared, 0.0, out=shared)
 
     def alone(self) -> Floats:
         """Return zeros: the divergence of a distribution from itself."""
         return np.zeros(len(self.rows))
+
+
+def _divergences(p: _csr.CSRRows, q: _csr.CSRRows) -> Floats:
+    """Return the Jensen-Shannon divergence of every row of ``p`` from the same row of ``q``, without cancellation."""
+    cells = [np.repeat(np.arange(len(rows)), np.diff(rows.indptr)) * rows.n_columns + rows.indices for rows in (p, q)]
+    known, place = np.unique(np.concatenate(cells), return_inverse=True)
+    values = np.zeros((2, len(known)))
+    values[0, place[: len(cells[0])]] = p.data
+    values[1, place[len(cells[0]) :]] = q.data
+    return np.bincount(known // p.n_columns, weights=jensen_gap(*values), minlength=len(p))
 
 
 _SURE = 1e-250

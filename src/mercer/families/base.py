@@ -9,7 +9,7 @@ import numpy as np
 from mercer._array import Array, cross_shape, namespace
 from mercer._batch import Batch
 from mercer._checks import check_rho
-from mercer._coupling import Coupling, Leaf, Operand
+from mercer._coupling import Coupling, Leaf, Operand, PowerProduct
 from mercer._verdict import Verdict
 
 
@@ -33,25 +33,36 @@ class Family(Batch):
 
     def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
         """Prepare this batch for a coupling; ``lengths`` is ignored, since families are not models of sequences."""
+        if isinstance(coupling, PowerProduct):
+            self._check_product(coupling.rho)  # here, where indices are those of the whole batch
         return Leaf(self, coupling)
+
+    def _check_product(self, rho: float) -> None:
+        """Raise where the probability product of a member with itself is infinite."""
 
     def estimator(self) -> Any:
         """Return the singular of this plural: the estimator that knows what its data look like."""
-        raise NotImplementedError(f"{type(self).__name__} must write estimator()")
+        raise NotImplementedError(f"{type(self).__name__} must implement estimator()")
 
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution."""
-        raise NotImplementedError(f"{type(self).__name__} must write n_parameters")
+        raise NotImplementedError(f"{type(self).__name__} must implement n_parameters")
 
     def _log_overlap(self, other: Self) -> Array:
         """Log of the integral of p q, member by member, ``(*B,) x (*B,) -> (*B,)``."""
         self._check_alike(other)
         return self.reshape(*self.shape, 1).log_product(other.reshape(*other.shape, 1), rho=1.0)[..., 0, 0]  # type: ignore[attr-defined]
 
+    def _check_products(self, other: Self, rho: float) -> None:
+        check_rho(rho)
+        self._check_pair(other)
+        for side in (self, other):
+            side._check_product(rho)
+
     def _check_pair(self, other: Any) -> None:
         if not isinstance(other, Batch):
-            raise TypeError(f"expected {type(self).__name__} on the other side, got {type(other).__name__}")
+            raise TypeError(f"Expected {type(self).__name__} on the other side; got {type(other).__name__}.")
         self._check_alike(other)
         cross_shape(self.shape, other.shape)
 
@@ -59,15 +70,15 @@ class Family(Batch):
         return (self if self.shape else self.reshape(1)), x
 
     def _checked_points(self, x: Array) -> Array:
-        """Return points of ``dimension`` coordinates as they are, or raise where shape or values are wrong."""
+        """Return points of ``dimension`` coordinates unchanged, or raise if shape or values are wrong."""
         d = int(self.dimension)  # type: ignore[attr-defined]
         if len(x.shape) < 2 or x.shape[-1] != d:
-            raise ValueError(f"points have shape {tuple(x.shape)}: give (T, {d}), one row a point")
+            raise ValueError(f"Points must have shape (T, {d}), one row per point; got {tuple(x.shape)}.")
         self._check_values(x)
         return x
 
     def _check_values(self, x: Array) -> None:
-        """Raise where a point lies outside of the support; real vectors are not checked."""
+        """Raise if a point lies outside the support; real vectors are not checked."""
 
 
 class ExponentialFamily(Family):
@@ -89,47 +100,50 @@ class ExponentialFamily(Family):
            [4.]])
     """
 
-    # -- what a subclass writes ------------------------------------------------------------------------
+    # -- methods of subclasses -------------------------------------------------------------------------
 
     def statistics(self, x: Array) -> Array:
         """Sufficient statistics, ``(..., T, *event) -> (..., T, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write statistics(x)")
+        raise NotImplementedError(f"{type(self).__name__} must implement statistics(x)")
 
     def log_base(self, x: Array) -> Array:
         """Log base measure, ``(..., T, *event) -> (..., T)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write log_base(x)")
+        raise NotImplementedError(f"{type(self).__name__} must implement log_base(x)")
 
     @property
     def natural_parameters(self) -> Array:
         """Natural parameters theta, ``(*B, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write natural_parameters")
+        raise NotImplementedError(f"{type(self).__name__} must implement natural_parameters")
 
     def log_partition(self, theta: Array) -> Array:
         """Log partition function, ``(..., D) -> (...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write log_partition(theta)")
+        raise NotImplementedError(f"{type(self).__name__} must implement log_partition(theta)")
 
     @property
     def mean_parameters(self) -> Array:
         """Mean parameters mu = E[statistics], ``(*B, D)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write mean_parameters")
+        raise NotImplementedError(f"{type(self).__name__} must implement mean_parameters")
 
     def dual(self, mu: Array) -> Array:
         """Legendre dual of the log partition, with its boundary values (DJS-4), ``(..., D) -> (...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write dual(mu)")
+        raise NotImplementedError(f"{type(self).__name__} must implement dual(mu)")
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return members of this family with other mean parameters, ``(..., D)`` -> batch of shape ``(...)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write with_mean_parameters(mu)")
+        raise NotImplementedError(f"{type(self).__name__} must implement with_mean_parameters(mu)")
+
+    dual_verdict: ClassVar[Verdict | None] = None
+    """What `dual_psd` says, where it is the same for every form and t."""
 
     def dual_psd(self, form: str, t: float) -> Verdict:
         """Whether JensenShannon of this family is positive semi-definite (DJS-5)."""
-        return Verdict(
+        return self.dual_verdict or Verdict(
             "conditional",
-            f"nobody has shown when the dual divergence of {type(self).__name__} is conditionally negative "
+            f"it is not known when the dual divergence of {type(self).__name__} is conditionally negative "
             "definite (DJS-5)",
         )
 
-    # -- what it gets ----------------------------------------------------------------------------------
+    # -- derived methods -------------------------------------------------------------------------------
 
     def log_prob(self, x: Array) -> Array:
         """Log density or log probability of every point, ``(*B, n) x (*B, T, *event) -> (*B, n, T)``."""
@@ -153,12 +167,11 @@ class ExponentialFamily(Family):
 
         K((theta + theta')/2) - K(theta)/2 - K(theta')/2, for any exponential family.
         """
-        check_rho(rho)
-        self._check_pair(other)
+        self._check_products(other, rho)
         if rho != 0.5:
             raise ValueError(
-                f"{type(self).__name__} knows its probability product at rho = 0.5 only (the generic formula of "
-                f"exponential families), not at rho = {rho}"
+                f"{type(self).__name__} has a probability product at rho = 0.5 only (the generic formula of "
+                f"exponential families); got rho = {rho}."
             )
         theta, phi = self.natural_parameters, other.natural_parameters
         middle = (theta[..., :, None, :] + phi[..., None, :, :]) / 2
@@ -172,6 +185,9 @@ class ExponentialFamily(Family):
         middle = (mu[..., :, None, :] + nu[..., None, :, :]) / 2
         ends = self.dual(mu)[..., :, None] + other.dual(nu)[..., None, :]
         return ends / 2 - self.dual(middle)
+
+    _least_divergence: float = 1e-14
+    """Dual divergences below this are rounding: of differences, here, and much less where a formula does not cancel."""
 
     def score_names(self) -> list[str]:
         """Name the columns of the Fisher scores."""
@@ -195,7 +211,7 @@ class ExponentialFamily(Family):
 
     def _require_members(self) -> None:
         if 0 in self.shape:
-            raise ValueError(f"this batch of {type(self).__name__} is empty: there is nothing to pool")
+            raise ValueError(f"This batch of {type(self).__name__} is empty; there is nothing to pool.")
 
     @property
     def n_parameters(self) -> int:
@@ -204,7 +220,7 @@ class ExponentialFamily(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray[Any, Any]:
         """Draw ``size`` points from every member, ``(*B, size, *event)``."""
-        raise NotImplementedError(f"{type(self).__name__} must write sample(size, random_state)")
+        raise NotImplementedError(f"{type(self).__name__} must implement sample(size, random_state)")
 
 
 def observed_scores(scores: Array) -> Array:

@@ -6,16 +6,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, as_float, namespace, safe_log, to_numpy, xlogx
+from mercer._array import Array, Floats, as_float, inner_logs, log_complement, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
 from mercer._coupling import mismatch_underflows, power
 from mercer._parameters import NONE, Rules, number
 from mercer._random import random_generator
 from mercer._verdict import Verdict
-from mercer.data import Sequences
+from mercer.data.segments import mapped
+from mercer.families._gaps import jensen_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
-from mercer.families.poisson import jensen_gap
 
 
 class Bernoullis(Coordinatewise):
@@ -42,16 +42,13 @@ class Bernoullis(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     domain = "binary"
     score_labels = ("log_odds",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "lie between 0 and 1")
+        p = checked_parameter(probability, "probability", lambda x: (x >= 0) & (x <= 1), "be between 0 and 1")
         self._freeze(probability=p)
-
-    def estimator(self) -> Bernoulli:
-        """Return the estimator of this family."""
-        return Bernoulli()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -84,7 +81,7 @@ class Bernoullis(Coordinatewise):
         """Log of the sum of p^rho q^rho over both answers (PPK-3.2)."""
         if rho <= 1:  # where one product underflows, the other is about 1
             return safe_log(power(g * h, rho) + power((1 - g) * (1 - h), rho))
-        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (_log_complement(g) + _log_complement(h)))
+        return _log_sum(rho * (safe_log(g) + safe_log(h)), rho * (log_complement(g) + log_complement(h)))
 
     def term_divergence(self, g: Array, h: Array) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4)."""
@@ -93,10 +90,6 @@ class Bernoullis(Coordinatewise):
     def term_kl(self, g: Array, h: Array) -> Array:
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
         return _relative(g, h) + _relative(1 - g, 1 - h)
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Bernoullis is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu + 1/(1 - mu) is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 
@@ -107,7 +100,8 @@ class Bernoullis(Coordinatewise):
         seen = ~xp.isnan(x)
         ones = xp.astype(seen & (x == 1), self.probability.dtype)
         zeros = xp.astype(seen & (x == 0), self.probability.dtype)
-        value = _dot(safe_log(single.probability), ones) + _dot(safe_log(1 - single.probability), zeros)
+        logs = safe_log(single.probability), safe_log(1 - single.probability)
+        value = xp.matrix_transpose(inner_logs(ones, logs[0]) + inner_logs(zeros, logs[1]))
         return value if self.shape else value[..., 0, :]
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
@@ -154,7 +148,7 @@ class Bernoulli(CoordinatewiseEstimator):
     model_ : Bernoullis of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -165,7 +159,7 @@ class Bernoulli(CoordinatewiseEstimator):
     """
 
     family = Bernoullis
-    _parameters: ClassVar[Rules] = {"threshold": number("Give None for data that are 0 or 1.") | NONE}
+    _parameters: ClassVar[Rules] = {"threshold": number("Use None for data that are 0 or 1.") | NONE}
 
     def __init__(self, threshold: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.threshold = threshold
@@ -178,26 +172,7 @@ class Bernoulli(CoordinatewiseEstimator):
     def _converted(self, X: Any) -> Any:
         if self.threshold is None:
             return X
-        return X.mapped(self._binary) if isinstance(X, Sequences) else self._binary(X)
-
-    def _binary(self, x: Floats) -> Floats:
-        return np.where(np.isnan(x), np.nan, x > self.threshold)
-
-
-def _dot(logs: Array, indicator: Array) -> Array:
-    """Inner products with 0 * -inf = 0."""
-    xp = namespace(logs, indicator)
-    finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
-    value = finite @ xp.matrix_transpose(indicator)
-    impossible = xp.astype(~xp.isfinite(logs), logs.dtype) @ xp.matrix_transpose(indicator)
-    return xp.where(impossible > 0, -xp.inf, value)
-
-
-def _log_complement(g: Array) -> Array:
-    """Compute log(1 - g), -inf at 1."""
-    xp = namespace(g)
-    inside = g < 1
-    return xp.where(inside, xp.log1p(-xp.where(inside, g, xp.zeros_like(g))), -xp.inf)
+        return mapped(X, lambda x: np.where(np.isnan(x), np.nan, x > self.threshold))
 
 
 def _log_sum(a: Array, b: Array) -> Array:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, between, nonnegative, positive
-from mercer._special import gammaln
+from mercer._special import gammaln, trigamma
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import segments
-from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration, trigamma
+from mercer.data.segments import mapped, segments
+from mercer.families._gamma_functions import HALF_LOG_TWO_PI, excess, solve_concentration
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.dirichlet import (
     OPEN,
@@ -59,6 +56,7 @@ class Betas(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"a": 1, "b": 1}
     domain = "unit"
     score_labels = ("a", "b")
+    dual_verdict = Verdict("conditional", OPEN)
     tile_hint = 128
 
     a: Array
@@ -67,10 +65,6 @@ class Betas(Coordinatewise):
     def __init__(self, a: Any, b: Any) -> None:
         first, second = checked_positive(a, "a"), checked_positive(b, "b")
         self._freeze_alike(a=first, b=second)
-
-    def estimator(self) -> Beta:
-        """Return the estimator of this family."""
-        return Beta()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -119,28 +113,15 @@ class Betas(Coordinatewise):
         term = term - excess(x * total, a, log_x + xp.log(total))
         return term - excess((1 - x) * total, b, log_rest + xp.log(total))
 
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that nobody knows whether JensenShannon of Betas is positive semi-definite."""
-        return Verdict("conditional", OPEN)
-
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            self._check_finite(coupling.rho)
-        return super().couple(coupling, lengths)
-
-    def _check_finite(self, rho: float) -> None:
+    def _check_product(self, rho: float) -> None:
         for parameter in (self.a, self.b):
             check_finite_product(parameter, rho, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            side._check_finite(rho)
+        self._check_products(other, rho)
         return self._pairwise(other, lambda p, q: pair_log_product(p, q, float(rho)))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
@@ -190,7 +171,7 @@ class Beta(CoordinatewiseEstimator):
     model_ : Betas of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -202,7 +183,7 @@ class Beta(CoordinatewiseEstimator):
 
     family = Betas
     _parameters: ClassVar[Rules] = {
-        "whole": positive("Give the number that the data are fractions of: 100 for percentages."),
+        "whole": positive("It is the number that the data are fractions of, such as 100 for percentages."),
         "smallest": between(0, 0.5, "neither", "It is also the least distance from 1.") | NONE,
         "floor": nonnegative(),
     }
@@ -227,14 +208,11 @@ class Beta(CoordinatewiseEstimator):
 
     def _converted(self, X: Any) -> Any:
         check_nonnegative(segments(X)[0], type(self).__name__, X)
-        X = self._each(X, lambda x: x / np.asarray(self.whole, dtype=x.dtype))
+        X = mapped(X, lambda x: x / np.asarray(self.whole, dtype=x.dtype))
         if self.smallest is None:
             return X
         check_fractions(segments(X)[0], type(self).__name__, X, closed=True)
-        return self._each(X, self._inside)
-
-    def _each(self, X: Any, change: Callable[[Floats], Floats]) -> Any:
-        return X.mapped(change) if isinstance(X, Sequences) else change(X)
+        return mapped(X, self._inside)
 
     def _inside(self, x: Floats) -> Floats:
         assert self.smallest is not None

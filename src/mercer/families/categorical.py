@@ -12,13 +12,12 @@ from scipy.special import xlogy
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
-from mercer._parameters import Rules
 from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, segment_sum
-from mercer.families._predictive import ESTIMATE, check_predictive
+from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
 
@@ -48,25 +47,24 @@ class Categoricals(Simplex):
     """
 
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     alphabet: Alphabet
 
     def __init__(self, probability: Any, alphabet: Any = None) -> None:
         if sparse.issparse(probability) or isinstance(probability, CSRRows):
             raise TypeError(
-                "Categoricals are dense, and this is a sparse matrix: use mc.Multinomials, which stay sparse and are "
-                "the same distributions for one trial, or pass probability.toarray()"
+                "Categoricals must be dense; got a sparse matrix. Use mc.Multinomials, which stay sparse and are the "
+                "same distributions for one trial, or pass probability.toarray()."
             )
         p = checked_probability(probability, "probability")
         symbols = Alphabet.of(range(p.shape[-1]) if alphabet is None else alphabet)
         if len(symbols) != p.shape[-1]:
-            raise ValueError(f"{p.shape[-1]} probabilities for an alphabet of {len(symbols)} symbols")
+            raise ValueError(
+                f"probability must have one column per symbol; got {p.shape[-1]} columns for an alphabet of "
+                f"{len(symbols)} symbols."
+            )
         self._freeze(probability=p, alphabet=symbols)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these probabilities."""
@@ -100,12 +98,16 @@ class Categoricals(Simplex):
         """Codes of symbols: of `Sequences` as they are, of anything else by the alphabet."""
         if isinstance(x, Sequences):
             if x.alphabet != self.alphabet:
-                raise ValueError(f"the sequences have the alphabet {x.alphabet}, the model has {self.alphabet}")
+                raise ValueError(
+                    f"The sequences have the alphabet {x.alphabet}, the model has {self.alphabet}. Use "
+                    "X.recode(alphabet), or make the sequences with the alphabet of the model."
+                )
             return np.asarray(x.values)
         codes = to_numpy(x)
         if codes.dtype.kind not in "iu" or (codes.size and (codes.min() < 0 or codes.max() >= self.alphabet.n_codes)):
             raise ValueError(
-                f"expected integer codes from 0 to {self.alphabet.n_codes - 1}: encode strings with mc.Sequences first"
+                f"Symbols must be integer codes from 0 to {self.alphabet.n_codes - 1}. Encode strings with "
+                "mc.Sequences first."
             )
         return codes
 
@@ -121,7 +123,7 @@ class Categoricals(Simplex):
         """Log probability of every symbol, ``(*B, n) x (*B, T) -> (*B, n, T)``; an ambiguity code is a sum."""
         xp, p = namespace(self.probability), self.probability
         sets = beside(p, self.alphabet.ambiguity.copy(), p.dtype)
-        # The full set is certain: exactly 1, whatever rounding does to a sum of probabilities.
+        # The full set is certain: exactly 1, without the rounding error of a sum of probabilities.
         table = safe_log(xp.concat([p, p @ xp.matrix_transpose(sets), xp.ones_like(p[..., :1])], axis=-1))
         codes = beside(table, self._codes(x).astype(np.int64))
         if len(codes.shape) == 1:
@@ -155,7 +157,7 @@ class Categoricals(Simplex):
         return drawn(upper[..., None, :], rng.random((*self.shape, size)))
 
 
-class Categorical(Estimator):
+class Categorical(Predictive, Estimator):
     """Fit categorical distributions to sequences of symbols, one to each or one to all.
 
     Parameters
@@ -163,7 +165,7 @@ class Categorical(Estimator):
     alphabet : Alphabet, str, iterable or None, default=None
         The symbols; None takes them from `Sequences` or finds them in the training data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        How to treat a symbol outside the alphabet.
     prior : None, "pooled" or Categoricals of shape (1,), default=None
         What frequencies are shrunk to; a uniform one of strength k alpha is Laplace smoothing.
     prior_strength : float, default=1.0
@@ -188,7 +190,6 @@ class Categorical(Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
-    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
 
     def __init__(
         self,
@@ -203,10 +204,6 @@ class Categorical(Estimator):
         self.prior = prior
         self.prior_strength = prior_strength
         self.estimate = estimate
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
 
     def context(self, X: Sequences) -> Context:
         """Learn the alphabet and, where it is the prior, the pooled frequencies."""
@@ -225,8 +222,8 @@ class Categorical(Estimator):
     def _check_context(self, X: Sequences, context: Context) -> None:
         if X.alphabet != context.alphabet:
             raise ValueError(
-                f"the sequences have the alphabet {X.alphabet}, the training data had {context.alphabet}: "
-                "give alphabet= to the estimator, or make all data one mc.Sequences before splitting it"
+                f"The sequences have the alphabet {X.alphabet}, the training data had {context.alphabet}. Pass "
+                "alphabet= to the estimator, or make all data one mc.Sequences before splitting it."
             )
 
     def fit_weighted(
@@ -234,7 +231,9 @@ class Categorical(Estimator):
     ) -> Categoricals:
         """Fit to weighted symbols: relative frequencies, with ambiguity codes shared out by EM."""
         if context.alphabet is None:
-            raise ValueError("a categorical model needs an alphabet")
+            raise ValueError(
+                "A categorical model needs an alphabet. Pass alphabet= to the estimator, or mc.Sequences as data."
+            )
         n_codes, n = context.alphabet.n_codes, len(offsets) - 1
         cell = np.repeat(np.arange(n), np.diff(offsets)) * n_codes + x
         columns = [np.bincount(cell, weights=weights[:, j], minlength=n * n_codes) for j in range(weights.shape[1])]
@@ -266,11 +265,11 @@ class Categorical(Estimator):
             unseen = np.flatnonzero(segment_sum((X.values != X.alphabet.missing).astype(int), offsets) == 0)
             if len(unseen):
                 name = datum_name(X, unseen[0])
-                raise ValueError(f"{name} holds missing symbols only: leave it out, or give prior='pooled'")
+                raise ValueError(f"{name} contains only missing symbols. Leave it out, or use prior='pooled'.")
 
 
 def _shared_out(plain: Floats, ambiguous: Floats, sets: Floats, p: Floats) -> Floats:
-    """Maximise the likelihood of counts of symbols ``(R, k)`` and of sets of symbols ``(R, c)``, from ``p``.
+    """Maximize the likelihood of counts of symbols ``(R, k)`` and of sets of symbols ``(R, c)``, from ``p``.
 
     EM: an ambiguous symbol counts for what it may be, by the current estimate. Its steps shrink by as little as one
     part in the number of ambiguous symbols, so that two of them are extrapolated (SQUAREM), never below EM's own

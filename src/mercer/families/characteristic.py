@@ -36,7 +36,7 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
             drawn = gamma * rng.standard_cauchy(size)
         else:
             drawn = math.sqrt(2 * gamma) * rng.standard_normal(size)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named below
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite raise below
             logs, angle = batch.log_characteristic(drawn)
             xp = namespace(logs)
             modulus = xp.exp(logs) / math.sqrt(n_components)
@@ -48,40 +48,39 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
 
 
 def _law(batch: Any) -> Any:
-    """Return what a point is drawn from in the end: the components of a mixture, or the batch itself."""
+    """Return the distributions of single points: the components of a mixture, or the batch itself."""
     while hasattr(batch, "components"):
         batch = batch.components
     return batch
 
 
 def _check_capable(law: Any, base: str) -> None:
-    """Raise where a distribution has no characteristic function, or where the base kernel is none of its points."""
+    """Raise if a distribution has no characteristic function, or if the base kernel does not apply to its points."""
     name, kernel = type(law).__name__, f"MeanMap(base={base!r}, n_components=...)"
     if not hasattr(law, "log_characteristic"):
         raise TypeError(
-            f"{kernel} needs `log_characteristic`, which {name} does not have: use Gaussians, Categoricals, Poissons, "
-            "Multinomials or CountVectors, Mixtures of these, or KDEs, or give n_components=None"
-            f"{or_point(law)}"
+            f"{kernel} needs `log_characteristic`, which {name} does not have. Use Gaussians, Categoricals, Poissons, "
+            f"Multinomials or CountVectors, Mixtures of these, or KDEs, or n_components=None{or_point(law)}."
         )
     if base == "counts" and not hasattr(law, "log_count_mean_map"):
-        raise TypeError(f"{kernel} compares counts, which {name} does not have: give base='rbf'")
+        raise TypeError(f"{kernel} compares counts, which {name} does not have. Use base='rbf'.")
     if base == "rbf" and not hasattr(law, "log_mean_map"):
-        raise TypeError(f"{kernel} compares points or single tokens, which {name} does not have: give base='counts'")
+        raise TypeError(f"{kernel} compares points or single tokens, which {name} does not have. Use base='counts'.")
     if base == "rbf" and getattr(law, "trials", 1) > 1:
         raise ValueError(
-            f"{kernel}: base='rbf' aligns the {law.trials} tokens of {name}, which is no base kernel of a difference "
-            "and has no random features; give n_components=None, which is exact and fast, or base='counts'"
+            f"{kernel}: base='rbf' aligns the {law.trials} tokens of {name}, which is not a function of a difference "
+            "and has no random features. Use n_components=None, which is exact and fast, or base='counts'."
         )
 
 
 def _check_finite(features: Array) -> None:
-    """Raise where a frequency times a parameter left the range of floats."""
+    """Raise if a frequency times a parameter overflowed."""
     xp = namespace(features)
     if not bool(xp.all(xp.isfinite(features))):
         member = int(np.argwhere(~np.isfinite(to_numpy(features)))[0][0])
         raise ValueError(
-            f"the random features of member {member} are not finite, because frequencies times its parameters are too "
-            "large for floats: scale the data, or give a smaller gamma"
+            f"The random features of member {member} are not finite, because the frequencies times its parameters "
+            "overflow. Scale the data, or use a smaller gamma."
         )
 
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, as_float, frozen, identity, namespace
-from mercer._checks import check_rho
 from mercer.data.segments import segments
 from mercer.families.base import ExponentialFamily, Family, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
@@ -23,7 +22,7 @@ Term = Callable[..., Array]
 
 
 class IndependentCoordinates(Family):
-    """A batch of products of d independent distributions on the line, of whatever family.
+    """A batch of products of d independent distributions on the line, of any family.
 
     A subclass declares its parameter arrays in ``_arrays``, each of shape ``(*B, d)``, and its ``domain``, and writes
     ``term_log_prob(x, *parameters)``.
@@ -36,7 +35,7 @@ class IndependentCoordinates(Family):
     term_log_prob: Term | None = None
 
     def _freeze_alike(self, **parameters: Array) -> None:
-        """Store checked parameters, or raise where their shapes differ."""
+        """Store checked parameters, or raise if their shapes differ."""
         (first, a), *others = parameters.items()
         for name, b in others:
             if tuple(a.shape) != tuple(b.shape):
@@ -77,7 +76,7 @@ class IndependentCoordinates(Family):
 
     def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
         if self.term_log_prob is None:
-            raise NotImplementedError(f"{type(self).__name__} must write term_log_prob(x, ...)")
+            raise NotImplementedError(f"{type(self).__name__} must implement term_log_prob(x, ...)")
         return self.term_log_prob(x, *parameters)
 
     def _check_values(self, x: Array) -> None:
@@ -136,6 +135,8 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
     score_labels: ClassVar[tuple[str, ...]] = ()
     """Names of the natural parameters of a coordinate, for `score_names`."""
 
+    _estimator: ClassVar[type[CoordinatewiseEstimator] | None] = None
+
     term_natural: Term
     term_partition: Term
     term_mean: Term
@@ -155,12 +156,16 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
         return namespace(x).zeros_like(x)
 
     def _log_prob_term(self, x: Array, *parameters: Array) -> Array:
-        """Log density of one coordinate, by the formula of exponential families where there is no better one."""
+        """Log density of one coordinate, by the formula of exponential families unless overridden."""
         if self.term_log_prob is not None:
             return self.term_log_prob(x, *parameters)
         theta = _tuple(self.term_natural(*parameters))
         inner: Any = sum(t * s for t, s in zip(theta, _tuple(self.term_statistics(x)), strict=True))
         return self.term_log_base(x) + inner - self.term_partition(*theta)
+
+    def estimator(self) -> Any:
+        """Return the estimator whose ``family`` this is."""
+        return super().estimator() if self._estimator is None else self._estimator()
 
     # -- the exponential family ------------------------------------------------------------------------
 
@@ -205,11 +210,15 @@ class Coordinatewise(IndependentCoordinates, ExponentialFamily):
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho of every pair, ``(*B, n, m)`` (PPK-1)."""
-        check_rho(rho)
+        self._check_products(other, rho)
         term = self.term_product
         if term is None:
             return super().log_product(other, rho)
         return self._coordinates(other, lambda *pair: term(*pair, rho=float(rho)))
+
+    @property
+    def _least_divergence(self) -> float:  # type: ignore[override]
+        return 1e-14 if self.term_divergence is None else 1e-24
 
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence of every pair, ``(*B, n, m)`` (DJS-2)."""
@@ -256,6 +265,11 @@ class CoordinatewiseEstimator(FamilyEstimator):
     largest: ClassVar[float] = LARGEST
     """Data beyond this are refused."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "family" in vars(cls) and "_estimator" not in vars(cls.family):
+            cls.family._estimator = cls
+
     def template(self, context: Context) -> Any:
         """Return a member of the family of shape ``()``."""
         return self.family._make(**dict.fromkeys(self.family._arrays, np.full(context.dimension, 0.5)))
@@ -270,7 +284,7 @@ class CoordinatewiseEstimator(FamilyEstimator):
         return X
 
     def _converted(self, X: Any) -> Any:
-        """Bring data into the domain, where a parameter asks for it."""
+        """Move data into the domain, if a parameter requests it."""
         return X
 
     def _missing_allowed(self) -> bool:
@@ -287,5 +301,5 @@ def _tuple(terms: Any) -> tuple[Array, ...]:
 
 
 def _joined(terms: Any) -> Array:
-    """Put the statistics of all coordinates one after the other, ``(..., d)`` each."""
+    """Concatenate the statistics of all coordinates, ``(..., d)`` each."""
     return namespace(terms[0]).concat(list(terms), axis=-1) if isinstance(terms, tuple) else terms

@@ -8,17 +8,16 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from mercer._array import Array, Floats, as_float, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import one_of
 from mercer._random import random_generator
+from mercer._renamed import Removed, RenamedParameters
 from mercer._special import gammaln
 from mercer.data import Alphabet
-from mercer.data.csr import CSRRows
 from mercer.families._counts.length_leaf import LengthLeaf
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import dense_counts
+from mercer.families._counts.rows import SparseRows, dense_counts
 from mercer.families.base import Family
 from mercer.families.characteristic import averages, log_power
 from mercer.families.geometric import Geometrics
@@ -28,14 +27,13 @@ from mercer.families.poisson import Poissons
 if TYPE_CHECKING:
     from mercer.families.count_vector_estimator import CountVector
 
-LAWS = ("poisson", "geometric", "fixed")
-LAW = one_of(*LAWS, cure="It names the distribution of the number of words.")
-"""The rule of the parameter ``law``."""
+LENGTH_DISTRIBUTION = one_of("poisson", "geometric", "fixed", cure="It names the distribution of the number of words.")
+"""The rule of the parameter ``length_distribution``."""
 LONGEST = 1e17
 """Expected lengths that can be drawn: a geometric one of 90 times as much still has 64 bits."""
 
 
-class CountVectors(Family):
+class CountVectors(RenamedParameters, SparseRows, Family):
     r"""A batch of distributions of count vectors: a random number of words, each drawn from the same frequencies.
 
     Parameters
@@ -43,10 +41,11 @@ class CountVectors(Family):
     probability : array of shape (..., k), or sparse matrix of shape (N, k)
         Word frequencies, rows that sum to one. A sparse matrix stays sparse.
     length : float or array of shape (...)
-        Expected number of words, 0 or more; of ``law="fixed"`` a whole number.
-    law : {"poisson", "geometric", "fixed"}, default="poisson"
-        Of the number of words. Poisson: every word has a Poisson count of its own. Geometric: much wider, so that the
-        length of a document says less about it. Fixed: documents of different lengths have nothing in common.
+        Expected number of words, 0 or more; of ``length_distribution="fixed"`` a whole number.
+    length_distribution : {"poisson", "geometric", "fixed"}, default="poisson"
+        Distribution of the number of words. Poisson: every word has a Poisson count of its own. Geometric: much
+        wider, so that the length of a document says less about it. Fixed: documents of different lengths have nothing
+        in common.
     alphabet : Alphabet, iterable of words or None, default=None
         The vocabulary, one word per column.
 
@@ -69,19 +68,26 @@ class CountVectors(Family):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"probability": 1, "length": 0}
-    _shared: ClassVar[tuple[str, ...]] = ("law", "alphabet")
+    _shared: ClassVar[tuple[str, ...]] = ("length_distribution", "alphabet")
     tile_hint = 512
 
-    probability: Any
     length: Array
-    law: str
+    length_distribution: str
     alphabet: Alphabet | None
+    law = Removed("length_distribution")
 
-    def __init__(self, probability: Any, length: Any, law: str = "poisson", alphabet: Any = None) -> None:
-        LAW("law", law)
+    def __init__(
+        self, probability: Any, length: Any, length_distribution: str = "poisson", alphabet: Any = None
+    ) -> None:
+        LENGTH_DISTRIBUTION("length_distribution", length_distribution)
         words = Multinomials(probability, alphabet=alphabet)
-        checked = _checked_length(length, words, law)
-        self._freeze(probability=words.probability, length=checked, law=law, alphabet=words.alphabet)
+        checked = _checked_length(length, words, length_distribution == "fixed")
+        self._freeze(
+            probability=words.probability,
+            length=checked,
+            length_distribution=length_distribution,
+            alphabet=words.alphabet,
+        )
 
     # -- storage -------------------------------------------------------------------------------------------
 
@@ -93,51 +99,25 @@ class CountVectors(Family):
     @property
     def n_parameters(self) -> int:
         """Number of free parameters of one distribution: frequencies, and the expected length."""
-        return self.dimension if self.law != "fixed" else self.dimension - 1
+        return self.dimension if self.length_distribution != "fixed" else self.dimension - 1
 
     @property
     def mean_parameters(self) -> Array:
         """Expected counts, ``(*B, k)``, dense."""
         return self.length[..., None] * self.dense().probability
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the frequencies are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
-
-    def _with(self, probability: Any) -> Self:
-        return self._make(probability=probability, length=self.length, law=self.law, alphabet=self.alphabet)
-
-    def dense(self) -> Self:
-        """Return the same distributions with dense frequencies."""
-        return self._with(self.probability.dense()) if self.sparse else self
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return matched if matched.sparse else matched._with(CSRRows.of(self.probability))
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    _pack_array = staticmethod(Multinomials._pack_array)
-
     @classmethod
     def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        words = Multinomials._unpack_fields(arrays, {"alphabet": shared["alphabet"]}, prefix)
-        return {**words, "length": arrays[f"{prefix}length"], "law": shared["law"]}
+        if "law" in shared:  # its name in older files
+            shared = {**shared, "length_distribution": shared["law"]}
+            del shared["law"]
+        return super()._unpack_fields(arrays, shared, prefix)
 
     def estimator(self) -> CountVector:
         """Return the estimator of this family."""
         from mercer.families.count_vector_estimator import CountVector
 
-        return CountVector(law=self.law)
+        return CountVector(length_distribution=self.length_distribution)
 
     @property
     def _words(self) -> Multinomials:
@@ -155,27 +135,27 @@ class CountVectors(Family):
         if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
             if coupling.rho == 0.5:
-                return LengthLeaf.of(self.probability, self.length, self.law)
-            if self.law == "poisson":
+                return LengthLeaf.of(self.probability, self.length, self.length_distribution)
+            if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                f"rho = {coupling.rho}: the probability product of counts of {self.law} length has a closed form at "
-                "rho = 0.5 alone; give rho=0.5, or law='poisson', which has one for every rho"
+                f"rho must be 0.5 for counts of {self.length_distribution} length; got {coupling.rho}. Only "
+                "length_distribution='poisson' has a closed form of the probability product for every rho."
             )
         if isinstance(coupling, CountSmoothed):
             check_gamma(coupling.gamma)
-            if self.law == "fixed":
+            if self.length_distribution == "fixed":
                 return CountLeaf.of(self.probability, self.length, coupling.gamma)
-            if self.law == "poisson":
+            if self.length_distribution == "poisson":
                 return self._poissons.couple(coupling, lengths)
             raise ValueError(
-                "the mean map of counts of geometric length has no closed form: give n_components=1000 for random "
-                "features, or law='poisson'"
+                "The mean map of counts of geometric length has no closed form. Use n_components=1000 for random "
+                "features, or length_distribution='poisson'."
             )
         if isinstance(coupling, Smoothed):
             raise TypeError(
-                "CountVectors have counts and no single tokens, which MeanMap(base='rbf') would align: give "
-                "base='counts', or use Multinomials"
+                "MeanMap(base='rbf') aligns single tokens, which CountVectors do not have. Use base='counts', or "
+                "Multinomials."
             )
         return Leaf(self, coupling)
 
@@ -193,9 +173,9 @@ class CountVectors(Family):
         """Log modulus and angle of E exp(i <w, x>) at every row w of ``frequencies (F, k)``, each ``(*B, F)``."""
         gap, sine = averages(self.probability, frequencies)
         tau = self.length[..., None]
-        if self.law == "poisson":
+        if self.length_distribution == "poisson":
             return -tau * gap, tau * sine
-        if self.law == "fixed":
+        if self.length_distribution == "fixed":
             return log_power(gap, sine, tau)
         xp, real, imaginary = namespace(gap), tau * gap, tau * sine  # 1 / (1 + real - i imaginary)
         return -xp.log1p(real * (2 + real) + imaginary * imaginary) / 2, xp.atan2(imaginary, 1 + real)
@@ -204,9 +184,9 @@ class CountVectors(Family):
         """Kullback-Leibler divergence: of the lengths, and of every word of p; +inf where q excludes what p has."""
         self._check_pair(other)
         xp, tau, other_tau = namespace(self.length), self.length[..., None], other.length[..., None]
-        if self.law == "poisson":
+        if self.length_distribution == "poisson":
             lengths = Poissons._make(rate=tau).kl(Poissons._make(rate=other_tau))
-        elif self.law == "geometric":
+        elif self.length_distribution == "geometric":
             sides = (Geometrics._make(probability=1 / (1 + side)) for side in (tau, other_tau))
             lengths = next(sides).kl(next(sides))
         else:
@@ -223,9 +203,9 @@ class CountVectors(Family):
         xp = namespace(given)
         total = xp.sum(x, axis=-1) if not self.shape else xp.sum(x, axis=-1)[..., None, :]
         tau = self.length[..., None]
-        if self.law == "fixed":
+        if self.length_distribution == "fixed":
             return xp.where(total == tau, given, -xp.inf)
-        if self.law == "poisson":
+        if self.length_distribution == "poisson":
             return given + _times(total, safe_log(tau)) - tau - gammaln(total + 1)
         return given + _times(total, safe_log(tau / (1 + tau))) - xp.log1p(tau)
 
@@ -237,14 +217,14 @@ class CountVectors(Family):
         if len(long):
             where = tuple(map(int, long[0]))
             raise ValueError(
-                f"the member{f' at index {where}' if where else ''} has {length[where]:.3g} words: NumPy draws whole "
-                f"numbers of 64 bits: sample from lengths up to {LONGEST:.0e}"
+                f"The member{f' at index {where}' if where else ''} has {length[where]:.3g} words, more than NumPy "
+                f"draws as 64-bit integers. Sample from lengths up to {LONGEST:.0e}."
             )
         tau = np.broadcast_to(length[..., None], (*self.shape, size))
-        if self.law == "poisson":
+        if self.length_distribution == "poisson":
             total = rng.poisson(tau)
         else:
-            total = tau.astype(np.int64) if self.law == "fixed" else rng.geometric(1 / (1 + tau)) - 1
+            total = tau.astype(np.int64) if self.length_distribution == "fixed" else rng.geometric(1 / (1 + tau)) - 1
         p = to_numpy(self.dense().probability).astype(float)
         p = p / p.sum(axis=-1, keepdims=True)
         return rng.multinomial(total, p[..., None, :]).astype(float)
@@ -258,28 +238,30 @@ def _times(total: Array, logs: Array) -> Array:
     return xp.where((total > 0) & ~xp.isfinite(logs), -xp.inf, total * safe)
 
 
-def _checked_length(length: Any, words: Multinomials, law: str) -> Array:
+def _checked_length(length: Any, words: Multinomials, fixed: bool) -> Array:
     """Return expected lengths of the batch shape in the library of the frequencies, or say which is wrong."""
     try:
         given = as_float(length)
     except TypeError as error:
         raise TypeError(
-            f"length = {length!r}: give the expected number of words, a number or one for each row"
+            f"length must be the expected number of words, one number or one per row; got {length!r}."
         ) from error
     if words.sparse:
         given = to_numpy(given)
     elif not (is_array_api_obj(length) and namespace(given) is namespace(words.probability)):
         given = beside(words.probability, to_numpy(given), words.probability.dtype)
     if tuple(given.shape) not in ((), words.shape):
-        raise ValueError(f"length has shape {tuple(given.shape)}: give one number of words for each row, {words.shape}")
+        raise ValueError(
+            f"length must have one number of words per row, shape {words.shape}; got {tuple(given.shape)}."
+        )
     values = np.broadcast_to(to_numpy(given), words.shape)
     good = (values >= 0) & np.isfinite(values)
     for right, must in (
         (good, "0 or more, and finite"),
-        (np.where(good, values, 0.5) % 1 == 0 if law == "fixed" else good, "a whole number where law='fixed'"),
+        (np.where(good, values, 0.5) % 1 == 0 if fixed else good, "a whole number with length_distribution='fixed'"),
     ):
         bad = np.argwhere(~right)
         if len(bad):
             where = tuple(map(int, bad[0]))
-            raise ValueError(f"length{f' at index {where}' if where else ''} is {values[where]}: it must be {must}")
+            raise ValueError(f"length{f' at index {where}' if where else ''} must be {must}; got {values[where]}.")
     return namespace(given).broadcast_to(given, words.shape)

@@ -12,9 +12,9 @@ from mercer._parameters import Rules
 from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
-from mercer.families.count_vector import LAW, CountVectors
+from mercer.families.count_vector import LENGTH_DISTRIBUTION, CountVectors
 from mercer.families.estimator import Context
 
 
@@ -23,11 +23,11 @@ class CountVector(DocumentEstimator):
 
     Parameters
     ----------
-    law : {"poisson", "geometric", "fixed"}, default="poisson"
-        Of the number of words, see `CountVectors`.
+    length_distribution : {"poisson", "geometric", "fixed"}, default="poisson"
+        Distribution of the number of words, see `CountVectors`.
     prior : None, "pooled" or CountVectors of shape (1,), default=None
-        What expected counts are shrunk to, hence both frequencies and length; lengths of ``law="fixed"`` stay as they
-        are. A prior makes sparse rows dense.
+        What expected counts are shrunk to, hence both frequencies and length; with ``length_distribution="fixed"``
+        lengths stay as they are. A prior makes sparse rows dense.
     prior_strength : float, default=1.0
         Weight of the prior, in documents.
 
@@ -36,7 +36,7 @@ class CountVector(DocumentEstimator):
     model_ : CountVectors of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Notes
     -----
@@ -52,10 +52,10 @@ class CountVector(DocumentEstimator):
            [0.3   , 0.25  , 0.45  ]]))
     """
 
-    _parameters: ClassVar[Rules] = {"law": LAW}
+    _parameters: ClassVar[Rules] = {"length_distribution": LENGTH_DISTRIBUTION}
 
-    def __init__(self, law: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
-        self.law = law
+    def __init__(self, length_distribution: str = "poisson", prior: Any = None, prior_strength: float = 1.0) -> None:
+        self.length_distribution = length_distribution
         self.prior = prior
         self.prior_strength = prior_strength
 
@@ -65,21 +65,24 @@ class CountVector(DocumentEstimator):
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = pooled_counts(x)
+        total = pooled_counts(segments(in_digest_order(X))[0])
         return replace(bare, pooled=self._batch(total[None] / x.shape[0], total[None]))
 
     def _batch(self, mean: Floats, weights: Floats, fallback: Any = 0.0) -> CountVectors:
         """Make a batch of these expected counts; ``weights`` are the same up to a factor, or 0: then ``fallback``."""
         alphabet = getattr(self.prior, "alphabet", None)  # counts have no words: those of the prior become the model's
         frequencies = normalized(weights, fallback)
-        return CountVectors._make(probability=frequencies, length=mean.sum(axis=-1), law=self.law, alphabet=alphabet)
+        return self._make(frequencies, mean.sum(axis=-1), alphabet)
+
+    def _make(self, probability: Any, length: Floats, alphabet: Any = None) -> CountVectors:
+        return CountVectors._make(
+            probability=probability, length=length, length_distribution=self.length_distribution, alphabet=alphabet
+        )
 
     def _even(self, x: Any, context: Context) -> CountVectors:
         k = context.dimension
         length = (1 + float(np.sum(_totals(x)))) / (1 + x.shape[0])  # of all data and one more word: never zero
-        return CountVectors._make(
-            probability=np.full((1, k), 1.0 / k), length=np.array([length]), law=self.law, alphabet=None
-        )
+        return self._make(np.full((1, k), 1.0 / k), np.array([length]))
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         rows = np.diff(offsets)
@@ -91,32 +94,30 @@ class CountVector(DocumentEstimator):
         empty = np.flatnonzero(total == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
-                f"{name(empty[0])} is empty (no word is counted), so it has no frequencies: leave it out, or "
-                "give prior='pooled' so that it gets those of all documents"
+                f"{name(empty[0])} is empty (no words), so its frequencies are undefined. Leave it out, or use "
+                "prior='pooled' to give it the frequencies of all documents."
             )
         huge = np.flatnonzero(~np.isfinite(total))
         if len(huge):
             check_finite_sum(np.inf, name(huge[0]))
         mean = total / np.maximum(rows, 1)
-        broken = np.flatnonzero((self.law == "fixed") & (mean != np.rint(mean)))
+        broken = np.flatnonzero((self.length_distribution == "fixed") & (mean != np.rint(mean)))
         if len(broken):
             first = broken[0]
             if rows[first] > 1:
                 raise ValueError(
-                    "law='fixed' cannot be fitted to documents of several lengths, as in a mixture or a hidden Markov "
-                    f"model: the rows of {name(first) if len(rows) > 1 else 'all data'} have {mean[first]:.6g} words "
-                    "on average, no whole number; use law='poisson'"
+                    "length_distribution='fixed' cannot be fitted to documents of several lengths, as in a mixture or "
+                    f"a hidden Markov model; the rows of {name(first) if len(rows) > 1 else 'all data'} have "
+                    f"{mean[first]:.6g} words on average, not a whole number. Use length_distribution='poisson'."
                 )
             raise ValueError(
-                f"{name(first)} has {mean[first]:.6g} words, and law='fixed' needs a whole number: give whole counts, "
-                "or law='poisson'"
+                f"The number of words must be whole with length_distribution='fixed'; got {mean[first]:.6g} for "
+                f"{name(first)}. Pass whole counts, or use length_distribution='poisson'."
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> CountVectors:
         if isinstance(x, CSRRows) and self.prior is None and np.all(np.diff(offsets) == 1):
-            return CountVectors._make(
-                probability=x.shares(), length=x.row_sums().astype(x.dtype), law=self.law, alphabet=None
-            )  # stays sparse
+            return self._make(x.shares(), x.row_sums().astype(x.dtype))  # stays sparse
         batch: CountVectors = super()._fit_alone(x, offsets, context)
         return batch
 
@@ -127,15 +128,10 @@ class CountVector(DocumentEstimator):
         total = weighted_counts(x, weights, offsets)
         mass = np.stack([segment_sum(column, offsets) for column in weights.T], axis=1)[..., None]
         own = total.sum(axis=-1, keepdims=True) / np.where(mass > 0, mass, 1.0)
-        known = np.full(context.dimension, 1.0 / context.dimension)  # of a component that nobody visits
+        known = np.full(context.dimension, 1.0 / context.dimension)  # for an unvisited component
         if self.prior is not None:
             prior = self._prior_batch(context)
-            template = CountVectors._make(
-                probability=np.zeros(context.dimension),
-                length=np.zeros(()),
-                law=self.law,
-                alphabet=getattr(prior, "alphabet", None),
-            )
+            template = self._make(np.zeros(context.dimension), np.zeros(()), getattr(prior, "alphabet", None))
             known = np.asarray(self._suited(prior, template).mean_parameters)[0]
             with np.errstate(over="ignore"):
                 total, mass = total + self.prior_strength * known, mass + self.prior_strength
@@ -144,18 +140,18 @@ class CountVector(DocumentEstimator):
             known = np.asarray(start.mean_parameters)
         mean = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), known)
         batch = self._batch(mean, np.where(mass > 0, total, known), normalized(known, 1.0 / context.dimension))
-        return self._of_fixed(batch, own[..., 0]) if self.law == "fixed" else batch
+        return self._of_fixed(batch, own[..., 0]) if self.length_distribution == "fixed" else batch
 
     def _of_fixed(self, batch: CountVectors, own: Floats) -> CountVectors:
         """Give the documents their own lengths, which a prior does not shrink."""
         if np.any(own != np.rint(own)):
             raise ValueError(
-                "law='fixed' cannot be fitted to weighted documents of several lengths, as in a mixture: use "
-                "law='poisson'"
+                "length_distribution='fixed' cannot be fitted to weighted documents of several lengths, as in a "
+                "mixture. Use length_distribution='poisson'."
             )
-        return CountVectors._make(probability=batch.probability, length=own, law=self.law, alphabet=batch.alphabet)
+        return batch._replaced(length=own)
 
 
 def _totals(x: Any) -> Floats:
-    with np.errstate(over="ignore"):  # what is too large is refused by name
+    with np.errstate(over="ignore"):  # overflow raises below
         return x.row_sums() if isinstance(x, CSRRows) else np.asarray(x.sum(axis=1))

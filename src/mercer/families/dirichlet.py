@@ -7,23 +7,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, frozen, identity, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, boolean, nonnegative, positive
 from mercer._random import random_generator
-from mercer._special import gammaln
+from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
-from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import mapped, point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
-    digamma,
     excess,
     gamma_dual,
     shape_divergence,
     solve_concentration,
-    trigamma,
 )
 from mercer.families.base import ExponentialFamily, observed_scores
 from mercer.families.domains import check_nonnegative, check_positive, check_summable
@@ -33,8 +29,8 @@ from mercer.families.gamma import check_finite_product
 ROUNDING = 1e-5
 """How far from one the sum of proportions may be: they may come from float32, or from a table."""
 OPEN = (
-    "nobody has proved it: with 2 proportions no counterexample is known, with 3 or more there are some for centering, "
-    "for exp at small t and for the inverse form at large t"
+    "it has not been proved: with 2 proportions no counterexample is known, with 3 or more there are some for "
+    "centering, for exp at small t and for the inverse form at large t"
 )
 
 
@@ -69,7 +65,9 @@ class Dirichlets(ExponentialFamily):
     def __init__(self, concentration: Any) -> None:
         a = checked_positive(concentration, "concentration")
         if a.shape[-1] < 2:
-            raise ValueError(f"concentration has shape {tuple(a.shape)}: its last axis must hold k >= 2 proportions")
+            raise ValueError(
+                f"concentration must have k >= 2 proportions in its last axis; got shape {tuple(a.shape)}."
+            )
         self._freeze(concentration=a)
 
     @property
@@ -147,18 +145,12 @@ class Dirichlets(ExponentialFamily):
             value = xp.where(narrow[..., None], careful if self.shape else careful[..., 0, :], value)
         return xp.where(seen[..., None, :] if self.shape else seen, value, xp.zeros_like(value))
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def log_product(self, other: Self, rho: float = 0.5) -> Array:
         """Log of the integral of p^rho q^rho (PPK-3.7), with the large terms taken out by hand."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
+        self._check_products(other, rho)
         return pair_log_product(self.concentration, other.concentration, float(rho))
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
@@ -199,7 +191,7 @@ class Dirichlet(FamilyEstimator):
 
     Parameters
     ----------
-    normalize : bool, default=False
+    divide_by_sum : bool, default=False
         Whether to divide every row by its sum. False takes rows that sum to one.
     smallest : float or None, default=None
         What smaller proportions are raised to before rows are divided by their sums again, zeros above all, whose
@@ -217,7 +209,7 @@ class Dirichlet(FamilyEstimator):
     model_ : Dirichlets of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -228,20 +220,20 @@ class Dirichlet(FamilyEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
-        "normalize": boolean(),
-        "smallest": positive("Give None for positive data.") | NONE,
+        "divide_by_sum": boolean(),
+        "smallest": positive("Use None for positive data.") | NONE,
         "floor": nonnegative(),
     }
 
     def __init__(
         self,
-        normalize: bool = False,
+        divide_by_sum: bool = False,
         smallest: float | None = None,
         floor: float = 1e-3,
         prior: Any = None,
         prior_strength: float = 1.0,
     ) -> None:
-        self.normalize = normalize
+        self.divide_by_sum = divide_by_sum
         self.smallest = smallest
         self.floor = floor
         self.prior = prior
@@ -266,25 +258,25 @@ class Dirichlet(FamilyEstimator):
         X = super().accept(X, **options)
         x = segments(X)[0]
         if x.ndim == 2 and x.shape[1] < 2:
-            raise ValueError(f"Dirichlet data are proportions of 2 or more, and these have {x.shape[1]} feature(s)")
-        self._check_observed(X, x)
+            raise ValueError(f"Dirichlet data must have 2 or more proportions; got {x.shape[1]} feature(s).")
+        self._check_observed(X)
         check_nonnegative(x, type(self).__name__, X)
         check_summable(x, type(self).__name__, X)
-        if self.normalize or self.smallest is not None:
+        if self.divide_by_sum or self.smallest is not None:
             self._check_sums(X, x)
-            X = X.mapped(self._closed) if isinstance(X, Sequences) else self._closed(X)
+            X = mapped(X, self._closed)
         check_proportions(segments(X)[0], type(self).__name__, X)
         return X
 
     def _check_sums(self, X: Any, x: Floats) -> None:
         """Raise if a row cannot be normalized to a distribution."""
-        if not self.normalize:
+        if not self.divide_by_sum:
             check_sums(x, type(self).__name__, X)
         rows = np.flatnonzero(x.sum(axis=1) == 0)
         if len(rows) and self.smallest is None:
             raise ValueError(
-                f"{point_name(X, rows[0])} holds zeros only, which have no proportions: leave it out, or give "
-                "smallest=1e-3, say"
+                f"{point_name(X, rows[0])} contains only zeros, so its proportions are undefined. Leave it out, or use "
+                "smallest=1e-3, for example."
             )
 
     def _closed(self, x: Floats) -> Floats:
@@ -298,28 +290,28 @@ class Dirichlet(FamilyEstimator):
 
 
 def check_sums(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a row does not sum to one; ``X`` are the data of the points ``x``."""
+    """Raise if a row does not sum to one; ``X`` are the data of the points ``x``."""
     xp = namespace(x)
     far = xp.abs(xp.sum(x, axis=-1) - 1) > ROUNDING
     if not bool(xp.any(far)):
         return
     where = tuple(int(i) for i in np.argwhere(to_numpy(far))[0])
     raise ValueError(
-        f"{point_name(X, where[-1])} sums to {to_numpy(x)[where].sum():.6g}, and the data of {who} sum to 1: give the "
-        "estimator normalize=True, or divide every row by its sum"
+        f"The data of {who} must sum to 1; got {to_numpy(x)[where].sum():.6g} for {point_name(X, where[-1])}. Use "
+        "divide_by_sum=True, or divide every row by its sum."
     )
 
 
 def check_proportions(x: Array, who: str, X: Any = None) -> None:
-    """Raise where proportions are not positive, do not sum to one, or are observed (not NaN) in part."""
+    """Raise if proportions are not positive, do not sum to one, or are observed (not NaN) in part."""
     xp = namespace(x)
     missing = xp.isnan(x)
     part = xp.any(missing, axis=-1) & ~xp.all(missing, axis=-1)
     if bool(xp.any(part)):
         row = int(np.argwhere(to_numpy(part))[0][-1])
         raise ValueError(
-            f"{point_name(X, row)} has a proportion that was not observed (NaN) beside others that were: {who} take "
-            "all or none of a point, so fill it in, or leave the point out"
+            f"{point_name(X, row)} has missing (NaN) and observed proportions. {who} take all or none of a point; fill "
+            "it in, or leave the point out."
         )
     check_sums(x, who, X)
     check_positive(x, who, X)

@@ -16,7 +16,7 @@ from mercer.data import Alphabet
 from mercer.data.csr import CSRRows
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.rising import log_rising
-from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
+from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts
 from mercer.families.base import Family
 
 
@@ -68,8 +68,8 @@ class DirichletMultinomials(Family):
         check_trials(trials)
         if sparse.issparse(concentration) or isinstance(concentration, CSRRows):
             raise TypeError(
-                "concentration is a sparse matrix, and outcomes of concentration 0 never occur: give a dense one, "
-                "concentration.toarray()"
+                "concentration must be dense, because outcomes with concentration 0 never occur; got a sparse matrix. "
+                "Use concentration.toarray()."
             )
         a = checked_parameter(
             concentration, "concentration", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite"
@@ -79,15 +79,10 @@ class DirichletMultinomials(Family):
         if len(bad):
             where = tuple(map(int, bad[0]))
             raise ValueError(
-                f"the concentrations at index {where} sum to {total[where]}: at least one must be positive, and their "
-                "sum finite"
+                f"The concentrations at index {where} must have a positive, finite sum; got {total[where]}."
             )
         words = checked_words(alphabet, a.shape[-1], "concentrations")
         self._freeze(concentration=a, trials=int(trials), alphabet=words)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        return super()._unpack_fields(arrays, unpacked_words(shared), prefix)
 
     @property
     def dimension(self) -> int:
@@ -158,8 +153,8 @@ class DirichletMultinomials(Family):
         self._check_pair(other)
         if self.trials > 1:
             raise ValueError(
-                f"the mean map of DirichletMultinomials has a closed form for one draw only, and trials = "
-                f"{self.trials}: give trials=1 or estimate='point', or use ProbabilityProduct"
+                "The mean map of DirichletMultinomials has a closed form for one draw only; got trials = "
+                f"{self.trials}. Use trials=1, estimate='point' or ProbabilityProduct."
             )
         return self.couple(Smoothed(gamma)).pair(other.couple(Smoothed(gamma)))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
 from mercer.data import Sequences
-from mercer.data.segments import point_name
+from mercer.data.segments import mapped, point_name
 
 LARGEST = 1e300
 """Estimators refuse data beyond this: sums of a hundred million numbers below it stay finite."""
@@ -23,7 +23,7 @@ class Domain:
     Parameters
     ----------
     check : callable
-        ``check(x, who, X=None)`` raises where a point is outside; ``X`` are the data that the points ``x`` come from.
+        ``check(x, who, X=None)`` raises if a point is outside; ``X`` are the data that the points ``x`` come from.
     inside : float
         A value of the domain; it replaces missing values where a formula needs a number.
     nonnegative : bool
@@ -36,18 +36,18 @@ class Domain:
 
 
 def check_summable(x: Floats, who: str, X: Any, largest: float = LARGEST) -> None:
-    """Raise where a number of the data ``X`` is so large that sums could overflow."""
+    """Raise if a number of the data ``X`` is so large that sums could overflow."""
     if not np.any(x > largest):
         return
     row, column = (int(i) for i in np.argwhere(x > largest)[0])
     raise ValueError(
-        f"the data of {who} must be at most {largest:g}, so that their sums are finite; got {x[row, column]:.6g} at "
+        f"The data of {who} must be at most {largest:g}, so that their sums are finite; got {x[row, column]:.6g} at "
         f"{point_name(X, row)}, column {column}. Divide the data by a constant."
     )
 
 
 def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a number is negative or infinite."""
+    """Raise if a number is negative or infinite."""
     if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
         return
     values = to_numpy(x)
@@ -55,13 +55,13 @@ def check_nonnegative(x: Array, who: str, X: Any = None) -> None:
     # scikit-learn's own sentence comes first: its checks look for it.
     problem = "Negative" if values[where] < 0 else "Infinite"
     raise ValueError(
-        f"{problem} values in data passed to {who}: {point_name(X, row)} holds {values[where]} in column {column}. "
+        f"{problem} values in data passed to {who}: {point_name(X, row)} has {values[where]} in column {column}. "
         "Values must be finite numbers, 0 or more."
     )
 
 
 def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
-    """Raise where a count is negative or infinite; ``first`` is the index of the first row of ``x``."""
+    """Raise if a count is negative or infinite; ``first`` is the index of the first row of ``x``."""
     if not bool(namespace(x).any((x < 0) | (x == float("inf")))):
         return
     counts = to_numpy(x)
@@ -75,52 +75,46 @@ def check_counts(x: Array, who: str, X: Any = None, first: int = 0) -> None:
 
 
 def check_positive(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a number is zero, negative or infinite."""
+    """Raise if a number is zero, negative or infinite."""
     check_nonnegative(x, who, X)
     if not bool(namespace(x).any(x == 0)):
         return
     *_, row, column = (int(i) for i in np.argwhere(to_numpy(x) == 0)[0])
     raise ValueError(
-        f"the data of {who} must be positive; got 0 at {point_name(X, row)}, column {column}. Replace zeros by the "
-        "least that could be measured: give the estimator smallest=1e-3, say."
+        f"The data of {who} must be positive; got 0 at {point_name(X, row)}, column {column}. Replace zeros by the "
+        "smallest value that could be measured, as in smallest=1e-3."
     )
 
 
 def raised(X: Any, smallest: float | None) -> Any:
     """Raise smaller numbers of a matrix or of `Sequences` to ``smallest``; None changes nothing."""
-    if smallest is None:
-        return X
-
-    def change(x: Floats) -> Floats:
-        return np.maximum(x, np.asarray(smallest, dtype=x.dtype))
-
-    return X.mapped(change) if isinstance(X, Sequences) else change(X)
+    return X if smallest is None else mapped(X, lambda x: np.maximum(x, np.asarray(smallest, dtype=x.dtype)))
 
 
 def check_fractions(x: Array, who: str, X: Any = None, closed: bool = False) -> None:
-    """Raise where a fraction is not above 0 and below 1 or, if ``closed``, not from 0 to 1."""
+    """Raise if a fraction is not above 0 and below 1 or, if ``closed``, not from 0 to 1."""
     bad = (x < 0) | (x > 1) if closed else (x <= 0) | (x >= 1)
     if not bool(namespace(x).any(bad)):
         return
     *_, row, column = where = tuple(int(i) for i in np.argwhere(to_numpy(bad))[0])
     value = to_numpy(x)[where]
-    cure = "smallest=1e-3, say" if value in (0, 1) else "whole=100, say, for percentages"
+    cure = "smallest=1e-3, for example" if value in (0, 1) else "whole=100 for percentages"
     raise ValueError(
-        f"the data of {who} must be fractions above 0 and below 1; got {value} at {point_name(X, row)}, column "
-        f"{column}. Give the estimator {cure}."
+        f"The data of {who} must be fractions above 0 and below 1; got {value} at {point_name(X, row)}, column "
+        f"{column}. Use {cure}."
     )
 
 
 def check_binary(x: Array, who: str, X: Any = None) -> None:
-    """Raise where a number is neither 0 nor 1 nor missing."""
+    """Raise if a number is neither 0 nor 1 nor missing."""
     xp = namespace(x)
     bad = ~xp.isnan(x) & (x != 0) & (x != 1)
     if not bool(xp.any(bad)):
         return
     *_, row, column = where = tuple(int(i) for i in np.argwhere(to_numpy(bad))[0])
     raise ValueError(
-        f"the data of {who} must be 0 or 1, or NaN where missing; got {to_numpy(x)[where]} at {point_name(X, row)}, "
-        f"column {column}. Give the estimator threshold=0, say."
+        f"The data of {who} must be 0 or 1, or NaN where missing; got {to_numpy(x)[where]} at {point_name(X, row)}, "
+        f"column {column}. Use threshold=0, for example."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -12,42 +11,31 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices, to_numpy
 from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
 from mercer._config import settings
+from mercer._notices import collected, repeat, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import (
+    check_observed,
     data_digests,
     datum_name,
+    in_digest_order,
+    in_double,
     looks_like_matrix,
-    point_name,
     segment_sum,
     segments,
     validated,
 )
 
-__all__ = [
-    "Context",
-    "Estimator",
-    "FamilyEstimator",
-    "Floats",
-    "data_digests",
-    "datum_name",
-    "fits",
-    "looks_like_matrix",
-    "moments",
-    "point_name",
-    "segment_sum",
-    "segments",
-    "validated",
-]
-
 fits = ByteCache()
 """Cache of the models fitted to single samples, shared by all estimators of the process."""
+ENTRY = 500
+"""Bytes of an entry of the cache besides the model: keys, digests and tuples."""
 LEAST_STRENGTH = 1e-100
 """Smallest weight of a prior whose products and inverses are not subnormal."""
 
@@ -127,7 +115,7 @@ class Estimator(CheckedParameters, BaseEstimator):
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
     _parameters: ClassVar[Rules] = {
-        "prior": Rule("None, 'pooled' or a batch of shape (1,)", _is_prior, "Give one member, such as p[3:4]."),
+        "prior": Rule("None, 'pooled' or a batch of shape (1,)", _is_prior, "Pass one member, such as p[3:4]."),
         "prior_strength": strength("observations"),
     }
     prior: Any
@@ -137,6 +125,8 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Turn ``X`` into a matrix (one row a sample) or `Sequences`, checked as scikit-learn checks.
+
+        Numbers become float64, so that a fit to float32 has the bits of a fit to the same values in float64.
 
         Parameters
         ----------
@@ -150,43 +140,40 @@ class Estimator(CheckedParameters, BaseEstimator):
             Whose alphabet strings are read with.
         """
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty")
+            raise ValueError("X must have at least one sample; got an empty list.")
         if self.takes == "symbols":
             alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
             X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
             if not X.is_symbols:
                 raise TypeError(
-                    f"{type(self).__name__} is a model of symbols, and these are vectors: use Gaussian, or pass strings"
+                    f"{type(self).__name__} is a model of symbols; got vectors. Use Gaussian, or pass strings."
                 )
             return X
         if isinstance(X, Sequences) or not looks_like_matrix(X):
             X = Sequences(X)
             if X.is_symbols:
-                raise TypeError(f"{type(self).__name__} is a model of numbers, and these are symbols: use Categorical")
-            return X
+                raise TypeError(f"{type(self).__name__} is a model of numbers; got symbols. Use Categorical.")
+            return in_double(X)
         X = validated(
             owner if owner is not None else self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=np.float64,
             accept_sparse="csr" if self.takes == "counts" else False,
             ensure_all_finite="allow-nan",
         )
         if sparse.issparse(X):
             return CSRRows.of(X)
         if not self._missing_allowed():
-            self._check_observed(X, X)
+            self._check_observed(X)
         return X
 
-    def _check_observed(self, X: Any, x: Floats) -> None:
-        """Raise where a point ``x`` of the data ``X`` holds NaN."""
-        rows = np.flatnonzero(np.isnan(x).any(axis=1))
-        if len(rows):
-            name = point_name(X, rows[0])
-            raise ValueError(f"{name} has a coordinate that was not observed (NaN): {self._missing_cure()}")
+    def _check_observed(self, X: Any) -> None:
+        """Raise if a point of the data holds NaN."""
+        check_observed(X, self._missing_cure())
 
     def _missing_cure(self) -> str:
-        return f"{type(self).__name__} cannot be fitted to such data, so leave it out or fill it in"
+        return f"{type(self).__name__} cannot be fitted to such data; leave it out or fill it in."
 
     def _missing_allowed(self) -> bool:
         return False
@@ -201,11 +188,14 @@ class Estimator(CheckedParameters, BaseEstimator):
         tags.input_tags.allow_nan = self._missing_allowed()
         return tags
 
-    # -- what a subclass writes ------------------------------------------------------------------------
+    # -- methods of subclasses -------------------------------------------------------------------------
 
     def context(self, X: Any) -> Context:
-        """Learn what the data share, from data that `accept` has turned."""
-        raise NotImplementedError(f"{type(self).__name__} must write context(X)")
+        """Learn properties that all samples share, from the result of `accept`.
+
+        Sums over all samples are made in the order of `in_digest_order`, so that the order of ``X`` does not matter.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement context(X)")
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Fit to weighted data.
@@ -213,13 +203,13 @@ class Estimator(CheckedParameters, BaseEstimator):
         Parameters
         ----------
         x : array of shape (T, ...)
-            All points, the data one after the other.
+            Points of all samples, concatenated.
         weights : array of shape (T, n)
             Weight of every point in every one of n models.
         offsets : array of shape (N + 1,)
             Sample i has the points ``offsets[i]:offsets[i + 1]``.
         context : Context
-            What the data share.
+            Properties that all samples share.
         start : Batch, default=None
             Of shape ``(N, n)``: where an iterative fit begins.
 
@@ -227,7 +217,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         -------
         Batch of shape (N, n)
         """
-        raise NotImplementedError(f"{type(self).__name__} must write fit_weighted(...)")
+        raise NotImplementedError(f"{type(self).__name__} must implement fit_weighted(...)")
 
     def _even(self, x: Any, context: Context) -> Any:
         """Return a smoothing prior of one observation, ``(1,)``, or None if the family has full support.
@@ -236,8 +226,9 @@ class Estimator(CheckedParameters, BaseEstimator):
         """
         return None
 
-    # -- what it gets ----------------------------------------------------------------------------------
+    # -- derived methods -------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all data; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -248,12 +239,13 @@ class Estimator(CheckedParameters, BaseEstimator):
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         """Fit one model to all of the data that `accept` has turned."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: every sample is empty")
+            raise ValueError("There is nothing to fit: every sample is empty.")
         self._check_data(X, np.array([0, x.shape[0]]))
         return self._fit_alone(x, np.array([0, x.shape[0]]), context)
 
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
         """Fit one model to every sample.
 
@@ -262,7 +254,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         X : data
             As for ``fit``.
         context : Context, default=None
-            What the data share; by default what ``fit`` learned, or else what ``X`` shares.
+            Properties that all samples share; by default those learned by ``fit``, or else those of ``X``.
 
         Returns
         -------
@@ -272,7 +264,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self._fit_accepted(*self._accepted(X, context))
 
     def _accepted(self, X: Any, context: Context | None) -> tuple[Any, Context]:
-        """Turn the data of `fit_each`, and find what they share."""
+        """Validate the data of `fit_each`, and learn the context."""
         self._check_parameters()
         if context is None:
             context = getattr(self, "context_", None)
@@ -287,22 +279,24 @@ class Estimator(CheckedParameters, BaseEstimator):
         return self._fit_cached(X, context)
 
     def _check_each(self, X: Any, context: Context) -> None:
-        """Raise where data, context and parameters do not go together."""
+        """Raise if data, context and parameters do not match."""
         self._check_context(X, context)
         self._check_pooled(context)
         self._check_data(X, segments(X)[1])
 
     def _check_pooled(self, context: Context) -> None:
-        """Raise where the context was learned with other parameters than those of now."""
+        """Raise if the context was learned with other parameters."""
         if isinstance(self.prior, str) and context.pooled is None:
             raise ValueError(
-                "the context was learned without a pooled model, which prior='pooled' shrinks to: call fit again"
+                "The context was learned without a pooled model, which prior='pooled' needs. Call fit again."
             )
 
     def _check_context(self, X: Any, context: Context) -> None:
         found = X.dimension if isinstance(X, Sequences) else X.shape[1]
         if found is not None and found != context.dimension:
-            raise ValueError(f"the data have {found} coordinates, the training data had {context.dimension}")
+            raise ValueError(
+                f"The data must have {context.dimension} coordinates, as the training data had; got {found}."
+            )
 
     def _fit_cached(self, X: Any, context: Context) -> Any:
         budget = settings().cache_bytes
@@ -315,18 +309,28 @@ class Estimator(CheckedParameters, BaseEstimator):
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
             batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
-            size = batch.nbytes // len(missing) + 200
-            for row, i in enumerate(missing):
-                found[i] = (batch, row)
-                fits.put(keys[i], (batch, row), size=size, budget=budget)
+            for rows in _blocks(batch, budget):
+                part = batch if len(rows) == len(batch) else batch[rows]
+                entries = {keys[missing[row]]: (part, place) for place, row in enumerate(rows.tolist())}
+                fits.put_together(entries, size=part.nbytes + ENTRY * len(rows), budget=budget)
             if len(missing) == len(X):
                 return batch
+            for row, i in enumerate(missing):
+                found[i] = (batch, row)
         return _gather(found)
 
     def shared_context(self, X: Any) -> Context:
-        """Return ``context(X)``, remembered where it takes an iterative fit: a search asks for it again and again."""
+        """Return ``context(X)``, cached if it takes an iterative fit, because a grid search needs it repeatedly."""
+        return self._shared_context("context", X, self.context)
+
+    def shared_context_of_one(self, X: Any) -> Context:
+        """Return the context of one model of all data, which may be learned with less effort than that of many."""
+        return self.shared_context(X)
+
+    def _shared_context(self, what: str, X: Any, compute: Callable[[Any], Context]) -> Context:
         # The pooled model itself has no prior, so that all strengths share it.
-        return self._once("context", clone(self).set_params(prior_strength=0.0), X, lambda: self.context(X))
+        found: Context = self._once(what, clone(self).set_params(prior_strength=0.0), X, lambda: compute(X))
+        return found
 
     def _once(self, what: str, owner: Any, X: Any, compute: Callable[[], Any], *more: Any) -> Any:
         """Compute what ``owner`` learns from all of the data, or find it in the cache of fits."""
@@ -337,14 +341,12 @@ class Estimator(CheckedParameters, BaseEstimator):
             return compute()
         found = fits.get(key)
         if found is None:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
+            with collected() as notices:
                 found = compute()
             size = sum(getattr(part, "nbytes", 0) for part in (found, getattr(found, "pooled", None))) + 1000
-            found = found, [(warning.message, warning.category) for warning in said]
+            found = found, notices
             fits.put(key, found, size=size, budget=budget)
-        for message, category in found[1]:  # of what is found in the cache, too
-            warnings.warn(message, category, stacklevel=3)
+        repeat(found[1])  # of cached results, too
         return found[0]
 
     def _cacheable(self) -> bool:
@@ -352,7 +354,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         return state is None or isinstance(state, int | np.integer)
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
-        """Fit one model to every sample; ``name(i)`` is what the caller knows sample i by, for messages."""
+        """Fit one model to every sample; ``name(i)`` is the name of sample i in messages."""
         return self._fit_data(X, context)
 
     def _fit_data(self, X: Any, context: Context) -> Any:
@@ -367,24 +369,27 @@ class Estimator(CheckedParameters, BaseEstimator):
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
-                f"{datum_name(X, empty[0])} is empty: leave it out, or give prior='pooled' so that it gets the prior"
+                f"{datum_name(X, empty[0])} is empty. Leave it out, or use prior='pooled' to give it the prior."
             )
 
     def _prior_batch(self, context: Context) -> Any:
         return context.pooled if isinstance(self.prior, str) else self.prior
 
     def _suited(self, prior: Any, template: Any) -> Any:
-        """Return the prior of a family, or raise where it is of another kind than ``template``."""
+        """Return the prior of a family, or raise if it differs in kind from ``template``."""
         try:
             template._check_alike(prior)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"the prior does not suit {type(self).__name__}: {error}") from None
+            raise type(error)(f"The prior does not suit {type(self).__name__}: {error}") from None
         return prior
 
     def score_samples(self, X: Any) -> Floats:
         """Log probability of every sample under the model that ``fit`` learned."""
         check_is_fitted(self, "model_")
         X = self.accept(X, context=self.context_)
+        if self.of_sequences:
+            self._check_context(X, self.context_)
+            return to_numpy(self.model_.log_prob(X))[0]
         x, offsets = segments(X)
         return segment_sum(np.asarray(self.model_.log_prob(x))[0], offsets)
 
@@ -416,7 +421,7 @@ class FamilyEstimator(Estimator):
 
     def template(self, context: Context) -> Any:
         """Return any member of the family, of shape ``()``: it knows statistics and how to make members from means."""
-        raise NotImplementedError(f"{type(self).__name__} must write template(context)")
+        raise NotImplementedError(f"{type(self).__name__} must implement template(context)")
 
     def statistics(self, x: Any, context: Context) -> Floats:
         """Sufficient statistics of points, ``(T, D)``; NaN where missing."""
@@ -432,7 +437,7 @@ class FamilyEstimator(Estimator):
 
     def context(self, X: Any) -> Context:
         """Learn the dimension and the pooled model."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         bare = Context(dimension=x.shape[1])
         return self._with_pooled(x, bare)
 
@@ -443,10 +448,11 @@ class FamilyEstimator(Estimator):
         unseen = np.flatnonzero(np.isnan(x).all(axis=0))
         if len(x) and len(unseen):
             raise ValueError(
-                f"column {int(unseen[0])} was observed in no sample (all NaN), so that prior='pooled' knows nothing of "
-                "it: leave the column out, or give a batch of shape (1,) as the prior"
+                f"Column {int(unseen[0])} is missing (NaN) in every sample, so prior='pooled' cannot be estimated for "
+                "it. Leave the column out, or pass a batch of shape (1,) as the prior."
             )
-        alone = clone(self).set_params(prior=None)
+        point = {"estimate": "point"} if hasattr(self, "estimate") else {}
+        alone = clone(self).set_params(prior=None, **point)
         return replace(context, pooled=alone._fit_alone(x, np.array([0, x.shape[0]]), context))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
@@ -466,13 +472,13 @@ class FamilyEstimator(Estimator):
         nobody = mass <= 0
         mu = total / np.where(nobody, 1.0, mass)
         if np.any(nobody):
-            # A component that nobody visits stays what it was, a sample without points gets the prior; without one, a
-            # coordinate that nobody saw has no estimate.
+            # An unvisited component keeps its value, and a sample without points gets the prior; without a prior, an
+            # unobserved coordinate has no estimate.
             known = start if start is not None else mu0
             if known is None:
                 raise ValueError(
-                    "a coordinate was observed in no point of a sample: give prior='pooled', or leave the sample out, "
-                    "whose values there are all NaN"
+                    "A coordinate is missing (NaN) in all points of a sample. Use prior='pooled', or leave the sample "
+                    "out."
                 )
             mu = np.where(nobody, known, mu)
         return mu
@@ -485,6 +491,13 @@ def moments(statistics: Floats, weights: Floats, offsets: Floats) -> tuple[Float
         return segment_sum(weights * statistics, offsets), segment_sum(weights, offsets)
     filled = np.where(seen, statistics, 0.0)
     return segment_sum(weights * filled, offsets), segment_sum(weights * seen, offsets)
+
+
+def _blocks(batch: Any, budget: int) -> list[Indices]:
+    """Divide the rows of a batch into blocks that are small parts of the budget; a block is kept or dropped whole."""
+    n = len(batch)
+    count = min(n, -(-8 * (batch.nbytes + ENTRY * n) // budget))
+    return np.array_split(np.arange(n), count)
 
 
 def _gather(found: list[Any]) -> Any:

@@ -10,9 +10,11 @@ from mercer._array import Array, Floats, namespace, to_numpy
 from mercer._checks import check_gamma, checked_positive
 from mercer._parameters import Rules, positive
 from mercer._random import random_generator
+from mercer._special import erfcx
 from mercer._verdict import Verdict
-from mercer.data.segments import segments
-from mercer.families._gamma_functions import erfcx, excess
+from mercer.data.segments import in_digest_order, segments
+from mercer.families._gamma_functions import excess
+from mercer.families._gaps import log_mean_gap, ordered
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
 
@@ -48,15 +50,12 @@ class Exponentials(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "nonnegative"
     score_labels = ("negative_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
 
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_positive(scale, "scale"))
-
-    def estimator(self) -> Exponential:
-        """Return the estimator of this family."""
-        return Exponential()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -100,10 +99,6 @@ class Exponentials(Coordinatewise):
     def term_kl(self, a: Array, b: Array) -> Array:
         """Return r - 1 - log r of the ratio of scales r."""
         return excess(a, b, namespace(a).log(a)) / b
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Exponentials is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     # -- capabilities -----------------------------------------------------------------------------------
 
@@ -153,7 +148,7 @@ class Exponential(CoordinatewiseEstimator):
     model_ : Exponentials of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -164,7 +159,7 @@ class Exponential(CoordinatewiseEstimator):
     """
 
     family = Exponentials
-    _parameters: ClassVar[Rules] = {"floor": positive("Give a fraction of the pooled mean.")}
+    _parameters: ClassVar[Rules] = {"floor": positive("It is a fraction of the pooled mean.")}
 
     def __init__(self, floor: float = 1e-3, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.floor = floor
@@ -173,7 +168,7 @@ class Exponential(CoordinatewiseEstimator):
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, how long waits are, rounded, and the pooled model where it is the prior."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         seen = ~np.isnan(x)
         mean = np.where(seen, x, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         mean = np.where(mean > SMALLEST, mean, 1.0)
@@ -186,31 +181,14 @@ class Exponential(CoordinatewiseEstimator):
         return self.template(context).with_mean_parameters(np.maximum(mu, least))
 
 
-def log_mean_gap(a: Array, b: Array) -> Array:
-    """Log of the arithmetic over the geometric mean of positive numbers, without cancellation."""
-    xp = namespace(a, b)
-    low, high = _ordered(a, b)
-    part = (high - low) / high  # of which sums cannot overflow
-    d = part / (2 - part)
-    near = d < 0.5
-    safe = xp.where(near, d, xp.zeros_like(d))
-    return xp.where(near, -0.5 * xp.log1p(-safe * safe), xp.log(a / 2 + b / 2) - 0.5 * (xp.log(a) + xp.log(b)))
-
-
 def joined_rates(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """Return the scale whose rate is the sum of the rates 1 / a and 1 / b, and their shares of it.
 
     Nothing overflows: scales may be as small or as large as floats.
     """
     xp = namespace(a, b)
-    low, high = _ordered(a, b)
+    low, high = ordered(a, b)
     ratio = low / high
     most = 1 / (1 + ratio)
     least = ratio * most
     return low * most, xp.where(a < b, most, least), xp.where(a < b, least, most)
-
-
-def _ordered(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the smaller and the larger one of every pair."""
-    xp, less = namespace(a, b), a < b
-    return xp.where(less, a, b), xp.where(less, b, a)

@@ -8,28 +8,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Array, Floats, namespace, to_numpy
-from mercer._checks import check_rho, checked_positive
-from mercer._coupling import Coupling, Operand, PowerProduct
+from mercer._checks import checked_positive
 from mercer._parameters import NONE, Rules, nonnegative, positive
 from mercer._random import random_generator
-from mercer._special import gammaln
+from mercer._special import digamma, gammaln, trigamma
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import (
     HALF_LOG_TWO_PI,
     binet,
-    digamma,
     excess,
     gamma_dual,
     gap,
     shape_divergence,
     solve_shape,
-    trigamma,
 )
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
 from mercer.families.estimator import Context
-from mercer.families.exponential import SMALLEST, joined_rates, log_mean_gap
+from mercer.families.exponential import SMALLEST, joined_rates
 
 
 class Gammas(Coordinatewise):
@@ -62,6 +60,12 @@ class Gammas(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"concentration": 1, "scale": 1}
     domain = "positive"
     score_labels = ("concentration", "negative_rate")
+    dual_verdict = Verdict(
+        "conditional",
+        "it has not been proved, and no counterexample is known: the shape as a function of log E x - E log x is "
+        "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
+        "every t (DJS-5)",
+    )
     tile_hint = 128
 
     concentration: Array
@@ -70,10 +74,6 @@ class Gammas(Coordinatewise):
     def __init__(self, concentration: Any, scale: Any) -> None:
         a, b = checked_positive(concentration, "concentration"), checked_positive(scale, "scale")
         self._freeze_alike(concentration=a, scale=b)
-
-    def estimator(self) -> Gamma:
-        """Return the estimator of this family."""
-        return Gamma()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -138,30 +138,10 @@ class Gammas(Coordinatewise):
         log_ratio = xp.log(a) + xp.log(scale) - xp.log(scale_other)
         return shape_divergence(a, b) + excess(a * (scale / scale_other), b, log_ratio)
 
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Gammas was found conditionally negative definite, without a proof."""
-        return Verdict(
-            "conditional",
-            "nobody has proved it, and no counterexample is known: the shape as a function of log E x - E log x is "
-            "completely monotone up to order 30, and would be of every order for a positive semi-definite kernel at "
-            "every t (DJS-5)",
-        )
-
     # -- capabilities -----------------------------------------------------------------------------------
 
-    def couple(self, coupling: Coupling, lengths: tuple[int, ...] | None = None) -> Operand:
-        """Prepare for a coupling; a probability product that is infinite is refused here, where indices are known."""
-        if isinstance(coupling, PowerProduct):
-            check_finite_product(self.concentration, coupling.rho, type(self).__name__)
-        return super().couple(coupling, lengths)
-
-    def log_product(self, other: Self, rho: float = 0.5) -> Array:
-        """Log of the integral of p^rho q^rho, where it is finite (PPK-3.4)."""
-        check_rho(rho)
-        self._check_pair(other)
-        for side in (self, other):
-            check_finite_product(side.concentration, rho, type(self).__name__)
-        return super().log_product(other, rho)
+    def _check_product(self, rho: float) -> None:
+        check_finite_product(self.concentration, rho, type(self).__name__)
 
     def multiplied(self, other: Self) -> tuple[Array, Self]:
         """Return log c and the distribution g of p q = c g, member by member: shapes less 1 and rates add up."""
@@ -211,7 +191,7 @@ class Gamma(CoordinatewiseEstimator):
     model_ : Gammas of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -226,7 +206,7 @@ class Gamma(CoordinatewiseEstimator):
 
     family = Gammas
     _parameters: ClassVar[Rules] = {
-        "smallest": positive("Give None for positive data.") | NONE,
+        "smallest": positive("Use None for positive data.") | NONE,
         "floor": nonnegative(),
     }
 
@@ -252,22 +232,22 @@ class Gamma(CoordinatewiseEstimator):
         if len(tiny):
             row, column = (int(i) for i in tiny[0])
             raise ValueError(
-                f"the data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
+                f"The data of Gamma must be at least {SMALLEST:g}, so that 1 / scale is finite; got "
                 f"{x[row, column]:.6g} at {point_name(X, row)}, column {column}. Multiply the data by a constant, or "
-                f"give smallest={SMALLEST:g}."
+                f"use smallest={SMALLEST:g}."
             )
         return X
 
 
 def check_finite_product(concentration: Array, rho: float, who: str) -> None:
-    """Raise where the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
+    """Raise if the probability product of a member with itself is infinite: 2 rho (a - 1) + 1 <= 0."""
     infinite = 2 * rho * concentration + (1 - 2 * rho) <= 0
     if not bool(namespace(concentration).any(infinite)):
         return
     where = tuple(int(i) for i in np.argwhere(to_numpy(infinite))[0])
     law = where[0] if len(where) == 2 else where[:-1]
     raise ValueError(
-        f"the distribution at index {law} has a concentration of {float(to_numpy(concentration)[where]):.6g}, and at "
-        f"rho = {rho:g} the probability product of {who} is infinite up to {1 - 1 / (2 * rho):.6g}: use rho = 0.5, "
-        "which takes all (with marginal=False, where variables are hidden)"
+        f"The probability product of {who} at rho = {rho:g} is infinite for concentrations up to "
+        f"{1 - 1 / (2 * rho):.6g}; got {float(to_numpy(concentration)[where]):.6g} for the distribution at index "
+        f"{law}. Use rho = 0.5, which takes all (with marginal=False for models with hidden variables)."
     )

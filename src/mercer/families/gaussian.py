@@ -23,6 +23,7 @@ from mercer.families._covariance import (
     structure_of,
     upper,
 )
+from mercer.families._gaps import determinant_gap, log_mean_gap
 from mercer.families._laplace import log_laplace
 from mercer.families._planes import log_det_and_quadratic
 from mercer.families.base import ExponentialFamily, observed_scores
@@ -73,7 +74,7 @@ class Gaussians(ExponentialFamily):
     def __init__(self, mean: Any, covariance: Any) -> None:
         mean, covariance = as_float(mean), as_float(covariance)
         if len(mean.shape) == 0 or mean.shape[-1] == 0:
-            raise ValueError(f"mean has shape {tuple(mean.shape)}: its last axis must hold the d >= 1 coordinates")
+            raise ValueError(f"mean must have d >= 1 coordinates in its last axis; got shape {tuple(mean.shape)}.")
         structure = structure_of(tuple(mean.shape), tuple(covariance.shape))
         check_covariances(mean, covariance, structure)
         self._freeze(mean=mean, covariance=covariance, structure=structure)
@@ -205,7 +206,7 @@ class Gaussians(ExponentialFamily):
             value = xp.sum(xp.where(xp.isnan(terms), xp.zeros_like(terms), terms), axis=-1)
         else:
             planes = [x[..., None, :, i] - single.mean[..., :, None, i] for i in range(self.dimension)]
-            log_det, quadratic = single._solve_planes(single._covariance_planes(), planes)
+            log_det, quadratic = single._solve_planes(single._planes(), planes)
             value = -(self.dimension * _LOG_2PI + log_det + quadratic) / 2
         return value if self.shape else value[..., 0, :]
 
@@ -213,7 +214,7 @@ class Gaussians(ExponentialFamily):
         """Marginalise unobserved coordinates: one pass per pattern of missing coordinates."""
         if x.ndim != 2:
             raise ValueError(
-                "missing coordinates of full covariances are marginalized for a flat list of points (T, d) only"
+                "Missing coordinates can be marginalized under full covariances only for points of shape (T, d)."
             )
         out = np.zeros((*self.shape, len(x)))
         for pattern in np.unique(missing, axis=0):
@@ -276,9 +277,9 @@ class Gaussians(ExponentialFamily):
         self._check_pair(other)
         if self.structure == "full":
             raise ValueError(
-                "the mean map of the Laplace kernel exp(-gamma |x - y|_1) has a closed form for independent "
-                "coordinates alone, and these Gaussians have full covariances: use mc.Gaussian('diagonal'), or "
-                "base='rbf', or n_components=1000 for random features"
+                "The mean map of the Laplace kernel exp(-gamma |x - y|_1) has a closed form for independent "
+                "coordinates only; these Gaussians have full covariances. Use mc.Gaussian('diagonal'), base='rbf', or "
+                "n_components=1000 for random features."
             )
         planes, difference = self._pair_planes(other)
         if gamma == 0:
@@ -300,24 +301,36 @@ class Gaussians(ExponentialFamily):
             quadratic = c[..., None] * xp.sum(w * w, axis=0)
         return -xp.clip(quadratic, 0.0, None) / 2, self.mean @ w
 
+    _least_divergence = 1e-24
+
     def dual_divergence(self, other: Self) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4): of the Gaussian with the pooled moments."""
         self._check_pair(other)
         for side in (self, other):
             side._require_regular("the dual divergence")
         xp, d = namespace(self.mean, other.mean), self.dimension
-        ends = self._log_det()[..., :, None] + other._log_det()[..., None, :]
+        a, b = self.covariance, other.covariance
+        # Of variances a and b: log((a + b)/2) - log(ab)/2, which does not cancel where they are nearly equal, and
+        # log(1 + v^2 / (2 (a + b))) of a difference of means v.
         if self.structure == "isotropic":
-            variance = (self.covariance[..., :, None] + other.covariance[..., None, :]) / 2
-            squared = sum(plane * plane for plane in self._pair_planes(other)[1])
-            return d / 2 * xp.log(variance + squared / (4 * d)) - ends / 4
+            (variance,), difference = self._pair_planes(other)
+            squared = sum(plane * plane for plane in difference)
+            apart = log_mean_gap(a[..., :, None], b[..., None, :])
+            return d / 2 * (apart + xp.log1p(squared / (2 * d * variance[0])))
         if self.structure == "diagonal":
             planes, difference = self._pair_planes(other)
-            pooled = sum(xp.log(row[0] / 2 + v * v / 4) for row, v in zip(planes, difference, strict=True))
-            return pooled / 2 - ends / 4
+            return (
+                sum(
+                    log_mean_gap(a[..., :, None, i], b[..., None, :, i]) + xp.log1p(v * v / (2 * planes[i][0]))
+                    for i, v in enumerate(difference)
+                )
+                / 2
+            )
         # |Sbar| = |(S + S')/2| (1 + v' (S + S')^{-1} v / 2), v = m - m'
         log_det, quadratic = self._pair_solve(other)
-        return (log_det - d * math.log(2.0) + xp.log1p(quadratic / 2)) / 2 - ends / 4
+        ends = self._log_det()[..., :, None] + other._log_det()[..., None, :]
+        apart = determinant_gap(a, b, log_det - d * math.log(2.0) - ends / 2)
+        return (apart + xp.log1p(quadratic / 2)) / 2
 
     def kl(self, other: Self) -> Array:
         """Kullback-Leibler divergence KL(p || q) of every pair."""
@@ -345,7 +358,7 @@ class Gaussians(ExponentialFamily):
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
             if bool(xp.any(xp.isnan(x))):
-                raise ValueError("a point has a NaN coordinate: Fisher scores of full covariances need all of them")
+                raise ValueError("Fisher scores of full covariances need all coordinates; a point contains NaN.")
             precision = xp.linalg.inv(single.covariance)[..., None, :, :]
             g = (precision @ difference[..., None])[..., 0]
             gradient = (g[..., :, None] * g[..., None, :] - precision) / 2
@@ -399,7 +412,7 @@ class Gaussians(ExponentialFamily):
         elif form == "exp":
             witness = f"t = {t} is not in {gindikin} (DJS-5)"
         else:
-            witness = f"{gindikin} does not hold every t > 0, so that the divergence is not CND (DJS-5)"
+            witness = f"{gindikin} does not contain every t > 0, so the divergence is not CND (DJS-5)"
         cure = f"use form='exp' with t >= {d - 1} or t in {{1, .., {d - 1}}}, or diagonal covariances"
         return Verdict("no", f"Gaussians with full covariance in d = {d}: {witness}; {cure}")
 
@@ -448,12 +461,12 @@ class Gaussians(ExponentialFamily):
         if len(bad):
             where = tuple(int(i) for i in bad[0])
             raise ValueError(
-                f"the Gaussian at index {where} has a singular covariance, for which {what} does not exist: "
-                "add a floor to its covariance"
+                f"The Gaussian at index {where} has a singular covariance, for which {what} does not exist. Add a "
+                "floor to its covariance."
             )
 
     def _require_regular_sums(self, other: Self) -> None:
-        """Raise where the covariances of a pair have a singular sum; one regular side is enough."""
+        """Raise if the covariances of a pair have a singular sum; one regular side is enough."""
         a, b = to_numpy(self.covariance), to_numpy(other.covariance)
         if all((smallest_eigenvalue(c, self.structure) > 0).all() for c in (a, b)):
             return
@@ -462,29 +475,23 @@ class Gaussians(ExponentialFamily):
         bad = np.argwhere(smallest_eigenvalue(sums, self.structure) <= 0)
         if len(bad):
             raise ValueError(
-                f"the probability product at rho = 1 is infinite for the pair {tuple(map(int, bad[0]))}, whose "
-                "covariances sum to a singular matrix: add a floor to the covariances"
+                f"The probability product at rho = 1 is infinite for the pair {tuple(map(int, bad[0]))}, whose "
+                "covariances sum to a singular matrix. Add a floor to the covariances."
             )
 
-    def _covariance_planes(self) -> list[list[Array]]:
-        c = self.covariance
+    def _planes(self, at: tuple[Any, ...] = (..., slice(None), None)) -> list[list[Array]]:
+        """Entries of the covariances (by structure), each ``(*B, n, 1)``, or as ``at`` indexes the batch."""
+        c, d = self.covariance, self.dimension
         if self.structure == "isotropic":
-            return [[c[..., :, None]]]
+            return [[c[at]]]
         if self.structure == "diagonal":
-            return [[c[..., :, None, i]] for i in range(self.dimension)]
-        return [[c[..., :, None, i, j] for j in range(i + 1)] for i in range(self.dimension)]
+            return [[c[(*at, i)]] for i in range(d)]
+        return [[c[(*at, i, j)] for j in range(i + 1)] for i in range(d)]
 
     def _pair_planes(self, other: Self) -> tuple[list[list[Array]], list[Array]]:
         """Planes of S + S' (by structure) and of m - m'."""
-        a, b = self.covariance, other.covariance
-        if self.structure == "isotropic":
-            planes = [[a[..., :, None] + b[..., None, :]]]
-        elif self.structure == "diagonal":
-            planes = [[a[..., :, None, i] + b[..., None, :, i]] for i in range(self.dimension)]
-        else:
-            planes = [
-                [a[..., :, None, i, j] + b[..., None, :, i, j] for j in range(i + 1)] for i in range(self.dimension)
-            ]
+        rows = zip(self._planes(), other._planes((..., None, slice(None))), strict=True)
+        planes = [[a + b for a, b in zip(own, theirs, strict=True)] for own, theirs in rows]
         difference = [self.mean[..., :, None, i] - other.mean[..., None, :, i] for i in range(self.dimension)]
         return planes, difference
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
-from mercer._array import Array, Floats
+from mercer._array import Floats
 from mercer._parameters import Rules, nonnegative, one_of
-from mercer.data.segments import segment_sum, segments
-from mercer.families._predictive import check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.data.segments import in_digest_order, segment_sum, segments
+from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
 from mercer.families.student_t import StudentTs
@@ -20,10 +21,10 @@ from mercer.families.student_t import StudentTs
 class WithinContext(Context):
     """What data share whose covariance counts as known: besides the rest, that about the mean of each sample."""
 
-    within: Any = None  # of the shape that the structure asks for
+    within: Any = None  # in the shape of the covariance structure
 
 
-class Gaussian(FamilyEstimator):
+class Gaussian(Predictive, FamilyEstimator):
     """Fit Gaussians: one to every sample (a point or a set of points), or one to all.
 
     Parameters
@@ -50,7 +51,7 @@ class Gaussian(FamilyEstimator):
     model_ : Gaussians or StudentTs of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Gaussian(FamilyEstimator):
 
     _parameters: ClassVar[Rules] = {
         "covariance": one_of("full", "diagonal", "isotropic"),
-        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
         "estimate": one_of("point", "predictive", "student"),
     }
 
@@ -86,7 +87,6 @@ class Gaussian(FamilyEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_predictive(self)
         if self.estimate == "student" and self.covariance != "full":
             raise ValueError(
                 f"estimate='student' needs covariance='full', whose predictive distribution is a Student t; got "
@@ -102,23 +102,21 @@ class Gaussian(FamilyEstimator):
         Folds of a cross-validation differ a little in mean and variance. Both are rounded, so that the folds have the
         same context and share their fits: the variance to a power of two, the centre to a coarse grid.
         """
-        x, offsets = segments(X)
+        x, offsets = segments(in_digest_order(X))
         if len(x) == 0:
-            raise ValueError("there is nothing to learn from: every sample is empty")
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
+            raise ValueError("There is nothing to learn from: every sample is empty.")
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
             center, scale = _center_and_scale(x)
         if not np.isfinite(scale).all():
-            raise ValueError("the squares of the data are more than the largest number: divide the data by a constant")
+            raise ValueError("The squares of the data overflow. Divide the data by a constant.")
         floor = self.floor * _power_of_two(_varying(float(np.mean(scale)), center, scale.dtype))
         grid = 8 * np.sqrt(
             [_power_of_two(_varying(float(v), c, scale.dtype)) for v, c in zip(scale, center, strict=True)]
         )
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
-        if self.estimate == "point":
-            return self._with_pooled(x, bare)
-        found = pointwise(self)._with_pooled(x, bare)
-        if not is_predictive(self):
+        found = self._with_pooled(x, bare)
+        if self.estimate != "predictive":
             return found
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return WithinContext(**shared, within=self._within(x, offsets, bare))
@@ -133,8 +131,8 @@ class Gaussian(FamilyEstimator):
         if not np.all(freedom > 0):
             which = f"in coordinate {int(np.argmin(freedom))} " if len(freedom) > 1 else ""
             raise ValueError(
-                f"no sample has several points {which}that could vary about their mean: estimate='predictive' needs "
-                "sets of points; for single points give estimate='point'"
+                f"estimate='predictive' needs sets of points, and no sample has several points {which}that could vary "
+                "about their mean. Use estimate='point' for single points."
             )
         if self.covariance == "full":
             value = np.stack([_ordered_sum(rest[:, i : i + 1] * rest, offsets) for i in range(rest.shape[1])])
@@ -146,28 +144,27 @@ class Gaussian(FamilyEstimator):
             regular = bool(np.all(value > 0))
         if not regular:
             raise ValueError(
-                "the data do not vary enough about the means of their own: estimate='predictive' needs sets of points "
-                "that do, or floor > 0"
+                "The points do not vary enough about the means of their samples for estimate='predictive'. Use sets "
+                "of points that do, or floor > 0."
             )
         return np.asarray(value)
 
     def _check_pooled(self, context: Context) -> None:
         super()._check_pooled(context)
-        if not is_predictive(self):
+        if self.estimate != "predictive":
             return
         within: Any = getattr(context, "within", None)
         if within is None or np.shape(within) != self.template(context).covariance.shape:
-            raise ValueError(
-                "the context was learned with another covariance or estimate than those of now: call fit again"
-            )
+            raise ValueError("The context was learned with another covariance or estimate. Call fit again.")
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
         if self.estimate == "student":
             # Moments shrunk to those of the prior are the posterior scale matrix, divided by the weight s + n.
-            found, known = pointwise(self)._fit_alone(x, offsets, context), np.diff(offsets) + self.prior_strength
+            point, known = clone(self).set_params(estimate="point"), np.diff(offsets) + self.prior_strength
+            found = point._fit_alone(x, offsets, context)
             scale = found.covariance * ((known + 1) / (known + 2))[:, None, None]
             return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
-        if not is_predictive(self):
+        if not self._is_predictive:
             batch: Gaussians = super()._fit_alone(x, offsets, context)
             return batch
         prior = self._suited(self._prior_batch(context), self.template(context))
@@ -183,12 +180,11 @@ class Gaussian(FamilyEstimator):
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        x, _ = segments(X)
         if self.covariance != "diagonal":
-            self._check_observed(X, x)
+            self._check_observed(X)
 
     def _missing_cure(self) -> str:
-        return "only covariance='diagonal' can be fitted to such data"
+        return "Only covariance='diagonal' can be fitted to such data."
 
     def template(self, context: Context) -> Gaussians:
         """Return a Gaussian with the estimator's structure."""
@@ -215,8 +211,7 @@ class Gaussian(FamilyEstimator):
     def from_mean(self, mu: Floats, context: Context) -> Gaussians:
         """Turn moments into Gaussians."""
         found = self.template(context).with_mean_parameters(mu)
-        covariance = found.covariance if self.covariance == "full" else np.maximum(found.covariance, 0.0)
-        return replace_covariance(found, covariance)
+        return found if self.covariance == "full" else found._replaced(covariance=np.maximum(found.covariance, 0.0))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
         """Fit to weighted points by moments, each model about its own mean.
@@ -224,7 +219,7 @@ class Gaussian(FamilyEstimator):
         First the means, then the moments about them: a covariance is then no difference of large numbers, however far
         the data (or the components of a mixture) lie apart.
         """
-        refuse_weights(self)
+        self._refuse_weights()
         columns, lengths = [], np.diff(offsets)
         prior = None
         if self.prior is not None:
@@ -236,7 +231,7 @@ class Gaussian(FamilyEstimator):
             total, mass = moments(self.statistics(points, context), weights[:, j : j + 1], offsets)
             about = [None if batch is None else _about(batch, means) for batch in (prior, begin)]
             batch = self.from_mean(self._shrink(total, mass, *about), context)
-            columns.append(replace_mean(batch, batch.mean + means))
+            columns.append(batch._replaced(mean=batch.mean + means))
         return Gaussians._make(
             mean=np.stack([c.mean for c in columns], axis=1),
             covariance=np.stack([c.covariance for c in columns], axis=1),
@@ -256,7 +251,7 @@ def _center_and_scale(x: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(x)
     if seen.all():
         return x.mean(axis=0), x.var(axis=0)
-    count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)  # a coordinate that nobody saw has both 0
+    count = np.maximum(seen.sum(axis=0), 1).astype(x.dtype)  # for an unobserved coordinate both are 0
     center = np.where(seen, x, 0.0).sum(axis=0) / count
     return center, (np.where(seen, x - center, 0.0) ** 2).sum(axis=0) / count
 
@@ -280,14 +275,4 @@ def _about(batch: Gaussians, center: Floats) -> Floats:
     """Moments of a batch of shape (1,) or (N,) about every one of N centres."""
     which = np.zeros(len(center), dtype=int) if len(batch) == 1 else np.arange(len(center))
     batch = batch[which]
-    return np.asarray(replace_mean(batch, np.asarray(batch.mean) - center).mean_parameters)
-
-
-def replace_covariance(batch: Gaussians, covariance: Array) -> Gaussians:
-    """Return the same means with other covariances."""
-    return Gaussians._make(mean=batch.mean, covariance=covariance, structure=batch.structure)
-
-
-def replace_mean(batch: Gaussians, mean: Array) -> Gaussians:
-    """Return the same covariances about other means."""
-    return Gaussians._make(mean=mean, covariance=batch.covariance, structure=batch.structure)
+    return np.asarray(batch._replaced(mean=np.asarray(batch.mean) - center).mean_parameters)

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._array import Array, Floats, log_complement, namespace, to_numpy
 from mercer._checks import check_gamma, checked_parameter
 from mercer._random import random_generator
 from mercer._verdict import Verdict
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context
-from mercer.families.exponential import log_mean_gap
 
 OVERFLOW = " (not below the smallest normal float, where the mean count (1 - p) / p is infinite)"
 RARE = 1e-12
@@ -51,22 +51,19 @@ class Geometrics(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"probability": 1}
     domain = "counts"
     score_labels = ("log_failure",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu - 1/(1 + mu) is a Laplace transform of a positive measure (DJS-5)")
 
     probability: Array
 
     def __init__(self, probability: Any) -> None:
-        p = checked_parameter(probability, "probability", _has_mean, "lie above 0, and at most at 1" + OVERFLOW)
+        p = checked_parameter(probability, "probability", _has_mean, "be above 0 and at most 1" + OVERFLOW)
         self._freeze(probability=p)
-
-    def estimator(self) -> Geometric:
-        """Return the estimator of this family."""
-        return Geometric()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
     def term_natural(self, p: Array) -> Array:
         """Return the log probability of a failure; -inf where a success is certain."""
-        return _log_failure(p)
+        return log_complement(p)
 
     def term_partition(self, theta: Array) -> Array:
         """Return -log(1 - exp(theta))."""
@@ -92,7 +89,7 @@ class Geometrics(Coordinatewise):
 
     def term_log_prob(self, count: Array, p: Array) -> Array:
         """Return log p + x log(1 - p), with 0 * -inf = 0."""
-        return namespace(p).log(p) + _times(count, _log_failure(p))
+        return namespace(p).log(p) + _times(count, log_complement(p))
 
     def term_product(self, a: Array, b: Array, rho: float) -> Array:
         """Log of the sum of p^rho q^rho over all counts, for any rho (PPK-3.7)."""
@@ -100,23 +97,22 @@ class Geometrics(Coordinatewise):
         if rho == 1:  # without a logarithm of failures, which is infinite at 1: gradients hold there, too
             return xp.log(a) + xp.log(b) - xp.log(a + b - a * b)
         # At a certain success the slope of failures^rho is infinite below rho = 1: gradients leave it out.
-        failure = rho * (_log_failure(a) + _log_failure(b))
+        failure = rho * (log_complement(a) + log_complement(b))
         return rho * (xp.log(a) + xp.log(b)) - xp.log(-xp.expm1(failure))
 
     def term_divergence(self, a: Array, b: Array) -> Array:
         """Dual Jensen-Shannon divergence (DJS-4)."""
-        mu, nu = _mean(a), _mean(b)
+        xp, mu, nu = namespace(a, b), _mean(a), _mean(b)
         value = (_bounded(mu) + _bounded(nu)) / 2 - _bounded((mu + nu) / 2) + log_mean_gap(1 / a, 1 / b)
-        return namespace(mu, nu).where(value > 0, value, 0 * value)
+        value = xp.where(value > 0, value, 0 * value)
+        half, low = xp.abs(mu - nu) / 2, mu / 2 + nu / 2
+        near = half < 0.1 * low
+        return xp.where(near, _near_gap(xp.where(near, half, 0 * half), xp.where(near, low, 1 + 0 * low)), value)
 
     def term_kl(self, a: Array, b: Array) -> Array:
         """Kullback-Leibler divergence; +inf where q excludes what p allows."""
         xp = namespace(a, b)
-        return xp.log(a) - xp.log(b) + _mean(a) * _finite(_log_failure(a)) - _times(_mean(a), _log_failure(b))
-
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Geometrics is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu - 1/(1 + mu) is a Laplace transform of a positive measure (DJS-5)")
+        return xp.log(a) - xp.log(b) + _mean(a) * _finite(log_complement(a)) - _times(_mean(a), log_complement(b))
 
     # -- capabilities -----------------------------------------------------------------------------------
 
@@ -158,7 +154,7 @@ class Geometric(CoordinatewiseEstimator):
     model_ : Geometrics of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -190,11 +186,20 @@ def _bounded(mu: Array) -> Array:
     return -mu * xp.log1p(1 / xp.where(mu > 0, mu, xp.ones_like(mu)))
 
 
-def _log_failure(p: Array) -> Array:
-    """Compute log(1 - p), -inf at 1."""
-    xp = namespace(p)
-    inside = p < 1
-    return xp.where(inside, xp.log1p(-xp.where(inside, p, xp.zeros_like(p))), -xp.inf)
+def _near_gap(half: Array, low: Array) -> Array:
+    """Return the dual divergence of means ``low - half`` and ``low + half`` that are near each other.
+
+    It is h/2 times the sum over n of (d^(2n-1) - e^(2n-1)) / (n (2n - 1)), d = h / m and e = h / (m + 1): the series
+    of `jensen_gap` for m and for m + 1, whose differences are taken factor by factor.
+    """
+    d, e = half / low, half / (low + 1)
+    apart = d / (low + 1)  # d - e
+    term, power, value = apart, e, apart
+    for n in range(2, 8):
+        term = d * d * term + power * apart * (d + e)
+        power = power * e * e
+        value = value + term / (n * (2 * n - 1))
+    return half / 2 * value
 
 
 def _finite(logs: Array) -> Array:
@@ -228,9 +233,9 @@ def _one_side(p: Array, gamma: float) -> Array:
     size = int(min(np.sqrt(44 / gamma), 44 / decay)) + 1
     if size > MOST_TERMS:
         raise ValueError(
-            f"the mean map of Geometrics sums over differences of counts, and gamma = {gamma:.6g} with a probability "
-            f"of {smallest:.6g} asks for {size} of them, more than {MOST_TERMS}: divide the counts by a constant, or "
-            "use ProbabilityProduct"
+            f"The mean map of Geometrics with gamma = {gamma:.6g} and a probability of {smallest:.6g} sums over {size} "
+            f"differences of counts, more than {MOST_TERMS}. Divide the counts by a constant, or use "
+            "ProbabilityProduct."
         )
     value = xp.zeros_like(p)
     failure = 1 - p

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._array import Array, Floats, beside, namespace, safe_log, to_numpy
-from mercer._batch import Batch
+from mercer._array import Array, Floats, beside, inner_logs, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import CountSmoothed, Coupling, Divergence, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
 from mercer._parameters import Rules, whole
@@ -19,19 +18,19 @@ from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
+from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
-from mercer.families._counts.rows import check_rows, check_trials, checked_words, dense_counts, unpacked_words
-from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, refuse_weights
+from mercer.families._counts.rows import SparseRows, check_rows, check_trials, checked_words, dense_counts
+from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families._sparse_leaf import SparseDivergence, SparseLeaf
 from mercer.families.dirichlet_multinomial import DirichletMultinomials
 from mercer.families.estimator import Context
 
 
-class Multinomials(Simplex):
+class Multinomials(SparseRows, Simplex):
     r"""A batch of multinomial distributions.
 
     Parameters
@@ -76,13 +75,9 @@ class Multinomials(Simplex):
         self._freeze(probability=checked, trials=int(trials), alphabet=words)
 
     @property
-    def _draws(self) -> int:
+    def n_draws(self) -> int:
+        """Number of independent draws that make one observation: the trials."""
         return self.trials
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the probabilities are stored as a sparse matrix."""
-        return isinstance(self.probability, CSRRows)
 
     def token_probabilities(self) -> Floats:
         """Return the probability of every word in one draw, dense, ``(*B, k)``, float64.
@@ -91,59 +86,14 @@ class Multinomials(Simplex):
         """
         return np.asarray(to_numpy(self.dense().probability), dtype=np.float64)
 
-    def dense(self) -> Self:
-        """Return the same distributions with dense probabilities."""
-        if not self.sparse:
-            return self
-        return self._make(probability=self.probability.dense(), trials=self.trials, alphabet=self.alphabet)
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, CSRRows):
-            return {name: to_numpy(value)}
-        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-        return {f"{name}/{part}": array for part, array in parts.items()} | {
-            f"{name}/columns": np.array(value.n_columns)
-        }
-
     def _shared_header(self) -> dict[str, Any]:
         """Leave out a vocabulary that is not there, as files did before there were any."""
         header = super()._shared_header()
         return {name: value for name, value in header.items() if name != "alphabet" or value is not None}
 
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = unpacked_words(shared)
-        name = f"{prefix}probability"
-        if name in arrays:
-            return super()._unpack_fields(arrays, shared, prefix)
-        data, indices, indptr = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
-        return {"probability": CSRRows(data, indices, indptr, int(arrays[f"{name}/columns"])), **shared}
-
     def with_mean_parameters(self, mu: Array) -> Self:
         """Return the distributions with these expected counts."""
-        return self._make(probability=mu / self.trials, trials=self.trials, alphabet=self.alphabet)
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select members; a single one of a sparse batch is dense."""
-        if self.sparse and isinstance(key, int | np.integer):
-            at = range(len(self))[key]
-            return self[at : at + 1].dense().reshape()
-        return super().__getitem__(key)
-
-    @property
-    def natural_parameters(self) -> Array:
-        """Log probabilities; -inf where an outcome is impossible."""
-        return safe_log(self.dense().probability)
-
-    @property
-    def mean_parameters(self) -> Array:
-        """Expected counts s a."""
-        return self.trials * self.dense().probability
-
-    def fisher_information(self) -> Array:
-        """Information of the logits, s (diag a - a a') (FK-3)."""
-        return super(Multinomials, self.dense()).fisher_information()
+        return self._replaced(probability=mu / self.trials)
 
     def pooled(self) -> Self:
         """Return the average distribution, as a batch of shape ``(1,)``."""
@@ -151,7 +101,7 @@ class Multinomials(Simplex):
             return super().pooled()
         self._require_members()
         average = np.asarray(self.probability.to_scipy().mean(axis=0)).reshape(1, -1)
-        return self._make(probability=CSRRows.of(average), trials=self.trials, alphabet=self.alphabet)
+        return self._replaced(probability=CSRRows.of(average))
 
     def estimator(self) -> Multinomial:
         """Return the estimator of this family."""
@@ -175,7 +125,7 @@ class Multinomials(Simplex):
             check_gamma(coupling.gamma)
             return CountLeaf.of(self.probability, self.trials, coupling.gamma)
         if isinstance(coupling, Divergence) and self.sparse:
-            return SparseDivergence(_csr.prepare(self.probability), self.trials)
+            return SparseDivergence(_csr.Prepared(self.probability), self.trials)
         return Leaf(self, coupling)
 
     def _inner(self, rho: float) -> Any:
@@ -211,22 +161,6 @@ class Multinomials(Simplex):
             return self.couple(Divergence()).pair(other.couple(Divergence()))
         return super(Multinomials, self.dense()).dual_divergence(other.dense())
 
-    def kl(self, other: Self) -> Array:
-        """Kullback-Leibler divergence; +inf where p has an outcome that q lacks."""
-        self._check_pair(other)
-        return super(Multinomials, self.dense()).kl(other.dense())
-
-    def matched(self, reference: Batch) -> Self:
-        """Return this batch sparse or dense, as ``reference`` is."""
-        matched = super().matched(reference)
-        if not reference.sparse:  # type: ignore[attr-defined]
-            return matched.dense()
-        return (
-            matched
-            if matched.sparse
-            else self._make(probability=CSRRows.of(self.probability), trials=self.trials, alphabet=self.alphabet)
-        )
-
     # -- counts --------------------------------------------------------------------------------------------
 
     def statistics(self, x: Any) -> Array:
@@ -243,12 +177,8 @@ class Multinomials(Simplex):
         """Log probability of every row of counts given its total, ``(*B, n) x (*B, T, k) -> (*B, n, T)``."""
         dense = self.dense()
         single, x = dense._crossable(self._checked_points(dense_counts(x)))
-        xp = namespace(x, single.probability)
-        logs = safe_log(single.probability)
-        finite = xp.where(xp.isfinite(logs), logs, xp.zeros_like(logs))
-        value = finite @ xp.matrix_transpose(x)
-        impossible = xp.astype(single.probability == 0, x.dtype) @ xp.matrix_transpose(x)
-        value = xp.where(impossible > 0, -xp.inf, value + single.log_base(x)[..., None, :])
+        value = namespace(x).matrix_transpose(inner_logs(x, safe_log(single.probability)))
+        value = value + single.log_base(x)[..., None, :]
         return value if self.shape else value[..., 0, :]
 
     def _check_values(self, x: Array) -> None:
@@ -271,7 +201,7 @@ class Multinomials(Simplex):
         return drawn.astype(float)
 
 
-class Multinomial(DocumentEstimator):
+class Multinomial(Predictive, DocumentEstimator):
     """Fit multinomial distributions to rows of counts, one to each or one to all.
 
     Parameters
@@ -292,7 +222,7 @@ class Multinomial(DocumentEstimator):
     model_ : Multinomials or DirichletMultinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -306,10 +236,7 @@ class Multinomial(DocumentEstimator):
            [1. , 2.5, 4.5]])
     """
 
-    _parameters: ClassVar[Rules] = {
-        "trials": whole(1, cure="Give the number of draws as an int."),
-        "estimate": ESTIMATE,
-    }
+    _parameters: ClassVar[Rules] = {"trials": whole(1, cure="Pass the number of draws as an int.")}
 
     def __init__(
         self, trials: int = 1, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point"
@@ -319,17 +246,13 @@ class Multinomial(DocumentEstimator):
         self.prior_strength = prior_strength
         self.estimate = estimate
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
-
     def context(self, X: Any) -> Context:
         """Learn the number of words and, where it is the prior, the pooled frequencies."""
         x, _ = segments(X)
         bare = Context(dimension=x.shape[1])
         if not isinstance(self.prior, str):
             return bare
-        total = pooled_counts(_within_range(x)[0])
+        total = pooled_counts(_within_range(segments(in_digest_order(X))[0])[0])
         pooled = Multinomials._make(probability=(total / total.sum())[None], trials=self.trials)
         return replace(bare, pooled=pooled)
 
@@ -344,12 +267,12 @@ class Multinomial(DocumentEstimator):
         if len(empty) and self.prior is None:
             name = datum_name(X, empty[0]) if isinstance(X, Sequences) else f"document {int(empty[0])}"
             raise ValueError(
-                f"{name} is empty (no word is counted), so it has no frequencies: leave it out, or "
-                "give prior='pooled' so that it gets the frequencies of all documents"
+                f"{name} is empty (no words), so its frequencies are undefined. Leave it out, or use prior='pooled' to "
+                "give it the frequencies of all documents."
             )
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if is_predictive(self):
+        if self._is_predictive:
             return self._predictive(x, offsets, context)
         if isinstance(x, CSRRows) and np.all(np.diff(offsets) == 1):
             if self.prior is None:
@@ -383,8 +306,8 @@ class Multinomial(DocumentEstimator):
         if not np.isfinite(total).all():
             where = int(np.flatnonzero(~np.isfinite(total))[0])
             raise ValueError(
-                f"the counts of document {where} and prior_strength = {self.prior_strength!r} add up to more than a "
-                "number can hold: divide the counts by a constant"
+                f"The counts of document {where} plus prior_strength = {self.prior_strength!r} overflow. Divide the "
+                "counts by a constant."
             )
         return DirichletMultinomials._make(concentration=concentration, trials=self.trials, alphabet=alphabet)
 
@@ -392,7 +315,7 @@ class Multinomial(DocumentEstimator):
         self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None
     ) -> Multinomials:
         """Fit to weighted rows: relative frequencies of words."""
-        refuse_weights(self)
+        self._refuse_weights()
         counts, factor = _totals(x, weights, offsets)
         alphabet, fallback = None, np.full(context.dimension, 1.0 / context.dimension)
         if self.prior is not None:
@@ -407,11 +330,8 @@ class Multinomial(DocumentEstimator):
         """Return the frequencies of the prior, and its words, which become the model's: counts have none."""
         prior = self._prior_batch(context)
         alphabet = getattr(prior, "alphabet", None)
-        zeros, trials = (
-            np.zeros(context.dimension),
-            getattr(prior, "trials", 1),
-        )  # only the frequencies of a prior are used
-        template = Multinomials._make(probability=zeros, trials=trials, alphabet=alphabet)
+        trials = getattr(prior, "trials", 1)  # only the frequencies of a prior are used
+        template = Multinomials._make(probability=np.zeros(context.dimension), trials=trials, alphabet=alphabet)
         return np.asarray(self._suited(prior, template).dense().probability)[0], alphabet
 
 

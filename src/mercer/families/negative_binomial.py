@@ -60,7 +60,7 @@ class NegativeBinomials(IndependentCoordinates):
 
     def __init__(self, count: Any, probability: Any) -> None:
         r = checked_parameter(count, "count", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
-        p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "lie above 0, and at most at 1")
+        p = checked_parameter(probability, "probability", lambda x: (x > 0) & (x <= 1), "be above 0 and at most 1")
         self._freeze_alike(count=r, probability=p)
 
     @property
@@ -91,15 +91,14 @@ class NegativeBinomials(IndependentCoordinates):
         shape = (*self.shape, size, self.dimension)
         r, p = (np.broadcast_to(to_numpy(side)[..., None, :], shape) for side in (self.count, self.probability))
         rng = random_generator(random_state)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is named below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
             rate = rng.standard_gamma(r) * ((1 - p) / p)
         huge = np.argwhere(~np.isfinite(rate))
         if len(huge):
             where = tuple(map(int, huge[0]))
             raise ValueError(
-                f"the member{f' at index {where[:-2]}' if self.shape else ''} has count = {r[where]:.6g}, probability "
-                f"= {p[where]:.3g} in coordinate {where[-1]}, and draws counts beyond the largest number: give a "
-                "larger probability"
+                f"Samples of the member{f' at index {where[:-2]}' if self.shape else ''} overflow, with count = "
+                f"{r[where]:.6g} and probability = {p[where]:.3g} in coordinate {where[-1]}. Use a larger probability."
             )
         # NumPy draws whole numbers of 64 bits; a Poisson count beyond is its rate, to all digits that it has.
         return np.where(rate < 1e15, rng.poisson(np.minimum(rate, 1e15)), rate).astype(float)
@@ -167,7 +166,7 @@ def _summed_logs(a: Side, b: Side, nodes: Floats, weights: Floats) -> Array:
 
 
 class Side:
-    """Laws of one coordinate, ``(*B, n)``, to the power rho."""
+    """Distributions of one coordinate, ``(*B, n)``, to the power rho."""
 
     def __init__(self, r: Array, p: Array, rho: float) -> None:
         self.r, self.p, self.rho = r, p, rho
@@ -195,9 +194,9 @@ class Side:
         if not np.all(counts < LARGEST):
             worst = int(np.flatnonzero(~(counts < LARGEST))[0])
             raise ValueError(
-                f"the probability product of NegativeBinomials with count = {r[worst]:.6g} and probability = "
-                f"{p[worst]:.3g} sums over counts beyond {LARGEST:.0e}: divide the counts by a constant, or give "
-                "estimate='point'"
+                f"The probability product of NegativeBinomials with count = {r[worst]:.6g} and probability = "
+                f"{p[worst]:.3g} sums over counts beyond {LARGEST:.0e}. Divide the counts by a constant, or use "
+                "estimate='point'."
             )
         return float(counts.max())
 

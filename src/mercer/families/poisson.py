@@ -9,11 +9,11 @@ import numpy as np
 
 from mercer._array import Array, Floats, namespace, safe_log, to_numpy, xlogx
 from mercer._checks import check_gamma, checked_parameter
-from mercer._parameters import Rules
 from mercer._random import random_generator
 from mercer._special import gammaln, i0e
 from mercer._verdict import Verdict
-from mercer.families._predictive import ESTIMATE, check_predictive, is_predictive, pointwise, refuse_weights
+from mercer.families._gaps import jensen_gap
+from mercer.families._predictive import Predictive
 from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context, moments
@@ -48,16 +48,13 @@ class Poissons(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"rate": 1}
     domain = "counts"
     score_labels = ("log_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
 
     rate: Array
 
     def __init__(self, rate: Any) -> None:
         r = checked_parameter(rate, "rate", lambda x: (x >= 0) & np.isfinite(x), "be 0 or more, and finite")
         self._freeze(rate=r)
-
-    def estimator(self) -> Poisson:
-        """Return the estimator of this family."""
-        return Poisson()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -115,10 +112,6 @@ class Poissons(Coordinatewise):
         term = xlogx(a) - a * xp.log(safe) - a + b
         return xp.where((a > 0) & (b <= 0), xp.inf, term)
 
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Poissons is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu is a Laplace transform of a positive measure (DJS-5)")
-
     # -- capabilities -----------------------------------------------------------------------------------
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
@@ -141,7 +134,7 @@ class Poissons(Coordinatewise):
         return random_generator(random_state).poisson(rates).astype(float)
 
 
-class Poisson(CoordinatewiseEstimator):
+class Poisson(Predictive, CoordinatewiseEstimator):
     """Fit products of Poisson distributions, one to every sample (a row of counts or a set of rows) or one to all.
 
     Parameters
@@ -160,7 +153,7 @@ class Poisson(CoordinatewiseEstimator):
     model_ : Poissons or NegativeBinomials of shape (1,)
         What ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -175,31 +168,23 @@ class Poisson(CoordinatewiseEstimator):
 
     family = Poissons
     largest = np.inf
-    _parameters: ClassVar[Rules] = {"estimate": ESTIMATE}
 
     def __init__(self, prior: Any = None, prior_strength: float = 1.0, estimate: str = "point") -> None:
         super().__init__(prior, prior_strength)
         self.estimate = estimate
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_predictive(self)
 
     def _even(self, x: Any, context: Context) -> Poissons:
         seen = ~np.isnan(x)
         rate = (1 + np.where(seen, x, 0.0).sum(axis=0)) / (1 + seen.sum(axis=0))  # of all data, never zero
         return Poissons._make(rate=rate[None])
 
-    def _with_pooled(self, x: Any, context: Context) -> Context:
-        return pointwise(self)._with_pooled(x, context) if is_predictive(self) else super()._with_pooled(x, context)
-
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Fit to weighted rows: average counts."""
-        refuse_weights(self)
+        self._refuse_weights()
         return super().fit_weighted(x, weights, offsets, context, start)
 
     def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
-        if not is_predictive(self):
+        if not self._is_predictive:
             return super()._fit_alone(x, offsets, context)
         from mercer.families.negative_binomial import NegativeBinomials
 
@@ -210,24 +195,6 @@ class Poisson(CoordinatewiseEstimator):
         p = np.minimum(rate / (rate + 1), 1 - 2.0**-50)
         count = np.where(rate > 1e6, shape / rate * p / (1 - p), shape)
         return NegativeBinomials._make(count=count, probability=np.broadcast_to(p, count.shape).copy())
-
-
-def jensen_gap(a: Array, b: Array) -> Array:
-    """Compute (a log a + b log b)/2 - m log m, m = (a + b)/2, for nonnegative a and b, without cancellation.
-
-    With d = (a - b)/(2 m) it is m/2 [(1+d) log(1+d) + (1-d) log(1-d)]. Near d = 0, where the terms cancel, the bracket
-    is its series: the sum over n >= 1 of d^(2n) / (n (2n - 1)).
-    """
-    xp = namespace(a, b)
-    middle = a / 2 + b / 2
-    difference = a / 2 - b / 2
-    near = xp.abs(difference) < 0.1 * middle
-    d = xp.where(near, difference, xp.zeros_like(middle)) / xp.where(near, middle, xp.ones_like(middle))
-    square = d * d
-    series: Any = 1 / 91
-    for n in range(6, 0, -1):  # the next term is below rounding: 0.01^7 / 120
-        series = 1 / (n * (2 * n - 1)) + square * series
-    return xp.where(near, middle / 2 * square * series, (xlogx(a) + xlogx(b)) / 2 - xlogx(middle))
 
 
 def _series(mean: Array, rho: float) -> Array:
@@ -268,8 +235,8 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     size = int(widest) + steps_around(widest, 0.5).stop
     if size > MOST_COUNTS:
         raise ValueError(
-            f"the mean map of Poissons sums over all counts, and a rate of {widest:.6g} asks for {size} of them, more "
-            f"than {MOST_COUNTS}: divide the counts by a constant, or use ProbabilityProduct"
+            f"The mean map of Poissons with a rate of {widest:.6g} sums over {size} counts, more than {MOST_COUNTS}. "
+            "Divide the counts by a constant, or use ProbabilityProduct."
         )
     counts = xp.arange(size, dtype=a.dtype, device=a.device)
     p, q = (log_term(counts, side[..., None]) for side in (a, b))

@@ -14,9 +14,9 @@ from mercer._random import random_generator
 from mercer._verdict import Verdict
 from mercer.data.segments import point_name, segments
 from mercer.families._gamma_functions import excess
+from mercer.families._gaps import log_mean_gap
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.domains import check_nonnegative, raised
-from mercer.families.exponential import log_mean_gap
 
 
 class Rayleighs(Coordinatewise):
@@ -50,15 +50,12 @@ class Rayleighs(Coordinatewise):
     _arrays: ClassVar[dict[str, int]] = {"scale": 1}
     domain = "positive"
     score_labels = ("negative_rate",)
+    dual_verdict = Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
 
     scale: Array
 
     def __init__(self, scale: Any) -> None:
         self._freeze(scale=checked_parameter(scale, "scale", _has_square, "be positive, with a square in range"))
-
-    def estimator(self) -> Rayleigh:
-        """Return the estimator of this family."""
-        return Rayleigh()
 
     # -- formulas of one coordinate ---------------------------------------------------------------------
 
@@ -118,10 +115,6 @@ class Rayleighs(Coordinatewise):
         """Return r - 1 - log r of the ratio of squared scales r."""
         return excess(a * a, b * b, 2 * namespace(a).log(a)) / (b * b)
 
-    def dual_psd(self, form: str, t: float) -> Verdict:
-        """Say that the dual divergence of Rayleighs is conditionally negative definite."""
-        return Verdict("always", "1/V(mu) = 1/mu^2 is a Laplace transform of a positive measure (DJS-5)")
-
     # -- capabilities -----------------------------------------------------------------------------------
 
     def log_mean_map(self, other: Self, gamma: float) -> Array:
@@ -160,7 +153,7 @@ class Rayleigh(CoordinatewiseEstimator):
     model_ : Rayleighs of shape (1,)
         The distribution that ``fit`` learned.
     context_ : Context
-        What ``fit`` learned of the data as a whole.
+        Properties of the training data that all models share.
 
     Examples
     --------
@@ -171,7 +164,7 @@ class Rayleigh(CoordinatewiseEstimator):
     """
 
     family = Rayleighs
-    _parameters: ClassVar[Rules] = {"smallest": positive("Give None for positive data.") | NONE}
+    _parameters: ClassVar[Rules] = {"smallest": positive("Use None for positive data.") | NONE}
 
     def __init__(self, smallest: float | None = None, prior: Any = None, prior_strength: float = 1.0) -> None:
         super().__init__(prior, prior_strength)
@@ -185,7 +178,7 @@ class Rayleigh(CoordinatewiseEstimator):
         if len(bad):
             row, column = (int(i) for i in bad[0])
             raise ValueError(
-                f"the data of Rayleigh must have squares in the range of {x.dtype}; got {x[row, column]:.6g} at "
+                f"The data of Rayleigh must have squares in the range of {x.dtype}; got {x[row, column]:.6g} at "
                 f"{point_name(X, row)}, column {column}. Multiply the data by a constant."
             )
         return X

@@ -110,11 +110,13 @@ EmpiricalKernelMap(kernel) or Tempered(kernel).
     diagonal = np.diag(K)
     if np.any(diagonal <= 0):
         i = int(np.flatnonzero(diagonal <= 0)[0])
-        raise ValueError(f"The diagonal of K must be positive; got {scale * diagonal[i]:.3g} for object {i}.")
+        raise ValueError(
+            f"The diagonal of K must be positive; got {scale * diagonal[i]:.3g} for object {i}. Leave the object out."
+        )
     root = np.sqrt(diagonal)
     normalized = K / root / root[:, None]
     if n < 2:
-        raise ValueError("K must be the Gram matrix of at least two objects; got one.")
+        raise ValueError("K must be the Gram matrix of at least two objects; got one. Pass the matrix of all objects.")
     off = normalized[~np.eye(n, dtype=bool)]
     levels = (0.0, 0.25, 0.5, 0.75, 1.0)
     quantiles = dict(zip(levels, (float(q) for q in np.quantile(off, levels)), strict=True))
@@ -185,7 +187,9 @@ def target_alignment(K: Any, y: Any) -> float:
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             i = int(np.flatnonzero(~np.isfinite(y))[0])
-            raise ValueError(f"Targets must be finite; got {y[i]} for object {i}.")
+            raise ValueError(
+                f"Targets must be finite; got {y[i]} for object {i}. Leave the object out, or impute its target."
+            )
         y = y / (float(np.abs(y).max()) or 1.0)
         target = np.outer(y, y)
     else:

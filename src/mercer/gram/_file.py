@@ -53,19 +53,28 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     ['a', 'b']
     """
     K = to_numpy(K)
+    ids = {
+        name: None if given is None else [str(i) for i in given]
+        for name, given in (("rows", rows), ("columns", columns))
+    }
+    _check(K, **ids)
+    _files.write(path, {"kind": "gram", "kernel": str(kernel), **ids}, {"K": K})
+
+
+def _check(K: Any, rows: list[str] | None, columns: list[str] | None) -> None:
+    """Raise unless K is a finite matrix and the ids are as many as its rows and columns."""
     if K.ndim != 2 or K.dtype.kind not in "biuf":
         raise ValueError(f"K must be a 2-D array of real numbers; got shape {K.shape} and dtype {K.dtype}.")
     if not np.isfinite(K).all():
         i, j = np.argwhere(~np.isfinite(K))[0]
         raise ValueError(f"K must be finite; got {K[i, j]} at row {i}, column {j}.")
-    ids = {}
-    for name, given, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
-        ids[name] = None if given is None else [str(i) for i in given]
-        if given is not None and len(ids[name] or []) != count:
-            raise ValueError(
-                f"{name} must have one id for each of the {count} {name} of K; got {len(ids[name] or [])}."
-            )
-    _files.write(path, {"kind": "gram", "kernel": str(kernel), **ids}, {"K": K})
+    for name, ids, count in (("rows", rows, K.shape[0]), ("columns", columns, K.shape[1])):
+        if ids is None:
+            continue
+        if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids):
+            raise ValueError(f"{name} must be a list of ids; got {ids!r}.")
+        if len(ids) != count:
+            raise ValueError(f"{name} must have one id for each of the {count} {name} of K; got {len(ids)}.")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -79,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     batch or GramFile
-        What the file holds.
+        The contents of the file.
 
     Examples
     --------
@@ -97,6 +106,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     if header["kind"] == "batch":
         return Batch._from_file(path, header, arrays)
     try:
-        return GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
+        found = GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
+        _check(found.K, found.rows, found.columns)
     except KeyError as error:
         raise ValueError(f"{os.fspath(path)} lacks {error}; it was not written by mercer, or it is damaged.") from error
+    except ValueError as error:
+        raise _files.damaged(os.fspath(path), error) from error
+    return found

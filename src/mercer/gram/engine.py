@@ -200,20 +200,14 @@ def _record(label: str, out: Array, tiles: int, threads: int, start: float) -> N
     logger.debug("%s", run)
 
 
+@dataclass(frozen=True)
 class _Writer:
     """Writes tiles into the matrix, undoing the permutation and mirroring the symmetric half."""
 
-    def __init__(
-        self,
-        out: Any,
-        rows: np.ndarray[Any, Any] | None,
-        columns: np.ndarray[Any, Any] | None,
-        symmetric: bool,
-    ) -> None:
-        self.out = out
-        self.rows = rows
-        self.columns = columns
-        self.symmetric = symmetric
+    out: Any
+    rows: np.ndarray[Any, Any] | None
+    columns: np.ndarray[Any, Any] | None
+    symmetric: bool
 
     def __call__(self, block: Block, values: Any) -> None:
         if self.symmetric and block.diagonal:

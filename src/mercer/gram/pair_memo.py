@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._cache import ByteCache
 from mercer._config import settings
+from mercer._fork import renew_after_fork
 
 Floats = np.ndarray[Any, Any]
 Rectangle = Callable[[Floats, Floats | None], Floats]
@@ -42,6 +43,14 @@ class _Known:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._forget()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Get a fresh lock in a forked process; start empty if another thread was storing values."""
+        interrupted = self.lock.locked()
+        self.lock = threading.Lock()
+        if interrupted:
+            self._forget()
 
     def _forget(self) -> None:
         self.position: dict[bytes, int] = {}
@@ -71,23 +80,27 @@ class _Known:
         if self.nbytes + size > budget:
             self._forget()
 
-    def gather(self, r: Floats, c: Floats) -> Floats:
-        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
-        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
-        for lines, first, second in ((out, r, c), (out.T, c, r)):
-            for i, at in _lower(first, second):
-                row, start = self.rows[first[i]], self.starts[first[i]]
-                if row is not None:
-                    at = at[np.searchsorted(second[at], start) :]
-                    lines[i, at] = row[second[at] - start]
-        return out
+    def has_rows(self, places: Floats) -> bool:
+        """Whether a value of some of these objects is known."""
+        return any(self.rows[place] is not None for place in places.tolist())
+
+    def snapshot(self, places: Floats) -> _Rows:
+        """Return the rows of some places, which may be read without the lock: a row only ever gains values."""
+        return _Rows({p: (self.rows[p], self.starts[p]) for p in places.tolist()}, self.dtype)
 
     def store(self, r: Floats, c: Floats, values: Floats) -> None:
-        """Keep the new values of a rectangle; what is known stays, as diagonals are exact."""
+        """Keep the new values of a rectangle; known values are kept, as diagonals are exact."""
         self.dtype = np.result_type(self.dtype, values)
-        for lines, first, second in ((values, r, c), (values.T, c, r)):
+        if r is c and len(r) and len(r) == r[-1] - r[0] + 1 and not self.has_rows(r) and bool(np.all(np.diff(r) == 1)):
+            for i, place in enumerate(r.tolist()):  # a first fit: slices are faster than indices
+                self._set(place, int(r[0]), values[i, : i + 1].astype(self.dtype))
+            return
+        for lines, first, second in ((values, r, c), (values.T, c, r))[: 1 if r is c else 2]:
             for i, at in _lower(first, second):
                 place, columns = int(first[i]), second[at]
+                if self.rows[place] is None and len(columns) == place + 1 - columns[0]:  # a whole row, in order
+                    self._set(place, int(columns[0]), lines[i, at].astype(self.dtype, copy=False))
+                    continue
                 row = self._row(place, int(columns[0]))
                 columns = columns - self.starts[place]
                 old = row[columns]
@@ -103,9 +116,34 @@ class _Known:
         if row is not None:
             new[self.starts[place] - start :] = row
             self.nbytes -= row.nbytes
-        self.rows[place], self.starts[place] = new, start
-        self.nbytes += new.nbytes
+        self._set(place, start, new)
         return new
+
+    def _set(self, place: int, start: int, row: Floats) -> None:
+        self.rows[place], self.starts[place] = row, start
+        self.nbytes += row.nbytes
+
+
+class _Rows:
+    """Rows of the memo at one time, as (values, start) by place."""
+
+    def __init__(self, rows: dict[int, tuple[Floats | None, int]], dtype: Any) -> None:
+        self.rows = rows
+        self.dtype = dtype
+
+    def __bool__(self) -> bool:
+        return any(row is not None for row, _ in self.rows.values())
+
+    def gather(self, r: Floats, c: Floats) -> Floats:
+        """Return the values between the objects at places ``r`` and ``c``, NaN where unknown."""
+        out = np.full((len(r), len(c)), np.nan, dtype=self.dtype)
+        for lines, first, second in ((out, r, c), (out.T, c, r)):
+            for i, at in _lower(first, second):
+                row, start = self.rows[int(first[i])]
+                if row is not None:
+                    at = at[np.searchsorted(second[at], start) :]
+                    lines[i, at] = row[second[at] - start]
+        return out
 
 
 def _lower(first: Floats, second: Floats) -> Iterator[tuple[int, Floats]]:
@@ -131,7 +169,7 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         The objects; ``columns=None`` for the symmetric matrix of ``rows``.
     compute : callable
         ``compute(row_index, column_index)`` returns a rectangle of the matrix. It is called without a lock: threads
-        that ask for the same pairs at the same time each compute them.
+        that need the same pairs at the same time each compute them.
     """
     budget = settings().memo_bytes
     size = matrix_bytes(len(rows)) if columns is None else 8 * len(rows) * (len(columns) + len(rows))
@@ -145,12 +183,12 @@ def gather(setting: Hashable, rows: list[bytes], columns: list[bytes] | None, co
         known.make_room(size, budget)
         c = known.places(rows if columns is None else columns)  # training data come first, so that new rows are whole
         r = c if columns is None else known.places(rows)
-        out = known.gather(r, c)
+        rows_now = known.snapshot(c if columns is None else np.concatenate([r, c]))
         position = known.position
-    matrix, computed = _complete(out, r, c, compute)
+    matrix, computed = _complete(rows_now.gather(r, c) if rows_now else None, r, c, compute)
     if computed:
         with known.lock:
-            if known.position is position:  # nobody has forgotten these places meanwhile
+            if known.position is position:  # these positions have not been evicted meanwhile
                 for at, columns_at, values in computed:
                     known.store(at, columns_at, values)
             memo.put(setting, known, size=known.nbytes, budget=budget)
@@ -161,25 +199,33 @@ Part = tuple[Floats, Floats, Floats]
 """Places of rows and columns, and their values."""
 
 
-def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
-    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates."""
-    missing = np.isnan(out)
-    if not missing.any():
+def _complete(out: Floats | None, r: Floats, c: Floats, compute: Rectangle) -> tuple[Floats, list[Part]]:
+    """Evaluate what is missing in ``out``, between the objects at places ``r`` and ``c``, which may have duplicates.
+
+    ``out`` is None if all is missing, as in a first fit: no second matrix is then made.
+    """
+    missing = None if out is None else np.isnan(out)
+    if missing is not None and not missing.any():
+        assert out is not None
         return out, []
     row_places, row_index, row_inverse = np.unique(r, return_index=True, return_inverse=True)
     column_places, column_index, column_inverse = np.unique(c, return_index=True, return_inverse=True)
     shared, in_rows, in_columns = np.intersect1d(row_places, column_places, assume_unique=True, return_indices=True)
     unique = len(row_places) == len(r) and len(column_places) == len(c)
-    if unique and missing.all() and (r is c or not len(shared)):  # all is new, as in a first fit
+    if unique and (missing is None or missing.all()) and (r is c or not len(shared)):
         found = compute(np.arange(len(r)), None if r is c else np.arange(len(c)))
         return found, [(r, c, found)]
+    if out is None or missing is None:
+        out = np.full((len(r), len(c)), np.nan, dtype=np.float32)
+        missing = np.isnan(out)
     work = _Rectangles(out[np.ix_(row_index, column_index)], missing[np.ix_(row_index, column_index)])
     computed: list[Part] = []
 
     def evaluate(rows: Floats, columns: Floats) -> None:
         same = np.array_equal(row_places[rows], column_places[columns])
         found = compute(row_index[rows], None if same else column_index[columns])
-        computed.append((row_places[rows], column_places[columns], found))
+        places = row_places[rows]
+        computed.append((places, places if same else column_places[columns], found))
         work.put(rows, columns, found)
         if not same:  # the mirror image, of objects that are on both sides
             j, to_rows = _where(column_places[columns], row_places)
@@ -204,14 +250,14 @@ def _complete(out: Floats, r: Floats, c: Floats, compute: Rectangle) -> tuple[Fl
 
 
 class _Rectangles:
-    """A matrix that is filled by rectangles; what is there stays."""
+    """A matrix that is filled by rectangles; existing values are kept."""
 
     def __init__(self, values: Floats, missing: Floats) -> None:
         self.values = values
         self.missing = missing
 
     def put(self, rows: Floats, columns: Floats, found: Floats) -> None:
-        """Fill in what is missing of a rectangle."""
+        """Fill in the missing values of a rectangle."""
         at = np.ix_(rows, columns)
         self.values = self.values.astype(np.result_type(self.values, found), copy=False)
         self.values[at] = np.where(self.missing[at], found, self.values[at])

@@ -3,11 +3,13 @@
 from mercer._verdict import Verdict
 from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.binetcauchy import BinetCauchy
 from mercer.kernels.centered import Centered
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
 from mercer.kernels.fisher import Fisher
+from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
@@ -24,6 +26,7 @@ from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.sampled import Sampled
 from mercer.kernels.spectrum import Spectrum
+from mercer.kernels.subspaceangles import SubspaceAngles
 from mercer.kernels.symmetrickl import SymmetricKL
 from mercer.kernels.targetaligned import TargetAligned, target_aligned
 from mercer.kernels.tempered import Tempered
@@ -32,11 +35,13 @@ from mercer.kernels.top import TOP
 __all__ = [
     "RBF",
     "TOP",
+    "BinetCauchy",
     "Centered",
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
     "Fisher",
+    "FisherEnsemble",
     "Gaussianized",
     "Heat",
     "JensenShannon",
@@ -56,6 +61,7 @@ __all__ = [
     "Sampled",
     "Scaled",
     "Spectrum",
+    "SubspaceAngles",
     "Sum",
     "SymmetricKL",
     "TargetAligned",

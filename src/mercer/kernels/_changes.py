@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import joblib
+import numpy as np
 from array_api_compat import is_array_api_obj
 from sklearn.exceptions import NotFittedError
 
@@ -22,6 +24,12 @@ def values_of(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
         for name, value in kernel.get_params(deep=True).items()
         if name.partition("__")[0] in names
     }
+
+
+def kept_values(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return `values_of` as they are now: arrays and lists, which can be changed in place, are copied."""
+    found = values_of(kernel, names)
+    return {k: copy.deepcopy(v) if isinstance(v, np.ndarray | list) else v for k, v in found.items()}
 
 
 def check_unchanged(kernel: Any, then: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -42,6 +50,8 @@ def same(old: Any, new: Any) -> bool:
         return True
     if is_number(old) and is_number(new):
         return bool(old == new)
+    if type(old) is np.ndarray and type(new) is np.ndarray and old.dtype.kind in "biuf":
+        return old.dtype == new.dtype and np.array_equal(old, new, equal_nan=True)
     try:
         return type(old) is type(new) and bool(joblib.hash(_content(old)) == joblib.hash(_content(new)))
     except Exception:  # values that cannot be pickled, such as two lambdas

@@ -10,10 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer._array import Floats
+from mercer._coupling import or_point
 from mercer._parameters import Rule
 from mercer.data.csr import CSRRows
 from mercer.families.estimator import Context
 from mercer.kernels._data import n_objects
+from mercer.models.scores import has_scores
 
 
 def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
@@ -75,6 +77,15 @@ def plain(X: Any) -> Any:
     return X.to_scipy() if isinstance(X, CSRRows) else X
 
 
+def check_scores(models: Any, who: str) -> None:
+    """Raise where models have no Fisher scores."""
+    if not has_scores(models):
+        raise TypeError(
+            f"{who} needs `fisher_scores`, which {type(models).__name__} does not have. Use a family such as Gaussians "
+            f"or Multinomials{or_point(models)}."
+        )
+
+
 PRIORS = Rule(
     "'empirical', 'uniform' or an array of one probability per class",
     lambda value: not isinstance(value, str) or value in ("empirical", "uniform"),
@@ -88,7 +99,7 @@ def class_priors(priors: Any, counts: Floats) -> Floats:
         counts = np.ones(len(counts)) if priors == "uniform" else counts
         return np.asarray(counts / counts.sum())
     try:
-        found = np.asarray(priors, dtype=float)
+        found = np.array(priors, dtype=float)  # a copy: the caller may change the array
     except (TypeError, ValueError):
         raise ValueError(
             f"priors must be a list of {len(counts)} probabilities, in the order of classes_, 'empirical' or "

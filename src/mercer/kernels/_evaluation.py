@@ -20,12 +20,12 @@ Two prepared sides give tiles, ``kernel.tile(a, b)``, from which the engine fill
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
+from mercer._cached import cached_property
 from mercer.data.segments import data_digests
 from mercer.gram.engine import fill
 from mercer.gram.pair_memo import gather
@@ -156,7 +156,7 @@ class Evaluation:
         if len(bad):
             raise ValueError(
                 f"{object_name(source, bad[0][-1])} has a self-kernel that is not finite ({values[tuple(bad[0])]}). It "
-                "cannot be normalized."
+                "cannot be normalized. Rescale the data, or set normalize=False."
             )
         zero = values == -np.inf if self.log_domain else values <= 0
         if not zero.any():
@@ -202,10 +202,9 @@ class Evaluation:
             values = self._silenced(values, a, b)
         xp = namespace(values)
         if bool(xp.any(xp.isnan(values))):
-            i, j = np.argwhere(np.isnan(to_numpy(values)))[0][-2:]
             raise ArithmeticError(
-                f"{type(kernel).__name__} is NaN for a pair (row {i}, column {j} of a tile). Check the data for "
-                "numbers whose squares overflow; otherwise please report it with the data."
+                f"{type(kernel).__name__} is NaN for a pair of objects. Check the data for numbers whose squares "
+                "overflow; otherwise please report it with the data."
             )
         return values
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._coupling import FieldOperand
 from mercer.kernels.base.compound import Compound, Views
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.kernel import Kernel
@@ -28,7 +30,7 @@ SINGLE_STEP = 2e-2
 
 
 def smooth_parameters(kernel: Kernel) -> Iterator[tuple[str, float, tuple[float, float]]]:
-    """Yield the name, such as ``k1__gamma``, the value and the usual bounds of every parameter with a derivative."""
+    """Yield the name, such as ``k0__gamma``, the value and the usual bounds of every parameter with a derivative."""
     for name, bounds in _own_parameters(kernel).items():
         yield name, float(getattr(kernel, name)), bounds
     for part in parts_of(kernel):
@@ -155,20 +157,11 @@ def _with_known_leaves(kernel: Any, leaves: dict[Any, _Leaf], other: Any, change
     return copied, Views(tuple(source for _, source in found))
 
 
-class _Places:
+@dataclass
+class _Places(FieldOperand):
     """Row indices of a known matrix, as a source and as an operand."""
 
-    order = None
-    tile_hint = 512
-
-    def __init__(self, index: Floats) -> None:
-        self.index = index
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, key: Any) -> _Places:
-        return _Places(self.index[key])
+    index: Floats
 
 
 class _Known(Kernel):

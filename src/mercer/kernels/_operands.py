@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from mercer._array import Array, Floats, logsumexp, namespace, safe_log
 from mercer._batch import take_rows
+from mercer._coupling import FieldOperand
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
 
@@ -21,15 +23,14 @@ class Rows:
     tile_hint = 512
 
     def __init__(self, values: Any, dtype: Any = None) -> None:
-        self.values: Any = _csr.prepare(values) if isinstance(values, CSRRows) else values
+        self.values: Any = _csr.Prepared(values) if isinstance(values, CSRRows) else values
         self.dtype = dtype  # dtype of distances, if the rows were converted to float64
 
     @staticmethod
     def widened(values: Any) -> Rows:
         """Store rows in float64, since distances cancel; distances are returned in the dtype of ``values``."""
         if isinstance(values, CSRRows):
-            wide = CSRRows(values.data.astype(np.float64), values.indices, values.indptr, values.n_columns)
-            return Rows(wide, values.dtype)
+            return Rows(values.widened(), values.dtype)
         return Rows(values.astype(np.float64, copy=False), values.dtype) if is_numpy_array(values) else Rows(values)
 
     @property
@@ -88,7 +89,8 @@ class Rows:
         return self.values.rows.dense() if self.sparse else self.values
 
 
-class CenteredCounts:
+@dataclass
+class CenteredCounts(FieldOperand):
     """Rows of counts x minus their expectation given the totals, ``x - n a``, stored sparse.
 
     <x - n a, z - m a> = <x, z> - m <x, a> - n <z, a> + n m |a|^2, where n and m are the totals of the rows.
@@ -99,16 +101,15 @@ class CenteredCounts:
         Sparse counts.
     expected : array of shape (k,)
         The frequencies a.
+    totals, along : array of shape (N,)
+        The totals n of the rows, and their inner products <x, a>.
     """
 
-    order: np.ndarray[Any, Any] | None = None
-    tile_hint = 512
-
-    def __init__(self, rows: Rows, expected: Floats, totals: Floats, along: Floats) -> None:
-        self.rows = rows
-        self.expected = expected
-        self.totals = totals
-        self.along = along
+    rows: Rows
+    expected: Floats
+    totals: Floats
+    along: Floats
+    _shared_fields = ("expected",)
 
     @classmethod
     def of(cls, counts: CSRRows, expected: Floats) -> CenteredCounts:
@@ -116,12 +117,6 @@ class CenteredCounts:
         rows = Rows.widened(counts)
         along = np.asarray(rows.values.rows.to_scipy() @ expected)
         return cls(rows, expected, counts.row_sums(), along)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, key: Any) -> CenteredCounts:
-        return CenteredCounts(self.rows[key], self.expected, self.totals[key], self.along[key])
 
     def inner(self, other: CenteredCounts | Rows) -> Floats:
         """Return the inner products of every pair of rows."""
@@ -215,6 +210,16 @@ class LogFeatures:
         return np.asarray(safe_log(np.sum(self.scaled**2, axis=1)) + 2 * self.log_scale)
 
 
+class LogPairs:
+    """A kernel in the log domain whose operands compute all pairs, and the self-kernels."""
+
+    def _tile(self, a: Any, b: Any) -> Array:
+        return a.pair(b)
+
+    def _self(self, a: Any) -> Array:
+        return a.alone()
+
+
 class InnerProducts:
     """A kernel whose values are inner products of explicit features: its operands are `Rows` or similar."""
 
@@ -248,20 +253,28 @@ def _unit_rows(side: Any) -> Rows | None:
     return Rows(plain.values.rows.scaled(factor) if plain.sparse else plain.values * factor[:, None], plain.dtype)
 
 
-class WithNumbers:
+@dataclass
+class Beside(FieldOperand):
+    """An operand with further fields; it has the hints of the operand."""
+
+    operand: Any
+
+    @property
+    def order(self) -> Any:
+        """The operand's hint: neighbors cost alike."""
+        return self.operand.order
+
+    @property
+    def tile_hint(self) -> int:  # type: ignore[override]
+        """The operand's hint: rows of a tile."""
+        return int(self.operand.tile_hint)
+
+
+@dataclass
+class WithNumbers(Beside):
     """An operand with one number per object: its self-kernel, its mean kernel, or its distance to a center."""
 
-    def __init__(self, operand: Any, numbers: Array) -> None:
-        self.operand = operand
-        self.numbers = numbers
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> WithNumbers:
-        return WithNumbers(self.operand[key], self.numbers[key])
+    numbers: Array
 
 
 def finite(logs: Array) -> Array:

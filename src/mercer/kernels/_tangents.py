@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Floats, logsumexp
+from mercer._coupling import FieldOperand
 from mercer.data.csr import CSRRows
 from mercer.kernels._information import inverse_root
 from mercer.kernels._operands import Rows
 from mercer.models.scores import DENSE, difference
 
 
-class Tangents:
+@dataclass
+class Tangents(FieldOperand):
     """Log odds and their gradients as an operand: coefficients times scores, which are never multiplied out.
 
     Parameters
@@ -26,19 +29,9 @@ class Tangents:
         The scores of every model.
     """
 
-    order: Floats | None = None
-    tile_hint = 512
-
-    def __init__(self, odds: Floats, coefficients: Floats, scores: list[Any]) -> None:
-        self.odds = odds
-        self.coefficients = coefficients
-        self.scores = scores
-
-    def __len__(self) -> int:
-        return len(self.odds)
-
-    def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.odds[key], self.coefficients[key], [rows[key] for rows in self.scores])
+    odds: Floats
+    coefficients: Floats
+    scores: list[Any]
 
     def inner(self, other: Self) -> Floats:
         """Return the inner products of every pair."""

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import operator
+from functools import reduce
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Array, logsumexp, namespace
 from mercer._parameters import Rules, number
 from mercer._verdict import Verdict, weakest
-from mercer.kernels.base.compound import Compound, Views, Wrapper
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.compound import Views, Wrapper
+from mercer.kernels.base.hooks import WIDE, Bounds
+from mercer.kernels.base.several import Several
 
 
-class _Pair(Compound):
-    """Two kernels; in the log domain if both are."""
+class _Flat(Several):
+    """A sum or product of any number of kernels."""
 
     _transparent = True
 
-    def __init__(self, k1: Any, k2: Any) -> None:
-        self.k1 = k1
-        self.k2 = k2
+    def __init__(self, kernels: Any) -> None:
+        self.kernels = kernels
 
-    def _names(self) -> tuple[str, ...]:
-        return ("k1", "k2")
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The log domain if both parts are in it."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
+    @classmethod
+    def of(cls, *terms: Any) -> Self:
+        """Combine kernels, and the parts of those that are of this class: ``a + b + c`` is one sum of three."""
+        return cls([part for term in terms for part in (term.kernels if type(term) is cls else [term])])
 
 
-class Sum(_Pair):
-    """The sum of two kernels, written ``k1 + k2``.
+class Sum(_Flat):
+    """The sum of kernels, written ``a + b + c``.
 
     Parameters
     ----------
-    k1, k2 : Kernel
-        The parts; their parameters are ``k1__...`` and ``k2__...`` in a search.
+    kernels : list of Kernel
+        The parts; their parameters are ``k0__...``, ``k1__...`` in a search.
 
     Examples
     --------
@@ -45,6 +44,8 @@ class Sum(_Pair):
     >>> (mc.RBF(gamma=1.0) + 0.5 * mc.Linear())([[1.0], [2.0]]).round(4)
     array([[1.5   , 0.8679],
            [0.8679, 1.5   ]])
+    >>> mc.Sum([mc.RBF(gamma=g) for g in (0.1, 1.0, 10.0)]).get_params()["k2__gamma"]
+    10.0
     """
 
     def _tile(self, a: Views, b: Views) -> Array:
@@ -59,13 +60,13 @@ class Sum(_Pair):
         return weakest([part.psd for part in self._parts()], "a sum of kernels")
 
 
-class Product(_Pair):
-    """The product of two kernels, written ``k1 * k2``.
+class Product(_Flat):
+    """The product of kernels, written ``a * b * c``.
 
     Parameters
     ----------
-    k1, k2 : Kernel
-        The parts; their parameters are ``k1__...`` and ``k2__...`` in a search.
+    kernels : list of Kernel
+        The parts; their parameters are ``k0__...``, ``k1__...`` in a search.
 
     Examples
     --------
@@ -76,20 +77,21 @@ class Product(_Pair):
     """
 
     def _tile(self, a: Views, b: Views) -> Array:
-        left, right = self._tiles(a, b)
-        if self.domain == "log":
-            return left + right
-        for part, values in zip(self._parts(), (left, right), strict=True):
-            if part.domain == "log" and not part.normalize and not bool(namespace(values).any(values > 0)):
+        values = self._tiles(a, b)
+        for part, tile in zip(self._parts(), values, strict=True):
+            mixed = part.domain == "log" and self.domain == "linear" and not part.normalize
+            if mixed and not bool(namespace(tile).any(tile > 0)):
                 raise FloatingPointError(
                     f"All values of {type(part).__name__} underflow in a product with a kernel that can be negative. "
                     "Normalize it with normalize=True or mc.Normalized."
                 )
-        return left * right
+        return self._multiplied(values)
 
     def _self(self, a: Views) -> Array:
-        left, right = self._diagonals(a)
-        return left + right if self.domain == "log" else left * right
+        return self._multiplied(self._diagonals(a))
+
+    def _multiplied(self, values: list[Array]) -> Array:
+        return reduce(operator.add if self.domain == "log" else operator.mul, values)
 
     @property
     def psd(self) -> Verdict:
@@ -116,7 +118,7 @@ class Scaled(Wrapper):
     """
 
     _parameters: ClassVar[Rules] = {"weight": number()}
-    _smooth = {"weight": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"weight": WIDE}
     _transparent = True
 
     def __init__(self, kernel: Any, weight: float = 1.0) -> None:
@@ -126,7 +128,7 @@ class Scaled(Wrapper):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """The log domain if the kernel is in it and the weight is positive."""
-        return "log" if self._inner.domain == "log" and self.weight > 0 else "linear"
+        return super().domain if self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
         return values + float(np.log(self.weight)) if self.domain == "log" else values * self.weight
@@ -147,5 +149,5 @@ class Scaled(Wrapper):
 
 def _added(values: list[Array], domain: str) -> Array:
     if domain == "linear":
-        return values[0] + values[1]
+        return reduce(operator.add, values)
     return logsumexp(namespace(*values).stack(values, axis=0), axis=0)

@@ -12,7 +12,7 @@ from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import Rows, finite
 from mercer.kernels._trained import FeaturedWrapper
-from mercer.kernels.base.hooks import WIDE, NoFeatures
+from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 
 
 class EmpiricalKernelMap(FeaturedWrapper):
@@ -49,7 +49,9 @@ class EmpiricalKernelMap(FeaturedWrapper):
         "gamma": optional(gamma()),
         "floor": number("A log kernel of -inf is replaced by it."),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
+
+    psd = Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class EmpiricalKernelMap(FeaturedWrapper):
         if self.kernel.domain != "log" and not self.kernel.nonnegative:
             raise ValueError(
                 f"kernel must have no negative values; got {type(self.kernel).__name__}, whose logarithm is undefined. "
-                "Give a kernel with positive values, such as mc.RBF()."
+                "Pass a kernel with positive values, such as mc.RBF()."
             )
 
     def _learn_gram(self) -> None:
@@ -125,8 +127,3 @@ class EmpiricalKernelMap(FeaturedWrapper):
         if self.gamma is not None:
             raise NoFeatures(f"EmpiricalKernelMap(gamma={self.gamma}) has no finite explicit features. Use gamma=None.")
         return super()._features(a)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product, or a Gaussian, of explicit features (KK-1)")

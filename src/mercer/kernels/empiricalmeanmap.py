@@ -11,17 +11,18 @@ from mercer._parameters import NONE, Rules, gamma, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.kernels._evaluation import Prepared
-from mercer.kernels._operands import Rows, scaled_rows
+from mercer.data.segments import check_observed
+from mercer.kernels._operands import LogPairs, Rows, scaled_rows
+from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
-from mercer.kernels._windows.points import WindowSets, require_windows
+from mercer.kernels._windows.points import WindowSets
 from mercer.kernels._windows.random import random_means, spread, trace_spread
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.landmarks import Errors
 
 
-class EmpiricalMeanMap(Kernel):
+class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     r"""The average base kernel between the points of two sets, or the windows of two sequences.
 
     Parameters
@@ -67,12 +68,14 @@ class EmpiricalMeanMap(Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
-        "order": whole(0, cure="Give 0 for single points, or the number of neighbors in a window."),
+        "order": whole(0, cure="Pass 0 for single points, or the number of neighbors in a window."),
         "gamma": gamma(),
-        "n_components": whole(1, cure="Give the number of random frequencies, or None for the exact kernel.") | NONE,
+        "n_components": whole(1, cure="Pass the number of random frequencies, or None for the exact kernel.") | NONE,
         "random_state": seed(),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
+
+    psd = Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
 
     def __init__(
         self,
@@ -95,23 +98,13 @@ class EmpiricalMeanMap(Kernel):
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("alphabet", "random_state")
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The log domain; with random features the linear domain, since values may be negative."""
-        return "log" if self.n_components is None else "linear"
-
     def _accept(self, X: Any, *, reset: bool) -> Sequences:
         learned = None if reset else getattr(self, "alphabet_", None)
         known = self.alphabet if self.alphabet is not None else learned
         X = Sequences(X, alphabet=known) if known is not None else Sequences(X)
         X.require_nonempty()
-        if not X.is_symbols and np.isnan(X.values).any():
-            point = int(np.flatnonzero(np.isnan(X.values).any(axis=1))[0])
-            owner = int(np.searchsorted(X.offsets, point, side="right")) - 1
-            raise ValueError(
-                f"{X.name(owner)} has a missing coordinate (NaN), which an empirical mean map cannot "
-                "marginalize. Use MeanMap(Gaussian('diagonal')), or leave such points out."
-            )
+        if not X.is_symbols:
+            check_observed(X, "Use MeanMap(Gaussian('diagonal')), which marginalizes it, or leave the point out.")
         return X
 
     def _learn(self, X: Sequences, y: Any = None) -> None:
@@ -126,13 +119,13 @@ class EmpiricalMeanMap(Kernel):
         if X.is_symbols != (self.alphabet_ is not None) or X.dimension != self.dimension_:
             raise ValueError(
                 f"The data are {X!r}, but the training data have alphabet {self.alphabet_}, dimension "
-                f"{self.dimension_}."
+                f"{self.dimension_}. Pass data of the same kind, or call fit again."
             )
         return X
 
     def _prepare(self, source: Sequences) -> WindowCounts | WindowSets | Rows:
         order, gamma = int(self.order), float(self.gamma)
-        require_windows(source, order)
+        source.require_windows(order)
         if source.is_symbols:
             return WindowCounts.of(source, order + 1, gamma)
         if self.n_components is None:
@@ -141,12 +134,6 @@ class EmpiricalMeanMap(Kernel):
             rows = random_means(source, order, gamma, int(self.n_components), self._seed)
         _require_finite(rows, source, gamma)
         return Rows(rows)
-
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b) if self.domain == "log" else a.inner(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone() if self.domain == "log" else a.squares()
 
     def _value_tile(self, a: Any, b: Any) -> Array | None:
         # Inner products of counts: logarithms would cost more than the products, so take them only on request.
@@ -167,23 +154,6 @@ class EmpiricalMeanMap(Kernel):
         return scaled_rows(values, scale)
 
     # -- the error of random features ----------------------------------------------------------------------
-
-    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
-        """Return the standard error of every entry of ``kernel(X, Y)``, from the spread over the frequencies.
-
-        Zero if the kernel is exact: without ``n_components``, or for symbols. Infinite for objects with an effective
-        number of frequencies below about 20, which is too small for an estimate.
-
-        Parameters
-        ----------
-        X, Y : data
-            Objects to compare; ``Y=None`` compares ``X`` with itself.
-        """
-        kernel, a, b = self.operands(X, Y)
-        b = a if b is None else b
-        if not isinstance(a.operand, Rows):
-            return np.zeros((len(a), len(b)))
-        return spread(kernel._frequencies(a), kernel._frequencies(b), bool(self.normalize))
 
     def errors(self, X: Any) -> Errors:
         """Estimate the error of the matrix of random features without computing the exact matrix.
@@ -207,22 +177,12 @@ class EmpiricalMeanMap(Kernel):
         wrong = float(np.linalg.norm(spread(rows, rows, bool(self.normalize))))
         return Errors(trace, wrong / float(np.linalg.norm(kernel._evaluation.matrix(a, None))))
 
-    def _frequencies(self, a: Prepared) -> Floats:
-        if int(self.n_components or 0) < 2:
-            raise ValueError("n_components must be 2 or more for standard errors; got 1.")
-        return np.asarray(a.operand.dense())
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         tags.input_tags.string = True
         return tags
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of empirical mean embeddings (MM-1, EMMK-1)")
 
 
 def _require_finite(rows: Floats, X: Sequences, gamma: float) -> None:

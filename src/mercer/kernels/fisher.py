@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -10,15 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._batch import Batch
-from mercer._coupling import or_point
-from mercer._parameters import Rules, between, boolean, nonnegative, one_of, seed, whole
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
+from mercer.data.segments import digest_order
+from mercer.families.gaussian import Gaussians
 from mercer.kernels import _information as information_
-from mercer.kernels._classes import classes_of, learn_models
+from mercer.kernels._classes import check_scores, classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
-from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
@@ -26,7 +26,6 @@ from mercer.models.scores import (
     dense,
     ends_by_itself,
     has_complete,
-    has_scores,
     is_posterior,
     is_sequential,
     lengths_of,
@@ -34,7 +33,7 @@ from mercer.models.scores import (
     score_rows,
 )
 
-INFORMATION = ("identity", "diagonal", "empirical", "sampled", "complete", "exact")
+INFORMATION = ("auto", "identity", "diagonal", "empirical", "sampled", "complete", "exact")
 
 
 class Fisher(InnerProducts, SharedModelKernel):
@@ -45,17 +44,20 @@ class Fisher(InnerProducts, SharedModelKernel):
     model : estimator, or batch of shape (C,)
         The shared model: an estimator is fitted to the training data, a batch is used as it is. The scores of several
         models (C > 1) are concatenated.
-    information : {"identity", "diagonal", "empirical", "sampled", "complete", "exact"}, default="identity"
+    information : {"auto", "identity", "diagonal", "empirical", "sampled", "complete", "exact"}, default="auto"
         The metric of the scores: the identity (the practical kernel), the diagonal of the second moment of the training
         scores or the full matrix, the second moment of samples from the model, the complete-data information (hidden
-        components and states as if observed; the Fisher vector of mixtures), or the closed form.
-    per : {"sequence", "step"}, default="sequence"
+        components and states as if observed; the Fisher vector of mixtures), or the closed form. "auto" is "diagonal"
+        for Gaussian models, and hidden Markov models and mixtures of Gaussians, with ``per="step"`` and ``power=0.5``;
+        for all other models it is "identity".
+    per : {"sequence", "step"} or None, default=None
         Whether scores are sums or means over the observations of a sequence. A normalized kernel with "identity" or
-        "complete" does not depend on it.
+        "complete" does not depend on it. None is "sequence", unless "auto" says otherwise.
     parametrization : {"logit", "weight"}, default="logit"
         Parameters of probabilities: logits, or unnormalized weights, evaluated where they sum to 1 (FK-0).
-    power : float, default=1.0
-        Whitened scores z become sign(z) abs(z)^power; 0.5 is usual for Fisher vectors.
+    power : float or None, default=None
+        Whitened scores z become sign(z) abs(z)^power; 0.5 is usual for Fisher vectors. None is 1, unless "auto" says
+        otherwise.
     ridge : float, default=1e-3
         Added to an estimated information, as a fraction of its mean diagonal; 0 uses the pseudo-inverse.
     n_samples : int, default=10000
@@ -101,23 +103,25 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     _parameters: ClassVar[Rules] = {
         "information": one_of(*INFORMATION),
-        "per": one_of("sequence", "step", cure="'step' divides scores by the length."),
+        "per": one_of("sequence", "step", cure="'step' divides scores by the length.") | NONE,
         "parametrization": one_of("logit", "weight"),
-        "power": between(0, 1, "right"),
-        "ridge": nonnegative("Give a fraction of the mean information."),
-        "n_samples": whole(1, cure="Give the number of points, or sequences, to draw."),
+        "power": between(0, 1, "right") | NONE,
+        "ridge": nonnegative("It is a fraction of the mean information."),
+        "n_samples": whole(1, cure="It is the number of points, or sequences, to draw."),
         "random_state": seed(),
         "by_class": boolean(),
     }
     _why_zero = " (all of its values are missing, or its score is exactly zero)"
 
+    psd = Verdict("always", "an inner product of (whitened) scores (FK-1)")
+
     def __init__(
         self,
         model: Any = None,
-        information: str = "identity",
-        per: str = "sequence",
+        information: str = "auto",
+        per: str | None = None,
         parametrization: str = "logit",
-        power: float = 1.0,
+        power: float | None = None,
         ridge: float = 1e-3,
         n_samples: int = 10_000,
         random_state: Any = 0,
@@ -173,45 +177,39 @@ class Fisher(InnerProducts, SharedModelKernel):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.model, Batch):
-            Kernel._check_parameters(self)
-            if self.model.ndim != 1 or len(self.model) == 0:
-                raise ValueError(
-                    f"model must have shape (1,); got shape {self.model.shape}. Pass a batch such as p[3:4], or "
-                    "(C,) for several"
-                )
-            self._check_scores(self.model)
-            if self.by_class:
-                raise TypeError(
-                    "by_class=True fits one model to every class, but model is a fitted batch. Pass an estimator, "
-                    "such as mc.HMM(...), or a batch with one model per class and by_class=False."
-                )
-        else:
-            super()._check_parameters()
-
-    @staticmethod
-    def _check_scores(model: Any) -> None:
-        if not has_scores(model):
+    def _check_batch(self, model: Any) -> None:
+        self._check_several(model, 1)
+        check_scores(model, "Fisher")
+        if self.by_class:
             raise TypeError(
-                f"Fisher needs `fisher_scores`, which {type(model).__name__} does not have. Use a family such as "
-                f"Gaussians or Multinomials{or_point(model)}."
+                "by_class=True fits one model to every class, but model is a fitted batch. Pass an estimator, such as "
+                "mc.HMM(...), or a batch with one model per class and by_class=False."
             )
+
+    def _recipe(self) -> _Recipe:
+        """Return the metric, and how scores are summed and raised to a power, with "auto" and None resolved."""
+        best = self.information == "auto" and isinstance(_leaf(getattr(self, "model_", self.model)), Gaussians)
+        information = self.information if self.information != "auto" else "diagonal" if best else "identity"
+        per = self.per if self.per is not None else "step" if best else "sequence"
+        power = self.power if self.power is not None else 0.5 if best else 1.0
+        return _Recipe(information, per, float(power))
 
     @property
     def _needs_fit(self) -> str:
-        if self.information in ("diagonal", "empirical"):
-            return f"information={self.information!r} is estimated from the training data"
-        if self.information not in ("sampled", "complete") or not isinstance(self.model, Batch):
+        information = self._recipe().information
+        if information in ("diagonal", "empirical"):
+            return f"information={information!r} is estimated from the training data"
+        if information not in ("sampled", "complete") or not isinstance(self.model, Batch):
             return super()._needs_fit
-        if is_sequential(self.model) and not (self.information == "sampled" and ends_by_itself(self.model)):
-            return f"information={self.information!r} depends on the lengths of the training sequences"
+        if is_sequential(self.model) and not (information == "sampled" and ends_by_itself(self.model)):
+            return f"information={information!r} depends on the lengths of the training sequences"
         return super()._needs_fit
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         names = {"diagonal": ("ridge",), "empirical": ("ridge",), "sampled": ("ridge", "n_samples", "random_state")}
-        metric = () if self.information == "identity" else ("parametrization", "per")
-        return ("model", "by_class", "information", *metric, *names.get(self.information, ()))
+        information = self._recipe().information
+        metric = () if information == "identity" else ("parametrization", "per")
+        return ("model", "by_class", "information", *metric, *names.get(information, ()))
 
     # -- data ---------------------------------------------------------------------------------------------
 
@@ -235,7 +233,7 @@ class Fisher(InnerProducts, SharedModelKernel):
             self._learn_classes(X, y)
         else:
             super()._learn(X, y)
-        self._check_scores(self.model_)
+        check_scores(self.model_, "Fisher")
         self._whiten = self._metric(X)
 
     def _learn_classes(self, X: Any, y: Any) -> None:
@@ -246,17 +244,18 @@ class Fisher(InnerProducts, SharedModelKernel):
         """Return the root of the information that scores are multiplied with; None for the identity."""
         models, values = self.model_, None
         metric: information_.Metric
-        if self.information == "identity":
+        information, per, _ = self._recipe()
+        if information == "identity":
             return None
-        if self.information == "complete":
+        if information == "complete":
             if not has_complete(models):
                 raise TypeError(
                     "information='complete' needs a mixture or hidden Markov model of families with a closed-form "
                     f"information. For {type(getattr(models, 'components', models)).__name__} use 'sampled', "
                     "'diagonal' or 'empirical'."
                 )
-            return information_.complete(models, lengths_of(X), self.parametrization, self.per)
-        if self.information == "exact":
+            return information_.complete(models, lengths_of(X), self.parametrization, per)
+        if information == "exact":
             if not hasattr(models, "fisher_information"):
                 other = "'complete'" if has_complete(models) else "'diagonal'"
                 raise TypeError(
@@ -264,7 +263,7 @@ class Fisher(InnerProducts, SharedModelKernel):
                     "'sampled' or 'empirical'."
                 )
             metric, values = information_.exact(models, self.parametrization)
-        elif self.information == "sampled":
+        elif information == "sampled":
             size, seed = int(self.n_samples), seed_of(self.random_state)
             if ends_by_itself(models):
                 draws = information_.draw_whole(models, size, seed)
@@ -274,20 +273,21 @@ class Fisher(InnerProducts, SharedModelKernel):
                 draws = information_.draw_points(models, size, seed)
             metric, values = information_.sampled(models, draws, self._dense_scores, self.ridge)
         else:
-            diagonal = self.information == "diagonal"
+            diagonal = information == "diagonal"
             scores = self._scores(X) if diagonal else self._dense_scores(models, X)
             self._train_side.keep("scores", scores)  # reused for the operand of the training data
-            metric, values = information_.estimated(scores, self.ridge, diagonal=diagonal)
+            metric, values = information_.estimated(scores[digest_order(X)], self.ridge, diagonal=diagonal)
         self.effective_rank_ = information_.effective_rank(values)
         return metric
 
     def _dense_scores(self, models: Any, X: Any) -> Floats:
-        scores = score_rows(models, X, self.parametrization, self.per)
-        return dense(scores, f"information={self.information!r}")
+        information, per, _ = self._recipe()
+        scores = score_rows(models, X, self.parametrization, per)
+        return dense(scores, f"information={information!r}")
 
     def _scores(self, X: Any) -> Any:
         """Return the score of every sample, ``(N, P)``."""
-        return score_rows(self.model_, X, self.parametrization, self.per)
+        return score_rows(self.model_, X, self.parametrization, self._recipe().per)
 
     def _learned(self) -> Any:
         return super()._learned(), self._whiten
@@ -295,7 +295,8 @@ class Fisher(InnerProducts, SharedModelKernel):
     # -- values -------------------------------------------------------------------------------------------
 
     def _prepare(self, source: Any) -> Rows | CenteredCounts:
-        plain = self._whiten is None and self.power == 1 and self.parametrization == "logit" and len(self.model_) == 1
+        power = self._recipe().power
+        plain = self._whiten is None and power == 1 and self.parametrization == "logit" and len(self.model_) == 1
         if plain and isinstance(source, CSRRows) and hasattr(self.model_, "token_probabilities"):
             return CenteredCounts.of(source, self.model_.token_probabilities()[0])
         scores = self._kept(source, "scores")
@@ -305,8 +306,8 @@ class Fisher(InnerProducts, SharedModelKernel):
             if not isinstance(self._whiten, information_.Diagonal):
                 scores = dense(scores, f"information={self.information!r}")
             scores = self._whiten.applied(scores)
-        if self.power != 1:
-            scores = _powered(scores, self.power)
+        if power != 1:
+            scores = _powered(scores, power)
         return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
 
     def get_score_names(self) -> Floats:
@@ -314,10 +315,21 @@ class Fisher(InnerProducts, SharedModelKernel):
         check_is_fitted(self, "model_")
         return np.array(score_names(self.model_), dtype=object)
 
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of (whitened) scores (FK-1)")
+
+class _Recipe(NamedTuple):
+    """What a Fisher kernel does with scores."""
+
+    information: str
+    per: str
+    power: float
+
+
+def _leaf(model: Any) -> Any:
+    """Return the family that hidden Markov models and mixtures are made of; of other models, the model itself."""
+    for name in ("emission", "components"):
+        if isinstance(getattr(model, name, None), Batch):
+            return _leaf(getattr(model, name))
+    return model
 
 
 def _powered(scores: Any, power: float) -> Any:

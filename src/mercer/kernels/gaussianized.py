@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
 from mercer._parameters import Rules, gamma
-from mercer._verdict import Verdict
 from mercer.kernels._operands import WithNumbers
 from mercer.kernels.base.compound import Wrapper
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 
 
 class Gaussianized(Wrapper):
@@ -35,8 +34,10 @@ class Gaussianized(Wrapper):
     """
 
     _parameters: ClassVar[Rules] = {"gamma": gamma()}
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _transparent = True
+    domain = "log"
+    _preserved_by = "a Gaussian of a Hilbert space distance (LMMK-2)"
 
     def __init__(self, kernel: Any, gamma: float = 1.0) -> None:
         self.kernel = kernel
@@ -60,10 +61,3 @@ class Gaussianized(Wrapper):
     def infinitely_divisible(self) -> bool:  # type: ignore[override]
         """A power only changes gamma, which is valid if the distance is that of a Hilbert space."""
         return self._inner.psd == "always"
-
-    @property
-    def psd(self) -> Verdict:
-        """The verdict of the kernel (Schoenberg)."""
-        return Verdict(
-            str(self._inner.psd), f"a Gaussian of a Hilbert space distance (LMMK-2); {self._inner.psd.reason}"
-        )

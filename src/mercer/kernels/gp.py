@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as _SklearnKernel
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._random import seed_of
-from mercer.kernels._changes import same, values_of
+from mercer.kernels._changes import kept_values, same
 from mercer.kernels._gp_gradients import gram_and_slopes, parts_of, smooth_parameters
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
@@ -28,8 +28,8 @@ class GPKernel(_SklearnKernel):
     kernel : Kernel
         The kernel; must be fitted if it learns from training data.
     parameter_bounds : dict, pair, "fixed" or None, default=None
-        Search interval of each parameter: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
-        "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, beta up to 1; wider
+        Search interval of each parameter: ``{"k0__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+        "fixed" for all. Default intervals: 1e-5 to 1e5, powers rho 0.05 to 5, exponent up to 1; wider
         if the current value is outside.
 
     See Also
@@ -38,11 +38,11 @@ class GPKernel(_SklearnKernel):
 
     Notes
     -----
-    The hyper-parameters are rho, gamma, t, alpha, beta and weight of the kernel and of its parts, if they are
-    positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its hyper-parameters,
-    with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that learns from the
-    training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay as they
-    were fitted, and so do the parameters of models.
+    The hyper-parameters are rho, gamma, t, alpha, beta, exponent and weight of the kernel and of its parts, if they
+    are positive numbers, with the names of ``kernel.get_params()``. Your own kernel class declares its
+    hyper-parameters, with the bounds of the search, as ``_smooth = {"width": (0.1, 10.0)}``. Parts of a kernel that
+    learns from the training matrix (`Centered`, `EmpiricalKernelMap`, `Repaired`, `Residualized`, `TargetAligned`) stay
+    as they were fitted, and so do the parameters of models.
 
     Derivatives are central differences in the logarithm of a parameter: two further Gram matrices of the part that has
     the parameter, with a relative error below 1e-6. Two `GPKernel` objects are equal if their parameters, bounds and
@@ -308,7 +308,7 @@ def _assign(kernel: Any, path: list[str], value: float) -> None:
     if hasattr(kernel, "kernels_"):
         _assign(kernel.kernels_[kernel._names().index(first)], rest, value)
     if hasattr(kernel, "_fitted_with"):
-        kernel._fitted_with = values_of(kernel, kernel._fixed_by_fit())
+        kernel._fitted_with = kept_values(kernel, kernel._fixed_by_fit())
 
 
 def _is_stationary(kernel: Any) -> bool:

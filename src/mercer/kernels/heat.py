@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer._array import Array, namespace
-from mercer._batch import take_rows
 from mercer._checks import is_number
-from mercer._coupling import or_point, power
+from mercer._coupling import FieldOperand, or_point, power
 from mercer._parameters import Rule, Rules
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.kernels._operands import Rows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 SHORTEST = 1e-30
@@ -58,7 +58,13 @@ class Heat(ModelKernel):
     _parameters: ClassVar[Rules] = {
         "t": Rule(f"a positive number, {SHORTEST:g} or more", lambda value: is_number(value) and value >= SHORTEST)
     }
-    _smooth = {"t": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"t": WIDE}
+
+    psd = Verdict(
+        "no",
+        "three outcomes, the three point masses and the three uniform distributions on two outcomes, t = 10: "
+        "smallest eigenvalue -0.008 (CMP-1)",
+    )
 
     def __init__(self, model: Any = None, t: float = 1.0) -> None:
         self.model = model
@@ -83,33 +89,14 @@ class Heat(ModelKernel):
         squares = a.rows.squares()
         return namespace(squares).zeros_like(squares)
 
-    @property
-    def psd(self) -> Verdict:
-        """Not positive semi-definite, except for two outcomes."""
-        return Verdict(
-            "no",
-            "three outcomes, the three point masses and the three uniform distributions on two outcomes, t = 10: "
-            "smallest eigenvalue -0.008 (CMP-1)",
-        )
 
-
-class _OnSphere:
+@dataclass
+class _OnSphere(FieldOperand):
     """Square roots of probabilities, which lie on the unit sphere, and the number of draws of the distributions."""
 
-    order = None
-
-    def __init__(self, rows: Rows, draws: float) -> None:
-        self.rows = rows
-        self.draws = draws
-        self.tile_hint = rows.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.rows) if self.rows.sparse else int(self.rows.values.shape[0])
-
-    def __getitem__(self, key: Any) -> _OnSphere:
-        rows = self.rows
-        some = rows[key] if rows.sparse else Rows(take_rows(rows.values, (key,)), rows.dtype)
-        return _OnSphere(some, self.draws)
+    rows: Rows
+    draws: float
+    _shared_fields = ("draws",)
 
     def squared_angles(self, other: _OnSphere) -> Array:
         """Return the squared angle of every pair, from the chord, which is accurate for nearly equal distributions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +11,15 @@ from sklearn.exceptions import NotFittedError
 from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._coupling import Divergence, or_point
+from mercer._notices import notify
 from mercer._parameters import Rules, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
+from mercer.data.segments import digest_order
 from mercer.families.estimator import Context, Estimator, FamilyEstimator
+from mercer.kernels._data import has_digests
 from mercer.kernels._operands import WithNumbers
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 FORMS = ("exp", "inverse", "centering")
@@ -62,7 +64,7 @@ class JensenShannon(ModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive()}
-    _smooth = {"t": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"t": WIDE}
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class JensenShannon(ModelKernel):
         source = super()._training(X)
         self.__dict__.pop("center_", None)
         if self.form == "centering":
-            self.center_ = source.pooled()
+            self.center_ = (source[digest_order(source)] if has_digests(source) else source).pooled()
         return source
 
     def _source(self, X: Any) -> Any:
@@ -109,30 +111,38 @@ class JensenShannon(ModelKernel):
 
     def _known_center(self) -> Any:
         if not hasattr(self, "center_"):
-            raise NotFittedError("this JensenShannon was fitted with another form and has no center: call fit again")
+            raise NotFittedError("This JensenShannon was fitted with another form and has no center. Call fit again.")
         return self.center_
 
     def _check_family(self, batch: Batch) -> None:
         if not hasattr(batch, "dual_psd"):
             raise TypeError(
                 f"JensenShannon needs an exponential family with a dual; {type(batch).__name__} is not one. Use a "
-                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}"
+                f"family such as Gaussians or Multinomials, or another kernel{or_point(batch)}."
             )
         verdict = batch.dual_psd(self.form, self.t)
         if verdict != "no":
             return
         named = f"JensenShannon(form={self.form!r}, t={self.t})"
-        sentence = f"{named} is not positive semi-definite for this family. {verdict.reason}"
+        sentence = f"{named} is not positive semi-definite for this family: {verdict.reason}."
         if self.check_psd:
-            raise ValueError(f"{sentence}; set check_psd=False to use it anyway")
-        warnings.warn(sentence, stacklevel=4)
+            raise ValueError(f"{sentence} Set check_psd=False to use it anyway.")
+        notify(sentence)
 
     def _prepare(self, source: Any) -> Any:
         operand = source.couple(Divergence())
         if self.form != "centering":
             return operand
         center = self._match(self._known_center(), source).couple(Divergence())
-        return WithNumbers(operand, operand.pair(center)[:, 0])
+        numbers = operand.pair(center)[:, 0]
+        xp, least = namespace(numbers), float(source._least_divergence)
+        if bool(xp.any((numbers > least) & (numbers < 1e6 * least))):
+            notify(
+                f"Some {type(source).__name__} are so close to the center that rounding is more than 1e-6 of their "
+                f"divergence from it (below {1e6 * least:.0e}). Use form='exp', or spread the data."
+            )
+        # A distance below rounding is zero: the object is at the center.
+        return WithNumbers(operand, xp.where(numbers > least, numbers, xp.zeros_like(numbers)))
 
     def _tile(self, a: Any, b: Any) -> Array:
         if self.form == "centering":
@@ -141,8 +151,7 @@ class JensenShannon(ModelKernel):
 
     def _self(self, a: Any) -> Array:
         if self.form == "centering":
-            xp = namespace(a.numbers)  # a distance below rounding is zero: the object is at the center
-            return 2 * xp.where(a.numbers > 1e-14, a.numbers, xp.zeros_like(a.numbers))
+            return 2 * a.numbers
         return self._from_divergence(a.alone())
 
     def _from_divergence(self, psi: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, to_numpy
 from mercer._cache import ByteCache
 from mercer._config import settings
+from mercer._notices import notify, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules, between, instance_of, nonnegative, one_of, seed, whole
 from mercer._random import random_generator
 from mercer.data.segments import data_digests
@@ -176,6 +176,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     # -- fitting -------------------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the kernel to all training data and choose the landmarks.
 
@@ -189,6 +190,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         self._fit(X, y)
         return self
 
+    @warns_once
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit and return the features of the training data, ``(N, r)``."""
         X = unwrapped(X)
@@ -269,15 +271,15 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         keep = np.flatnonzero(values > rounding * largest)[::-1]
         if not len(keep):
             raise ValueError(
-                f"the kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
-                f"{matrix.max():.3g}): normalize the kernel, or use one that separates the objects"
+                f"The kernel matrix of the {len(matrix)} landmarks has no positive eigenvalue (its largest entry is "
+                f"{matrix.max():.3g}). Normalize the kernel, or use one that separates the objects."
             )
         self.clipped_ = float(-values[values < 0].sum() / np.abs(values).sum())
         if values[0] < -max(rounding, 1e-8) * largest:
-            warnings.warn(
-                f"{type(kernel).__name__} is not positive semi-definite on the landmarks: eigenvalues down to "
-                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were dropped",
-                stacklevel=4,
+            notify(
+                f"{type(kernel).__name__} is not positive semi-definite on the landmarks. Eigenvalues down to "
+                f"{values[0]:.3g}, with {self.clipped_:.2%} of the sum of absolute values, were dropped. Use a "
+                "positive semi-definite kernel if this fraction is large.",
             )
         self.eigenvalues_ = values[keep]
         self._n_features_out = len(keep)

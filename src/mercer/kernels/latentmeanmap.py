@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._array import Floats
-from mercer._batch import Batch
 from mercer._coupling import smoothed_features
 from mercer._parameters import NONE, Rules, boolean, gamma, optional, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
-from mercer.data.segments import point_name, segments
+from mercer.data.segments import check_observed, segments
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.hidden import hidden_chain
 
@@ -86,10 +85,12 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
     }
-    _smooth = {"gamma": WIDE, "gamma_states": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE, "gamma_states": WIDE}
 
     _why_zero = " (it has no observed values)"
-    _such_as = "mc.HMM() or mc.Mixture()"
+    _needed = "one model for all data, such as mc.HMM() or mc.Mixture()"
+
+    psd = Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
     def __init__(
         self,
@@ -113,10 +114,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if isinstance(self.model, Batch):
-            hidden_chain(self.model, type(self).__name__)
+    def _check_batch(self, model: Any) -> None:
+        super()._check_batch(model)
+        hidden_chain(model, type(self).__name__)
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model", "n_components", "random_state")
@@ -137,14 +137,9 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         X = super()._accept(X, reset=reset)
         points, _ = segments(X)
         if hasattr(points, "indptr"):
-            raise TypeError(f"{type(self).__name__} does not support sparse rows: pass X.toarray()")
-        if not _is_symbols(X) and np.isnan(points).any():
-            bad = int(np.flatnonzero(np.isnan(points).any(axis=1))[0])
-            raise ValueError(
-                f"{point_name(X, bad)} has a missing coordinate (NaN), which the base kernel of "
-                f"{type(self).__name__} does not support: impute it, leave the point out, or use mc.Fisher, which "
-                "marginalizes it"
-            )
+            raise TypeError(f"{type(self).__name__} does not support sparse rows. Pass X.toarray().")
+        if not _is_symbols(X):
+            check_observed(X, "Impute it, leave the point out, or use mc.Fisher, which marginalizes it.")
         return X
 
     def _learn(self, X: Any, y: Any = None) -> None:
@@ -187,11 +182,6 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
 
 def _is_symbols(X: Any) -> bool:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, logsumexp, safe_log
+from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rules, instance_of, one_of
 from mercer.data.segments import datum_name
 from mercer.families.estimator import Estimator
@@ -72,6 +73,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.on_zero = on_zero
 
+    @warns_once
     def fit(self, X: Any, y: Any) -> Self:
         """Fit one model to the samples of each class.
 

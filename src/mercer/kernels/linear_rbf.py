@@ -13,7 +13,7 @@ from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
 from mercer.kernels._operands import InnerProducts, Rows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
 
 CHEAP_COLUMNS = 256
@@ -58,14 +58,11 @@ class Linear(InnerProducts, _VectorKernel):
            [0.7071, 1.    ]])
     """
 
+    psd = Verdict("always", "an inner product")
+
     def __init__(self, normalize: bool = True, on_zero: str = "raise") -> None:
         self.normalize = normalize
         self.on_zero = on_zero
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product")
 
 
 class RBF(_VectorKernel):
@@ -85,10 +82,12 @@ class RBF(_VectorKernel):
     """
 
     _parameters: ClassVar[Rules] = {"gamma": optional(gamma())}
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
     _stationary = True
 
     infinitely_divisible = True
+
+    psd = Verdict("always", "the Gaussian kernel (Schoenberg)")
 
     def __init__(self, gamma: float | None = None) -> None:
         self.gamma = gamma
@@ -102,8 +101,3 @@ class RBF(_VectorKernel):
 
     def _self(self, a: Rows) -> Array:
         return np.zeros(len(a))
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "the Gaussian kernel (Schoenberg)")

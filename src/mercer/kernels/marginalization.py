@@ -12,25 +12,24 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict
 from mercer.data.segments import segment_sum, segments
-from mercer.kernels._operands import LogFeatures
-from mercer.kernels.base.kernel import Kernel
+from mercer.kernels._operands import LogFeatures, LogPairs
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential
 
 PRECISIONS = ("float64", "float32")
 
 
-class Marginalization(SharedModelKernel):
+class Marginalization(LogPairs, SharedModelKernel):
     r"""Marginalization kernel: the probability that one hidden history generates both samples.
 
     Parameters
     ----------
-    model : estimator, or batch of shape (1,), or batch of shape (M,) with ``prior``
+    model : estimator, or batch of shape (1,), or batch of shape (M,) with ``weights``
         Model of the hidden histories and of the samples given a history: `HMM` (sequences of equal length, position by
         position), `PairHMM` and ``AffinePairHMM`` (sequences of any length, with gaps), `HiddenTree` (the leaves of a
         tree), `Mixture` (each position has its own hidden component). An estimator is fitted to the training data; a
         batch is not fitted again.
-    prior : array of shape (M,), "uniform" or None, default=None
+    weights : array of shape (M,), "uniform" or None, default=None
         Probabilities of the models of a batch, if one of them generates each whole sample. The kernel then has
         explicit features.
     precision : {"float64", "float32"}, default="float64"
@@ -76,24 +75,26 @@ class Marginalization(SharedModelKernel):
     Several given models, one of which generates each sample:
 
     >>> coins = mc.Categoricals([[0.5, 0.5], [0.9, 0.1]], alphabet="HT")
-    >>> mc.Marginalization(coins, prior=[0.5, 0.5], normalize=False).features(["HT", "HHH"]).shape
+    >>> mc.Marginalization(coins, weights=[0.5, 0.5], normalize=False).features(["HT", "HHH"]).shape
     (2, 2)
     """
 
     _parameters: ClassVar[Rules] = {"precision": one_of(*PRECISIONS)}
-    _why_zero = " (it is impossible under the model)"
-    _such_as = "mc.HMM() or mc.AffinePairHMM()"
+    _why_zero = " (its probability under the model is zero)"
+    _needed = "one model for all data, such as mc.HMM() or mc.AffinePairHMM()"
+
+    psd = Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
 
     def __init__(
         self,
         model: Any = None,
-        prior: Any = None,
+        weights: Any = None,
         precision: str = "float64",
         normalize: bool = True,
         on_zero: str = "raise",
     ) -> None:
         self.model = model
-        self.prior = prior
+        self.weights = weights
         self.precision = precision
         self.normalize = normalize
         self.on_zero = on_zero
@@ -101,51 +102,54 @@ class Marginalization(SharedModelKernel):
     # -- parameters ---------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        if self.prior is None:
-            if isinstance(self.model, Batch) and self.model.ndim == 1 and len(self.model) > 1:
-                raise ValueError(
-                    f"model must be a single model without a prior; got {len(self.model)} models. Set prior='uniform', "
-                    "or their probabilities, if one of them generates each sample, or pass one model, such as p[3:4]."
-                )
-            super()._check_parameters()
-            if isinstance(self.model, Batch):
-                _require_history(self.model)
-            return
-        Kernel._check_parameters(self)
-        if not isinstance(self.model, Batch) or self.model.ndim != 1 or len(self.model) == 0:
+        super()._check_parameters()
+        if self.weights is not None and not isinstance(self.model, Batch):
             raise TypeError(
-                f"model must be a batch of shape (M,) if prior is set; got {self.model!r}. Pass a batch, such as "
-                "mc.HMMs(...) or fitted.model_, or prior=None."
+                f"model must be a batch of shape (M,) if weights is set; got {self.model!r}. Pass a batch, such as "
+                "mc.HMMs(...) or fitted.model_, or weights=None."
             )
-        self._log_prior()
 
-    def _log_prior(self) -> Floats:
+    def _check_batch(self, model: Any) -> None:
+        if self.weights is not None:
+            self._check_several(model, 1)
+            self._log_weights()
+            return
+        if model.ndim == 1 and len(model) > 1:
+            raise ValueError(
+                f"model must be a single model if weights is None; got {len(model)} models. Set weights='uniform', or "
+                "their probabilities, if one of them generates each sample, or pass one model, such as p[3:4]."
+            )
+        super()._check_batch(model)
+        _require_history(model)
+
+    def _log_weights(self) -> Floats:
         """Return the log probabilities of the models; raise if they are not a distribution."""
         size = len(self.model)
-        if isinstance(self.prior, str) and self.prior == "uniform":
+        if isinstance(self.weights, str) and self.weights == "uniform":
             return np.full(size, -np.log(size))
         try:
-            prior = np.asarray(self.prior, dtype=float)
+            weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
-            prior = np.empty(0)
-        if prior.shape != (size,) or not np.all(prior >= 0) or abs(prior.sum() - 1) > 1e-6:
+            weights = np.empty(0)
+        if weights.shape != (size,) or not np.all(weights >= 0) or abs(weights.sum() - 1) > 1e-6:
             raise ValueError(
-                f"prior must be {size} probabilities that sum to one, one per model, or 'uniform'; got {self.prior!r}."
+                f"weights must be {size} probabilities that sum to one, one per model, or 'uniform'; got "
+                f"{self.weights!r}."
             )
-        return safe_log(prior)
+        return safe_log(weights)
 
     # -- fitting ------------------------------------------------------------------------------------------
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
-        if self.prior is None:
+        if self.weights is None:
             _require_history(self.model_)
 
     # -- values -------------------------------------------------------------------------------------------
 
     def _prepare(self, source: Any) -> Any:
-        if self.prior is not None:
-            return LogFeatures(_log_probabilities(self.model_, source).T + self._log_prior() / 2)
+        if self.weights is not None:
+            return LogFeatures(_log_probabilities(self.model_, source).T + self._log_weights() / 2)
         if self.precision == "float64":
             return self.model_.shared_history(source)
         if self.precision not in getattr(self.model_, "precisions", ("float64",)):
@@ -155,26 +159,15 @@ class Marginalization(SharedModelKernel):
             )
         return self.model_.shared_history(source, precision=self.precision)
 
-    def _tile(self, a: Any, b: Any) -> Array:
-        return a.pair(b)
-
-    def _self(self, a: Any) -> Array:
-        return a.alone()
-
     def _features(self, a: Any) -> Array:
-        return a.values if self.prior is not None else super()._features(a)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite (MK-2)."""
-        return Verdict("always", "a sum of P(h) P(x|h) P(z|h) over hidden histories h, each term of rank one (MK-2)")
+        return a.values if self.weights is not None else super()._features(a)
 
 
 def _require_history(model: Any) -> None:
     if not hasattr(model, "shared_history"):
         raise TypeError(
             f"Marginalization needs a model with hidden histories; {type(model).__name__} has none. Use mc.HMM, "
-            "mc.PairHMM, mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or pass several models with prior=."
+            "mc.PairHMM, mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or pass several models with weights=."
         )
 
 

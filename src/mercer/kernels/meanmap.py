@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from mercer._array import Array, Floats, to_numpy
+from mercer._array import Array
 from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.families.characteristic import random_features
 from mercer.kernels._operands import Rows
-from mercer.kernels._windows.random import spread
-from mercer.kernels.base.hooks import WIDE, NoFeatures
+from mercer.kernels._random_features import RandomFeatures
+from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
 
-class MeanMap(CoupledKernel):
+class MeanMap(RandomFeatures, CoupledKernel):
     r"""Generative mean map kernel: the expected base kernel between a draw from p and a draw from q.
 
     Parameters
@@ -50,6 +48,10 @@ class MeanMap(CoupledKernel):
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
         What to do with an object of zero norm: raise an error, or set its kernel values to zero.
+    time : {"joint", "independent"}, default="joint"
+        For models of series: whether to compare the joint distributions over time, or to treat time steps as
+        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
+        for `LDSs`, which only they support.
 
     Notes
     -----
@@ -89,8 +91,9 @@ class MeanMap(CoupledKernel):
         "base": one_of(*_COUPLINGS),
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
+        "time": one_of("joint", "independent"),
     }
-    _smooth = {"gamma": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class MeanMap(CoupledKernel):
         random_state: Any = 0,
         normalize: bool = True,
         on_zero: str = "raise",
+        time: str = "joint",
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -111,17 +115,13 @@ class MeanMap(CoupledKernel):
         self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
+        self.time = time
 
     def _coupling(self) -> Coupling:
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))
         return coupling
 
     # -- random features --------------------------------------------------------------------------------
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the values: logarithms, except with random features, whose inner products can be negative."""
-        return "log" if self.n_components is None else "linear"
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]
@@ -146,53 +146,13 @@ class MeanMap(CoupledKernel):
             return super()._prepare(source)
         return Rows(random_features(source, self.base, float(self.gamma), int(self.n_components), self._seed))
 
-    def _tile(self, a: Any, b: Any) -> Array:
-        return super()._tile(a, b) if self.n_components is None else a.inner(b)
-
-    def _self(self, a: Any) -> Array:
-        return super()._self(a) if self.n_components is None else a.squares()
-
     def _features(self, a: Any) -> Array:
         if self.n_components is None:
             raise NoFeatures(
-                "MeanMap has no finite explicit features: set n_components=1000 for random features, or use its Gram "
-                "matrix or Landmarks(MeanMap(...))"
+                "MeanMap has no finite explicit features. Set n_components=1000 for random features, or use its Gram "
+                "matrix or Landmarks(MeanMap(...))."
             )
         return a.dense()
-
-    def standard_errors(self, X: Any, Y: Any = None) -> Floats:
-        """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the frequencies.
-
-        Zero if the kernel is exact, without ``n_components``. Infinite if fewer than about 20 frequencies contribute to
-        an object's norm: the distribution is then much wider than the base kernel, and the entry is unreliable. An
-        error ten times smaller needs a hundred times as many frequencies.
-
-        Parameters
-        ----------
-        X, Y : data
-            As in ``kernel(X, Y)``.
-
-        Returns
-        -------
-        array of shape (N, M)
-
-        Examples
-        --------
-        >>> import mercer as mc
-        >>> words = mc.Multinomials([[0.5, 0.5], [0.9, 0.1]], trials=4)
-        >>> kernel = mc.MeanMap(gamma=0.1, base="counts", n_components=1000)
-        >>> bool(abs(kernel(words)[0, 1] - 0.7056) < 3 * kernel.standard_errors(words)[0, 1])
-        True
-        """
-        kernel, a, b = self.operands(X, Y)
-        if self.n_components is None:
-            return np.zeros((len(a), len(a if b is None else b)))
-        if int(self.n_components) < 2:
-            raise ValueError(
-                "n_components must be 2 or more for standard errors; got 1, and one frequency has no spread."
-            )
-        left, right = (to_numpy(side.operand.dense()) for side in (a, a if b is None else b))
-        return spread(left, right, bool(kernel.normalize))
 
     @property
     def psd(self) -> Verdict:

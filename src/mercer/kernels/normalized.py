@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._array import Array
-from mercer._verdict import Verdict
 from mercer.kernels.base.compound import Views, Wrapper
 
 
@@ -32,25 +31,15 @@ class Normalized(Wrapper):
     """
 
     _transparent = True
-
     normalize = True
+    _preserved_by = "normalization preserves it (C-5)"
 
     def __init__(self, kernel: Any, on_zero: str = "raise") -> None:
         self.kernel = kernel
         self.on_zero = on_zero
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the wrapped kernel."""
-        return str(self._inner.domain)
 
     def _tile(self, a: Views, b: Views) -> Array:
         return self._tiles(a, b)[0]
 
     def _self(self, a: Views) -> Array:
         return self._diagonals(a)[0]
-
-    @property
-    def psd(self) -> Verdict:
-        """The verdict of the wrapped kernel."""
-        return Verdict(str(self._inner.psd), f"normalization preserves it (C-5); {self._inner.psd.reason}")

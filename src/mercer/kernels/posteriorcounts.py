@@ -26,8 +26,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ----------
     model : estimator, or batch of shape (1,)
         The shared model of symbols: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
-    order : {1, 2}, default=1
-        Whether to count symbols (1) or pairs of neighboring symbols (2), with their states.
+    k : {1, 2}, default=1
+        Length of the counted words, which are counted with their states: symbols (1) or pairs of neighboring symbols
+        (2) (the paper calls it the order).
     normalize : bool, default=True
         Whether to normalize the kernel, so that k(x, x) = 1.
     on_zero : {"raise", "zero"}, default="raise"
@@ -42,8 +43,8 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     -----
     .. math:: c_{o,i}(x) = \frac1L \sum_t P(h_t = i, x_t = o \mid x), \qquad k(x, y) = \langle c(x), c(y)\rangle
 
-    (MK-7); for order 2, :math:`c_{o,o',i,j} = \frac1{L-1}\sum_t P(h_t = i, x_t = o, h_{t+1} = j, x_{t+1} = o' \mid x)`.
-    For n states and k symbols there are n k features, or (n k)^2 for order 2. The count of an ambiguity code is
+    (MK-7); for k = 2, :math:`c_{o,o',i,j} = \frac1{L-1}\sum_t P(h_t = i, x_t = o, h_{t+1} = j, x_{t+1} = o' \mid x)`.
+    For n states and s symbols there are (n s)^k features. The count of an ambiguity code is
     distributed over its symbols by their posterior probabilities.
 
     Examples
@@ -58,19 +59,21 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
-    _parameters: ClassVar[Rules] = {"order": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
+    _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
-    _such_as = "mc.HMM() or mc.Mixture(mc.Categorical())"
+    _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
 
-    def __init__(self, model: Any = None, order: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
+    psd = Verdict("always", "an inner product of expected counts (MK-7)")
+
+    def __init__(self, model: Any = None, k: int = 1, normalize: bool = True, on_zero: str = "raise") -> None:
         self.model = model
-        self.order = order
+        self.k = k
         self.normalize = normalize
         self.on_zero = on_zero
 
     @property
     def _why_zero(self) -> str:  # type: ignore[override]
-        return " (it has no symbols)" if self.order == 1 else " (it has no pair of neighbors)"
+        return " (it has no symbols)" if self.k == 1 else " (it has no pair of neighbors)"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -87,7 +90,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     def _prepare(self, source: Sequences) -> Rows:
         chain = hidden_chain(self.model_, "PosteriorCounts")
-        if self.order == 2:
+        if self.k == 2:
             counts = chain.step_counts(source)
             return Rows(counts if isinstance(counts, np.ndarray) else CSRRows.of(counts))
         counts, _ = chain.symbol_counts(source)
@@ -97,7 +100,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     def features(self, X: Any) -> Array:
         """Return the expected counts, scaled to unit norm if the kernel is normalized.
 
-        ``(N, n k)``, or ``(N, (n k)^2)`` for order 2; a SciPy CSR array if there are more than 4,096 columns.
+        ``(N, (n s)^k)`` for n states and s symbols; a SciPy CSR array if there are more than 4,096 columns.
         """
         return super().features(X)
 
@@ -109,11 +112,6 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         check_is_fitted(self, "model_")
         chain = hidden_chain(self.model_, "PosteriorCounts")
         symbols = SymbolShares(chain.emission).alphabet.symbols
-        order, states = int(self.order), range(chain.n_states)
-        places = product(*[symbols] * order, *[states] * order)
+        k, states = int(self.k), range(chain.n_states)
+        places = product(*[symbols] * k, *[states] * k)
         return np.array([f"count[{', '.join(map(str, place))}]" for place in places], dtype=object)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of expected counts (MK-7)")

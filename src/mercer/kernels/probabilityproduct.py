@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mercer._coupling import PowerProduct
-from mercer._parameters import Rules, boolean, rho
+from mercer._parameters import Rules, boolean, one_of, rho
 from mercer._verdict import Verdict
+from mercer.kernels.base.hooks import Bounds
 from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 from mercer.models.powers import require_whole
@@ -32,6 +33,10 @@ class ProbabilityProduct(CoupledKernel):
     marginal : bool, default=False
         For models with hidden variables h: whether to take powers of the marginal p(x), for whole rho, or of the joint
         p(x, h), for any rho. The two agree at rho = 1 and for models without hidden variables.
+    time : {"joint", "independent"}, default="joint"
+        For models of series: whether to compare the joint distributions over time, or to treat time steps as
+        independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
+        for `LDSs`, which only they support.
 
     Notes
     -----
@@ -69,8 +74,11 @@ class ProbabilityProduct(CoupledKernel):
     _parameters: ClassVar[Rules] = {
         "rho": rho(),
         "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
+        "time": one_of("joint", "independent"),
     }
-    _smooth = {"rho": (0.05, 5.0)}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
+
+    psd = Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")
 
     def __init__(
         self,
@@ -80,6 +88,7 @@ class ProbabilityProduct(CoupledKernel):
         normalize: bool = True,
         on_zero: str = "raise",
         marginal: bool = False,
+        time: str = "joint",
     ) -> None:
         self.model = model
         self.rho = rho
@@ -87,6 +96,7 @@ class ProbabilityProduct(CoupledKernel):
         self.normalize = normalize
         self.on_zero = on_zero
         self.marginal = marginal
+        self.time = time
 
     def _smooth_parameters(self) -> tuple[str, ...]:
         return () if self.marginal else super()._smooth_parameters()  # rho is then a whole number
@@ -99,8 +109,3 @@ class ProbabilityProduct(CoupledKernel):
         # Before all models are fitted.
         if self.marginal and self.model is not None and self.model.has_hidden:
             require_whole(float(self.rho), f"{type(self.model).__name__}s")
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite if the self-kernels are finite (PPK-1)."""
-        return Verdict("always", "an inner product of p^rho in L2, if its norm is finite (PPK-1)")

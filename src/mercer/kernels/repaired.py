@@ -50,6 +50,8 @@ class Repaired(FeaturedWrapper):
         "tolerance": nonnegative("It is a fraction of the largest eigenvalue."),
     }
 
+    psd = Verdict("always", "an inner product of explicit features, after clipping negative eigenvalues")
+
     def __init__(self, kernel: Any, method: str = "clip", tolerance: float = 1e-12) -> None:
         self.kernel = kernel
         self.method = method
@@ -66,8 +68,3 @@ class Repaired(FeaturedWrapper):
 
     def _map(self, objects: Side) -> Floats:
         return np.asarray(to_numpy(self._columns(objects)) @ self._projection)
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of explicit features, after clipping negative eigenvalues")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from mercer._array import Array, beside, namespace
-from mercer._verdict import Verdict
+from mercer._notices import notify, warns_once
 from mercer.data.segments import data_digests
+from mercer.kernels._operands import Beside
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Views
 from mercer.kernels.confounds import Confounded
@@ -17,21 +18,12 @@ from mercer.kernels.confounds import Confounded
 Floats = np.ndarray[Any, Any]
 
 
-class Explained:
+@dataclass
+class Explained(Beside):
     """Operand with its coordinates q in the confounds and the part u that these explain, both of shape (N, rank)."""
 
-    def __init__(self, operand: Views, q: Array, u: Array) -> None:
-        self.operand = operand
-        self.q = q
-        self.u = u
-        self.order = operand.order
-        self.tile_hint = operand.tile_hint
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    def __getitem__(self, key: Any) -> Explained:
-        return Explained(self.operand[key], self.q[key, ...], self.u[key, ...])
+    q: Array
+    u: Array
 
 
 class Residualized(TrainedWrapper):
@@ -89,6 +81,8 @@ class Residualized(TrainedWrapper):
     array([[ 2., -2., -2.,  2.]])
     """
 
+    _preserved_by = "inner products of residual features (KK-3)"
+
     # Requested by default: this kernel cannot be fitted without confounds.
     __metadata_request__fit = {"confounds": True}  # noqa: RUF012
     __metadata_request__transform = {"confounds": True}  # noqa: RUF012
@@ -101,6 +95,7 @@ class Residualized(TrainedWrapper):
 
     # -- confounds next to X --------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None, confounds: Any = None) -> Self:
         """Fit the kernel and the regression on the confounds.
 
@@ -169,21 +164,21 @@ class Residualized(TrainedWrapper):
     def _accept(self, X: Any, *, reset: bool) -> Views:
         if not isinstance(X, Confounded):
             raise TypeError(
-                "Residualized got no confounds: call fit(X, y, confounds=C) and transform(X, confounds=C), with one "
+                "Residualized got no confounds. Call fit(X, y, confounds=C) and transform(X, confounds=C), with one "
                 "row of C per object of X, in a pipeline or search after sklearn.set_config(enable_metadata_routing="
-                "True), or pass mc.Confounded(X, C) as X"
+                "True), or pass mc.Confounded(X, C) as X."
             )
         if reset:
             self._known_confounds = X.confounds.shape[1], X.names
         width, names = self._known_confounds
         if X.confounds.shape[1] != width:
             raise ValueError(
-                f"the confounds have {X.confounds.shape[1]} columns, but had {width} in training: encode both in the "
-                "same way, for categories with one OneHotEncoder that was fitted to all levels"
+                f"The confounds have {X.confounds.shape[1]} columns, but had {width} in training. Encode both in the "
+                "same way, for categories with one OneHotEncoder that was fitted to all levels."
             )
         if X.names is not None and names is not None and X.names != names:
             raise ValueError(
-                f"the confounds are {X.names}, but were {names} in training: pass the same columns in the same order"
+                f"The confounds are {X.names}, but were {names} in training. Pass the same columns in the same order."
             )
         return Views((*super()._accept(X.objects, reset=reset).parts, X.confounds))
 
@@ -226,10 +221,9 @@ class Residualized(TrainedWrapper):
             self._basis = np.column_stack([np.full(n, n**-0.5), self._basis])
         self.rank_ = self._basis.shape[1]
         if self.rank_ >= n and n > 1:
-            warnings.warn(
-                f"{self.rank_} independent confounds explain {n} objects completely, so that the residual kernel is "
-                "zero: use fewer confounds or more objects",
-                stacklevel=5,
+            notify(
+                f"{self.rank_} independent confounds explain {n} objects completely, so the residual kernel is zero. "
+                "Use fewer confounds or more objects.",
             )
 
     def _coordinates(self, values: Floats) -> Floats:
@@ -265,8 +259,3 @@ class Residualized(TrainedWrapper):
 
     def _learned(self) -> Any:
         return super()._learned(), data_digests(self.train_)
-
-    @property
-    def psd(self) -> Verdict:
-        """The verdict of the wrapped kernel."""
-        return Verdict(str(self._inner.psd), f"inner products of residual features (KK-3); {self._inner.psd.reason}")

@@ -73,6 +73,8 @@ class Spectrum(InnerProducts, Kernel):
     nonnegative = True
     alphabet_: Alphabet
 
+    psd = Verdict("always", "an inner product of counts")
+
     def __init__(
         self,
         k: int = 3,
@@ -102,11 +104,11 @@ class Spectrum(InnerProducts, Kernel):
         learned = None if reset else getattr(self, "alphabet_", None)
         X = Sequences(X, alphabet=self.alphabet if self.alphabet is not None else learned, unknown=self.unknown)
         if X.alphabet is None:
-            raise TypeError("Spectrum compares symbols, not vectors: use EmpiricalMeanMap, or pass strings")
+            raise TypeError("Spectrum compares symbols, not vectors. Use EmpiricalMeanMap, or pass strings.")
         if len(X.alphabet) ** min(int(self.k), 63) >= 2**63:  # two symbols reach the limit at k = 63, one symbol never
             raise ValueError(
-                f"there are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
-                f"{X.alphabet.describe()}, too many to index with int64: lower k"
+                f"There are {len(X.alphabet)}^{self.k} strings of {self.k} symbols over the alphabet "
+                f"{X.alphabet.describe()}, too many to index with int64. Lower k."
             )
         return X
 
@@ -117,8 +119,8 @@ class Spectrum(InnerProducts, Kernel):
     def _source(self, X: Sequences) -> Sequences:
         if X.alphabet != self.alphabet_:
             raise ValueError(
-                f"the sequences have the alphabet {X.alphabet}, but the training data had {self.alphabet_}: set "
-                "alphabet= of the kernel, or make one mc.Sequences of all data before splitting it"
+                f"The sequences have the alphabet {X.alphabet}, but the training data had {self.alphabet_}. Set "
+                "alphabet= of the kernel, or make one mc.Sequences of all data before splitting it."
             )
         return X
 
@@ -163,8 +165,8 @@ class Spectrum(InnerProducts, Kernel):
         number = sum(comb(k, j) * (symbols - 1) ** j for j in range(m + 1))
         if number * len(windows) > NEIGHBORS:
             raise ValueError(
-                f"{len(windows)} different windows have {number} strings each within {m} mismatches, too many to list: "
-                "lower k or mismatches"
+                f"{len(windows)} different windows have {number} strings each within {m} mismatches, too many to list. "
+                "Lower k or mismatches."
             )
         found = [windows[:, None]]
         for j in range(1, m + 1):
@@ -181,8 +183,8 @@ class Spectrum(InnerProducts, Kernel):
         if len(without):
             i = int(without[0])
             raise ValueError(
-                f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so that it has zero "
-                "norm and cannot be normalized: leave it out, lower k, or set on_zero='zero'"
+                f"{X.name(i)} of length {X.lengths[i]} has no window of {self.k} plain symbols, so it has zero norm "
+                "and cannot be normalized. Leave it out, lower k, or set on_zero='zero'."
             )
 
     def features(self, X: Any) -> Array:
@@ -202,11 +204,6 @@ class Spectrum(InnerProducts, Kernel):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of counts")
 
 
 class FarColumns:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._array import Array, Floats, namespace
 from mercer._batch import Batch
-from mercer._coupling import Leaf, or_point
+from mercer._coupling import FieldOperand, Leaf, or_point
 from mercer._parameters import Rules, number, positive
 from mercer._verdict import Verdict
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.kernels.base.hooks import WIDE
+from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.model import ModelKernel
 
 
@@ -51,7 +52,13 @@ class SymmetricKL(ModelKernel):
     """
 
     _parameters: ClassVar[Rules] = {"alpha": positive(), "beta": number("With 0, k(p, p) = 1.")}
-    _smooth = {"alpha": WIDE, "beta": WIDE}  # noqa: RUF012
+    _smooth: ClassVar[Bounds] = {"alpha": WIDE, "beta": WIDE}
+
+    psd = Verdict(
+        "no",
+        "Gaussians about 0 with 13 log variances from -3 to 3, alpha = 0.1: smallest eigenvalue -0.31; for every "
+        "alpha some Gaussians about 0 are a counterexample, since K_{i w}(alpha) changes sign (CMP-2)",
+    )
 
     def __init__(self, model: Any = None, alpha: float = 1.0, beta: float = 0.0) -> None:
         self.model = model
@@ -77,15 +84,6 @@ class SymmetricKL(ModelKernel):
         own = a.alone()
         return namespace(own).zeros_like(own) + self.beta
 
-    @property
-    def psd(self) -> Verdict:
-        """Not positive semi-definite."""
-        return Verdict(
-            "no",
-            "Gaussians about 0 with 13 log variances from -3 to 3, alpha = 0.1: smallest eigenvalue -0.31; for every "
-            "alpha some Gaussians about 0 are a counterexample, since K_{i w}(alpha) changes sign (CMP-2)",
-        )
-
 
 def _check_kl(batch: Batch) -> None:
     if not hasattr(batch, "kl"):
@@ -106,20 +104,19 @@ class _BothWays:
         return there + namespace(back).matrix_transpose(back)
 
 
-class _SparseMultinomials:
+@dataclass
+class _SparseMultinomials(FieldOperand):
     """Sparse multinomials; J is finite only between distributions over the same words.
 
     J = sum p log p + sum q log q - sum p log q - sum q log p over the common words, times the number of trials.
     """
 
-    order = None
+    p: _csr.Prepared
+    logs: _csr.Prepared
+    words: _csr.Prepared
+    trials: int
+    _shared_fields = ("trials",)
     tile_hint = _csr.TILE_ROWS
-
-    def __init__(self, p: _csr.Prepared, logs: _csr.Prepared, words: _csr.Prepared, trials: int) -> None:
-        self.p = p
-        self.logs = logs
-        self.words = words
-        self.trials = trials
 
     @classmethod
     def of(cls, batch: Any) -> _SparseMultinomials:
@@ -128,13 +125,7 @@ class _SparseMultinomials:
         # The logarithm 0 of a word of probability 1 is a stored entry, which products accept.
         logs = CSRRows(np.log(p.data.astype(np.float64)), p.indices, p.indptr, p.n_columns)
         words = CSRRows(np.ones(p.data.size), p.indices, p.indptr, p.n_columns)
-        return cls(_csr.prepare(p), _csr.prepare(logs), _csr.prepare(words), batch.trials)
-
-    def __len__(self) -> int:
-        return len(self.p)
-
-    def __getitem__(self, key: Any) -> _SparseMultinomials:
-        return _SparseMultinomials(self.p[key], self.logs[key], self.words[key], self.trials)
+        return cls(_csr.Prepared(p), _csr.Prepared(logs), _csr.Prepared(words), batch.trials)
 
     def pair(self, other: _SparseMultinomials) -> Floats:
         """Return the divergence of every pair."""

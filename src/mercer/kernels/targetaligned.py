@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Array, Floats, logsumexp, namespace, to_numpy
-from mercer._parameters import Rule, Rules, one_of
+from mercer._parameters import Rules, one_of
 from mercer._verdict import Verdict, weakest
 from mercer.kernels._alignment import align_matrices, centered_target
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
-from mercer.kernels.base.compound import Compound, Views
+from mercer.kernels.algebra import Sum
+from mercer.kernels.base.compound import Views
 from mercer.kernels.base.kernel import Kernel
+from mercer.kernels.base.several import Several
 
 
-class TargetAligned(Compound):
+class TargetAligned(Several):
     r"""Weighted sum of kernels with the weights that maximize its centered alignment with y.
 
     Parameters
@@ -69,11 +70,6 @@ class TargetAligned(Compound):
     """
 
     _parameters: ClassVar[Rules] = {
-        "kernels": Rule(
-            "a list of one or more kernels",
-            lambda value: isinstance(value, list | tuple) and len(value) > 0,
-            "Use [mc.RBF(), mc.Linear()], for example.",
-        ),
         "target": one_of(
             "auto", "classes", "numbers", cure="'auto' treats floats as numbers and everything else as classes."
         ),
@@ -86,51 +82,6 @@ class TargetAligned(Compound):
     def __init__(self, kernels: Any, target: str = "auto") -> None:
         self.kernels = kernels
         self.target = target
-
-    # -- parts and their parameters ------------------------------------------------------------------------
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
-
-    def __getattr__(self, name: str) -> Any:
-        # Called for missing attributes only: the parts are k0, k1, ...
-        kernels = self.__dict__.get("kernels")
-        if re.fullmatch(r"k\d+", name) and isinstance(kernels, list | tuple) and int(name[1:]) < len(kernels):
-            return kernels[int(name[1:])]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; ``deep`` adds the parts, k0, k1, ..., and their parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to add the parts and their parameters.
-        """
-        found: dict[str, Any] = super().get_params(deep=False)
-        for name in self._names() if deep else ():
-            part = getattr(self, name)
-            found[name] = part
-            if hasattr(part, "get_params"):
-                found |= {f"{name}__{key}": value for key, value in part.get_params(deep=True).items()}
-        return found
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``k0__gamma`` sets a parameter of a part, ``k0`` a whole part.
-
-        Parameters
-        ----------
-        **params : values
-            Parameters by name.
-        """
-        if "kernels" in params:
-            self.kernels = params.pop("kernels")
-        whole = {name: params.pop(name) for name in self._names() if name in params}
-        if whole:
-            kept = [whole.get(name, getattr(self, name)) for name in self._names()]
-            self.kernels = type(self.kernels)(kept)
-        super().set_params(**params)
-        return self
 
     # -- weights -------------------------------------------------------------------------------------------
 
@@ -161,7 +112,7 @@ class TargetAligned(Compound):
         >>> import mercer as mc
         >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
         >>> total = mc.TargetAligned([mc.Linear(normalize=False), mc.RBF(gamma=9.0)]).fit(X, y).as_sum()
-        >>> total.k1.kernel, round(total.k1.weight, 3)
+        >>> total.k0.kernel, round(total.k0.weight, 3)
         (Linear(normalize=False), 0.646)
         """
         self._check_fitted()
@@ -183,11 +134,6 @@ class TargetAligned(Compound):
         return super()._learned(), self.weights_
 
     # -- values --------------------------------------------------------------------------------------------
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """Domain of the values: logarithms if all parts have logarithms."""
-        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
     def _added(self, values: list[Array]) -> Array:
         """Return the weighted sum of the values of the parts, in the domain of this kernel."""
@@ -221,8 +167,7 @@ class TargetAligned(Compound):
         return weakest([part.psd for part in self._parts()], "a sum of kernels with nonnegative weights")
 
     def __sklearn_tags__(self) -> Any:
-        sound = bool(self._names()) and all(isinstance(part, Kernel) for part in self._parts())
-        tags = super().__sklearn_tags__() if sound else Kernel.__sklearn_tags__(self)  # `fit` raises the error
+        tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
@@ -265,7 +210,7 @@ def target_aligned(kernels: Any, y: Any, X: Any = None, target: str = "auto") ->
     >>> kernel = mc.target_aligned([mc.RBF(gamma=1.0), mc.Linear()], X[:, 0] > 0, X)
     >>> kernel.weights_.round(2)
     array([0.17, 0.83])
-    >>> kernel.k2.kernel, round(kernel.k2.weight, 2)
+    >>> kernel.k1.kernel, round(kernel.k1.weight, 2)
     (Linear(), 0.83)
     """
     together = TargetAligned(kernels, target=target)
@@ -285,20 +230,17 @@ def _weights_of_fitted(together: TargetAligned, y: Any) -> Floats:
     for i, part in enumerate(parts):
         if not hasattr(part, "train_"):
             raise ValueError(
-                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing: call "
-                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y"
+                f"kernels[{i}] is {part!r}, which is not fitted, and X is missing. Call "
+                "mc.target_aligned(kernels, y, X), or pass kernels that were fitted to the samples of y."
             )
     matrices = [to_numpy(part._gram(part._train_side, None)) for part in parts]
     sizes = [len(matrix) for matrix in matrices]
     if len(set(sizes)) > 1:
-        raise ValueError(f"the kernels were fitted to {sizes} objects: fit all of them to the samples of y")
+        raise ValueError(f"The kernels were fitted to {sizes} objects. Fit all of them to the samples of y.")
     return align_matrices(matrices, centered_target(y, together.target, sizes[0]))[0]
 
 
 def _weighted_sum(kernels: Any, weights: Floats) -> Kernel:
     """Return the weighted sum of the unfitted kernels, without those of weight 0."""
-    first, *rest = (float(weights[i]) * clone(kernels[i]) for i in np.flatnonzero(weights))
-    total: Kernel = first
-    for term in rest:
-        total = total + term
-    return total
+    parts = [float(weights[i]) * clone(kernels[i]) for i in np.flatnonzero(weights)]
+    return parts[0] if len(parts) == 1 else Sum(parts)

@@ -4,52 +4,111 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mercer._array import Array
-from mercer._parameters import Rules, between
+import numpy as np
+
+from mercer._array import Array, to_numpy
+from mercer._parameters import Rules, between, one_of
 from mercer._verdict import Verdict
+from mercer.data.segments import data_digests
+from mercer.kernels._data import n_objects, take
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import WithNumbers, finite
 from mercer.kernels.base.compound import Wrapper
+from mercer.kernels.base.hooks import Bounds
+
+MOST = 300
+"""Number of training objects whose pairs the exponent is learned from."""
 
 
 class Tempered(Wrapper):
-    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\beta`, against diagonal dominance.
+    r"""Power of a normalized kernel, :math:`\hat k(x,y)^\mathrm{exponent}`, against diagonal dominance.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel with positive values.
-    beta : float, default=0.5
-        The power, above 0 and at most 1.
+    exponent : float or "auto", default="auto"
+        The exponent, above 0 and at most 1. "auto" learns it in ``fit``: one over the median of
+        :math:`|\log\hat k|` over pairs of training objects (at most 1), so that a typical value becomes 1 / e.
+
+    Attributes
+    ----------
+    exponent_ : float
+        The learned exponent, with "auto".
 
     Notes
     -----
-    KK-2. Positive semi-definite for every beta only if the kernel is infinitely divisible; ``psd`` tells whether it is
-    known to be. Otherwise check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
+    KK-2. Positive semi-definite for every exponent only if the kernel is infinitely divisible; ``psd`` tells whether it
+    is known to be. Otherwise check the Gram matrix with ``mc.gram.psd.check`` and repair it with `Repaired`.
 
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Tempered(mc.RBF(gamma=8.0), beta=0.125)([[0.0], [1.0]]).round(4)
+    >>> mc.Tempered(mc.RBF(gamma=8.0), exponent=0.125)([[0.0], [1.0]]).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
 
-    _parameters: ClassVar[Rules] = {"beta": between(0, 1, "right")}
-    _smooth = {"beta": (1e-5, 1.0)}  # noqa: RUF012
-    _transparent = True
+    _parameters: ClassVar[Rules] = {
+        "exponent": between(0, 1, "right", cure="'auto' learns it from the training data.") | one_of("auto")
+    }
+    _smooth: ClassVar[Bounds] = {"exponent": (1e-5, 1.0)}
+    domain = "log"
 
-    def __init__(self, kernel: Any, beta: float = 0.5) -> None:
+    def __init__(self, kernel: Any, exponent: float | str = "auto") -> None:
         self.kernel = kernel
-        self.beta = beta
+        self.exponent = exponent
+
+    @property
+    def _learns(self) -> bool:
+        return isinstance(self.exponent, str)
+
+    @property
+    def _transparent(self) -> bool:  # type: ignore[override]
+        return not self._learns
+
+    @property
+    def _needs_fit(self) -> str:
+        return super()._needs_fit or ("exponent='auto' is learned from the training data" if self._learns else "")
+
+    def _fixed_by_fit(self) -> tuple[str, ...]:
+        return (*super()._fixed_by_fit(), *(("exponent",) if self._learns else ()))
+
+    @property
+    def _beta(self) -> float:
+        return self.exponent_ if self._learns else float(self.exponent)
+
+    def _training(self, X: Any) -> Any:
+        self.__dict__.pop("exponent_", None)
+        source = super()._training(X)
+        if self._learns:
+            self.exponent_ = self._typical(source.parts[0])
+        return source
+
+    def _typical(self, source: Any) -> float:
+        """Return one over the median absolute log kernel of pairs, of at most `MOST` objects."""
+        inner, n = self._inner, n_objects(source)
+        if n > MOST:  # those with the smallest digests: a choice that does not depend on the order
+            digests = data_digests(source)
+            source = take(source, np.sort(sorted(range(n), key=digests.__getitem__)[:MOST]))
+        logs = to_numpy(inner._gram(inner._evaluation.side(source), None, log=True))  # the memo keeps the pairs
+        diagonal = np.diag(logs)
+        with np.errstate(invalid="ignore"):  # objects of zero norm
+            pairs = np.abs(logs - (diagonal[:, None] + diagonal) / 2)[np.triu_indices(len(logs), 1)]
+        pairs = pairs[np.isfinite(pairs)]
+        median = float(np.median(pairs)) if len(pairs) else 0.0
+        return 1 / median if median > 1 else 1.0
+
+    def _learned(self) -> Any:
+        return super()._learned(), getattr(self, "exponent_", None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.kernel.domain != "log":
             why = "is not computed as a logarithm" if self.kernel.nonnegative else "can be negative"
             raise ValueError(
-                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers: use a kernel with positive "
-                "values, such as ProbabilityProduct or RBF"
+                f"{type(self.kernel).__name__} {why}, so Tempered cannot take its powers. Use a kernel with positive "
+                "values, such as ProbabilityProduct or RBF."
             )
 
     def _prepare(self, source: Any) -> Any:
@@ -58,7 +117,7 @@ class Tempered(Wrapper):
 
     def _tile(self, a: Any, b: Any) -> Array:
         logs = self._tiles(a.operand, b.operand)[0]
-        return self.beta * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
+        return self._beta * (logs - (finite(a.numbers)[:, None] + finite(b.numbers)[None, :]) / 2)
 
     def _self(self, a: Any) -> Array:
         return a.numbers - finite(a.numbers)
@@ -67,20 +126,20 @@ class Tempered(Wrapper):
         inner = self._inner
         if not inner.normalize:
             return super()._gram(left, right, log=log)
-        # Uses the memo of the wrapped kernel, so that a search over beta evaluates its pairs once.
+        # Uses the memo of the wrapped kernel, so that a search over exponents evaluates its pairs once.
         sides = [None if side is None else inner._evaluation.side(side.source.parts[0]) for side in (left, right)]
-        logs = self.beta * inner._gram(*sides, log=True)
+        logs = self._beta * inner._gram(*sides, log=True)
         return logs if log else self._evaluation.exp(logs)
 
     @property
     def psd(self) -> Verdict:
-        """Always if the kernel is infinitely divisible, the kernel's verdict if beta is 1, else conditional."""
-        if self.beta == 1:
+        """Always if the kernel is infinitely divisible, the kernel's verdict if the exponent is 1, else conditional."""
+        if self.exponent == 1 or getattr(self, "exponent_", None) == 1:
             return Verdict(str(self._inner.psd), self._inner.psd.reason)
         if self._inner.infinitely_divisible:
             reason = f"every power of an infinitely divisible kernel is a kernel (KK-2); {self._inner.psd.reason}"
             return Verdict("always", reason)
         return Verdict(
             "conditional",
-            "powers of a kernel are kernels for every beta only if it is infinitely divisible (KK-2)",
+            "powers of a kernel are kernels for every exponent only if it is infinitely divisible (KK-2)",
         )

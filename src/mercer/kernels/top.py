@@ -13,14 +13,12 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum, segments
-from mercer.families.estimator import Estimator
-from mercer.kernels._classes import PRIORS, class_priors, classes_of, learn_models
+from mercer.data.segments import datum_name, digest_order, segment_sum, segments
+from mercer.kernels._classes import PRIORS, check_scores, class_priors, classes_of, learn_models
 from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
 from mercer.kernels._tangents import Tangents, log_odds
-from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.base.shared import SharedModelKernel
-from mercer.models.scores import has_scores, is_sequential, lengths_of, score_names, score_rows
+from mercer.models.scores import is_sequential, lengths_of, score_names, score_rows
 
 
 class TOP(InnerProducts, SharedModelKernel):
@@ -92,7 +90,10 @@ class TOP(InnerProducts, SharedModelKernel):
         "ridge": nonnegative("It is a fraction of the mean second moment."),
         "priors": PRIORS,
     }
+    _needed = "one model per class: an estimator such as mc.HMM(n_states=3), or a fitted batch of shape (C,)"
     _why_zero = " (all classes are equally probable, and its scores are zero)"
+
+    psd = Verdict("always", "an inner product of log odds and their gradients")
 
     def __init__(
         self,
@@ -116,28 +117,14 @@ class TOP(InnerProducts, SharedModelKernel):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.model, Batch):
-            Kernel._check_parameters(self)
-            if self.model.ndim != 1 or len(self.model) < 2:
-                raise ValueError(
-                    f"model must be a batch of shape (C,), one model for each of two or more classes; got shape "
-                    f"{self.model.shape}."
-                )
-            if isinstance(self.priors, str) and self.priors == "empirical":
-                raise ValueError(
-                    "priors='empirical' needs an estimator, but model is a fitted batch: use 'uniform' or one "
-                    "probability per class"
-                )
-            _check_scores(self.model)
-        elif isinstance(self.model, Estimator):
-            super()._check_parameters()
-            self.model._check_parameters()
-        else:
-            raise TypeError(
-                f"model must be an estimator or a batch; got {self.model!r}. TOP needs one model per class: pass an "
-                "estimator such as mc.HMM(n_states=3), or a fitted batch of shape (C,)."
+    def _check_batch(self, model: Any) -> None:
+        self._check_several(model, 2)
+        if isinstance(self.priors, str) and self.priors == "empirical":
+            raise ValueError(
+                "priors='empirical' needs an estimator, but model is a fitted batch. Use 'uniform' or one "
+                "probability per class."
             )
+        check_scores(model, "TOP")
 
     @property
     def _needs_fit(self) -> str:
@@ -172,7 +159,7 @@ class TOP(InnerProducts, SharedModelKernel):
         self._scales = None
         if self.information != "identity":
             tangents = self._tangents(X)
-            self._scales = tangents.scales(float(self.ridge))
+            self._scales = tangents[digest_order(X)].scales(float(self.ridge))
             self._train_side.keep("tangents", tangents)  # for the operand of the training data
 
     def _learn_classes(self, X: Any, y: Any) -> Floats:
@@ -180,10 +167,10 @@ class TOP(InnerProducts, SharedModelKernel):
         self.classes_, members = classes_of(X, y, "TOP")
         if len(members) < 2:
             raise ValueError(
-                f"all samples are of one class, {self.classes_.tolist()[0]!r}: TOP needs two classes or more"
+                f"All samples are of one class, {self.classes_.tolist()[0]!r}. TOP needs at least two classes."
             )
         learn_models(self, X, members)
-        _check_scores(self.model_)
+        check_scores(self.model_, "TOP")
         return np.array([len(places) for places in members])
 
     def _learned(self) -> Any:
@@ -210,9 +197,9 @@ class TOP(InnerProducts, SharedModelKernel):
             i, c = map(int, bad[0])
             which = repr(self.classes_.tolist()[c]) if hasattr(self, "classes_") else c
             raise ValueError(
-                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so that it "
-                "has no log odds: use smoothing, or a prior with full support (prior='pooled' pools only within the "
-                "class), or leave it out"
+                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so it "
+                "has no log odds. Use smoothing, or a prior with full support (prior='pooled' pools only within the "
+                "class), or leave it out."
             )
         odds, coefficients = log_odds(logs.T + np.log(self.priors_))
         if self.per == "step":
@@ -246,11 +233,6 @@ class TOP(InnerProducts, SharedModelKernel):
         names = [f"log_odds[{c}]" for c in range(count if count > 2 else 1)]
         return np.array(names + [f"{odds} / {name}" for odds in names for name in score_names(models)], dtype=object)
 
-    @property
-    def psd(self) -> Verdict:
-        """Always positive semi-definite."""
-        return Verdict("always", "an inner product of log odds and their gradients")
-
 
 def _log_likelihoods(models: Any, X: Any) -> Floats:
     """Return log probabilities under each model, ``(C, N)``; for sparse counts, up to a term common to all models."""
@@ -263,8 +245,3 @@ def _log_likelihoods(models: Any, X: Any) -> Floats:
         return np.asarray(to_numpy(models.log_prob(X)), dtype=np.float64)
     x, offsets = segments(X)
     return np.stack([segment_sum(row, offsets) for row in to_numpy(models.log_prob(x)).astype(np.float64)])
-
-
-def _check_scores(models: Any) -> None:
-    if not has_scores(models):
-        raise TypeError(f"TOP needs `fisher_scores`, which {type(models).__name__} do not have. Use another family.")

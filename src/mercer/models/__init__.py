@@ -7,6 +7,8 @@ from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.kde import KDEs
 from mercer.models.kde_estimator import KDE
+from mercer.models.lds import HiddenStates, LDSs
+from mercer.models.lds_estimator import LDS
 from mercer.models.markov import MarkovChains
 from mercer.models.markov_estimator import MarkovChain
 from mercer.models.mixture import Mixtures
@@ -22,14 +24,17 @@ from mercer.models.tree_estimator import HiddenTree
 __all__ = [
     "HMM",
     "KDE",
+    "LDS",
     "AffinePairHMM",
     "AffinePairHMMs",
     "Discounted",
     "FitInfo",
     "HMMs",
+    "HiddenStates",
     "HiddenTree",
     "HiddenTrees",
     "KDEs",
+    "LDSs",
     "MarkovChain",
     "MarkovChains",
     "Matches",

@@ -17,8 +17,6 @@ from mercer.families.gaussian import Gaussians
 from mercer.families.poisson import Poissons
 from mercer.models.mixture import Mixtures
 
-__all__ = ["from_glhmm", "from_hmmlearn", "gaussian_mixture", "joined", "to_hmmlearn"]
-
 Tables = tuple[Floats, Floats, Any]
 """Initial (1, n), transition (1, n, n) and emission (1, n) of one model."""
 

@@ -1,4 +1,4 @@
-"""Where Markov chains are in the long run."""
+"""Stationary distributions of Markov chains."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from scipy.sparse.csgraph import connected_components
 
 from mercer._array import Floats, to_numpy
 
-__all__ = ["long_run", "long_run_of_contexts"]
-
 LARGEST = 2048
-"""Contexts of a chain whose equations are solved."""
+"""Largest number of contexts for which the equations are solved."""
 
 
 def long_run(initial: Floats, transition: Floats) -> Floats:
-    """Average share of time in every state, ``(N, n)``: the Cesaro limit of the chain that begins with ``initial``.
+    """Long-run fraction of time in every state, ``(N, n)``: the Cesaro limit of the chain started from ``initial``.
 
     Parameters
     ----------
@@ -42,8 +40,8 @@ def long_run_of_contexts(chains: Any) -> Floats:
     contexts, k = chains.n_contexts, len(chains.alphabet)
     if contexts > LARGEST:
         raise ValueError(
-            f"chains of order {chains.order} over {k} symbols have {contexts} contexts, and the long run is solved for "
-            f"{LARGEST} at most: lower the order"
+            f"Chains of order {chains.order} over {k} symbols have {contexts} contexts; the stationary distribution is "
+            f"computed for {LARGEST} at most. Lower the order."
         )
     out = np.empty((len(chains), contexts))
     after = (np.arange(contexts)[:, None] * k + np.arange(k)) % contexts
@@ -60,8 +58,8 @@ def long_run_of_contexts(chains: Any) -> Floats:
 def _eliminated(transition: Floats) -> Floats:
     """Stationary distributions of irreducible chains ``(N, n, n)``.
 
-    Elimination of one state after the other without any subtraction (Grassmann, Taksar and Heyman): every entry is
-    right to a few rounding errors, for sticky chains too.
+    Eliminates one state after the other without subtraction (Grassmann, Taksar and Heyman), so every entry is accurate
+    to a few rounding errors, for sticky chains too.
     """
     a = transition.astype(np.float64)
     n = a.shape[-1]
@@ -78,10 +76,10 @@ def _eliminated(transition: Floats) -> Floats:
 
 
 def _reducible(initial: Floats, transition: Floats) -> Floats:
-    """Weigh every class that a chain cannot leave by the probability of ending there.
+    """Weight every closed class by the probability of being absorbed there.
 
-    States that it does leave for good are taken out one after the other, without any subtraction: what would be there
-    goes where the state leads, however long it stays.
+    Transient states are eliminated one after the other, without subtraction: their mass is passed on to their
+    successors.
     """
     count, label = connected_components(transition > 0, directed=True, connection="strong")
     inside = label == np.arange(count)[:, None]

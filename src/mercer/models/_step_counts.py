@@ -13,14 +13,12 @@ from mercer.data import Sequences
 from mercer.models._forward.interface import Runs, steps
 from mercer.models.hidden import HiddenChain, SymbolShares, require_possible
 
-__all__ = ["step_counts"]
-
 DENSE_COLUMNS = 4096
-"""Columns of a matrix of counts that is still dense."""
+"""Largest number of columns of a dense matrix of counts."""
 
 
 def step_counts(chain: HiddenChain, X: Sequences) -> Any:
-    """Answer `HiddenChain.step_counts`."""
+    """Implement `HiddenChain.step_counts`."""
     shares = SymbolShares(chain.emission)
     n, k, size = chain.n_states, len(shares.alphabet), len(X)
     dense = (n * k) ** 2 <= DENSE_COLUMNS
@@ -32,21 +30,21 @@ def step_counts(chain: HiddenChain, X: Sequences) -> Any:
 
 
 class _Cells:
-    """Where steps are summed: a cell for every sequence and pair of codes."""
+    """Cells in which steps are summed: one per sequence and pair of codes."""
 
     cell: Floats
-    """Which cell of its sequence the step into every observation has, ``(T,)``."""
+    """Cell of the step into each observation, counted within its sequence, ``(T,)``."""
     ends: Floats
     """Cells of sequence i are ``ends[i]:ends[i + 1]``."""
     owner: Floats | None = None
-    """Sequence of every cell; None where all have all pairs of symbols."""
+    """Sequence of every cell; None if every sequence has all pairs of symbols."""
     first: Floats
     second: Floats
     """Codes of every cell."""
 
     @classmethod
     def every(cls, X: Sequences, k: int) -> _Cells:
-        """Make cells of all pairs of ``k`` symbols: the table that is asked for."""
+        """Make cells of all pairs of ``k`` symbols, in the order of the output table."""
         self = cls()
         self.cell = X.values.astype(np.int64)
         self.cell[1:] += k * self.cell[:-1]  # NumPy reads all before it writes
@@ -55,7 +53,7 @@ class _Cells:
 
     @classmethod
     def present(cls, X: Sequences) -> _Cells:
-        """Make cells of the pairs of codes that are there, sequence by sequence."""
+        """Make cells of the pairs of codes that occur, sequence by sequence."""
         from mercer.compiled.forward_sinks import pair_cells
 
         self = cls()
@@ -112,7 +110,7 @@ def _sparse(size: int, shares: SymbolShares, cells: Any, values: Floats) -> Any:
 
 
 def _vague(shares: SymbolShares, cells: Any, plain: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """Cells with an ambiguity code, one pair of codes after the other, and the shares of the symbols in them."""
+    """Iterate over pairs of codes with an ambiguity code: their cells, and the shares of the symbols in them."""
     rest = np.flatnonzero(~plain)
     first, second = cells.first[rest], cells.second[rest]
     for a, b in np.unique(np.stack([first, second], axis=1), axis=0):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from mercer._array import Array, namespace, to_numpy
+from mercer._array import Array, Floats, Indices, namespace, to_numpy
 from mercer._checks import is_number
 
 TAIL = 1e-13
@@ -16,6 +16,7 @@ TAIL = 1e-13
 MOST_STEPS = 100_000
 """Maximum number of terms of a discounted sum."""
 _HOPELESS = 300.0  # no bound of a convergent sum has so large a logarithm
+_FIRST_STEPS = 64  # lengths that the sum of a table begins with
 _TRIAL = 2000  # after this many terms the rate of convergence shows if MOST_STEPS are enough
 
 
@@ -57,7 +58,7 @@ class Discounted:
 
     def __post_init__(self) -> None:
         if not is_number(self.d) or not 0 < float(self.d) < 1:
-            raise ValueError(f"Discounted({self.d!r}): give a number between 0 and 1, such as 0.9")
+            raise ValueError(f"d of Discounted must be between 0 and 1, such as 0.9; got {self.d!r}.")
 
 
 Lengths: TypeAlias = "tuple[int, ...] | Discounted"
@@ -68,23 +69,23 @@ def check_lengths(lengths: Lengths | None) -> None:
     """Raise if a kernel of sequence models has no length."""
     if lengths is None:
         raise ValueError(
-            "models of sequences are compared on sequences of some length: give the kernel length=10, say, or "
-            "length=mc.Discounted(0.9) for all lengths at once"
+            "Kernels between models of sequences need a length. Pass length=10 to the kernel, for "
+            "example, or length=mc.Discounted(0.9) for all lengths at once."
         )
 
 
 def too_slow(d: float, steps: int) -> ArithmeticError:
     """Return the error of a sum that has not converged after ``steps`` terms."""
     return ArithmeticError(
-        f"the discounted kernel of a pair has not converged after {steps} lengths: take a smaller d than {d}"
+        f"The discounted kernel of a pair has not converged after {steps} lengths. Use a d smaller than {d}."
     )
 
 
 def infinite(i: int, growth: float, d: float) -> ValueError:
     """Return the error of a model whose self-kernel is infinite."""
     return ValueError(
-        f"the discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with "
-        f"every observation, and d = {d} times that is not below 1; take d below {1 / growth:.4g}"
+        f"The discounted kernel of model {i} with itself is infinite: its kernel grows {growth:.6g} times with every "
+        f"observation, and d = {d} times that is not below 1. Use a d below {1 / growth:.4g}."
     )
 
 
@@ -123,3 +124,40 @@ def discounted_sum(terms: Iterable[tuple[Array, Array]], d: float) -> Array:
     xp = namespace(total)
     unfinished = np.broadcast_to(rest > np.log(TAIL), total.shape)
     return xp.where(xp.asarray(unfinished, device=total.device), xp.nan, total)
+
+
+def summed_table(table: Callable[[Indices], Floats], d: float, models: Indices) -> Floats:
+    """Sum the kernels of all lengths, for kernels that end up multiplied by the same factor at every further length.
+
+    Parameters
+    ----------
+    table : callable
+        Log kernels of P pairs at lengths ``(H,)``, as ``(H, P)``.
+    d : float
+        The discount.
+    models : array of int of shape (P,)
+        Model of each pair that an error names.
+
+    Returns
+    -------
+    array of shape (P,)
+        log of ``sum (1 - d) d^(L-1) k_L``.
+    """
+    count = _FIRST_STEPS
+    while True:
+        lengths = np.arange(1, count + 1)
+        terms = table(lengths) + (lengths[:, None] - 1) * np.log(d) + np.log1p(-d)
+        rates = np.diff(terms[-3:], axis=0)  # negative where the sum converges
+        steady = np.abs(rates[1] - rates[0]) <= TAIL * np.maximum(np.abs(rates[1]), 1.0)
+        top = terms.max(axis=0)
+        total = top + np.log(np.exp(terms - top).sum(axis=0))
+        gone = terms[-1] - total < np.log(TAIL)
+        if np.all(steady | (gone & (rates[1] < 0))):
+            break
+        if count >= MOST_STEPS:
+            raise too_slow(d, count)
+        count = min(2 * count, MOST_STEPS)
+    growing = np.flatnonzero(rates[1] >= 0)
+    if len(growing):
+        raise infinite(int(models[growing[0]]), float(np.exp(rates[1][growing[0]]) / d), d)
+    return np.asarray(np.logaddexp(total, terms[-1] + rates[1] - np.log(-np.expm1(rates[1]))))

@@ -1,4 +1,4 @@
-"""What data say about the hidden states, or components, of one shared model: what latent kernels are made of."""
+"""Posteriors of the hidden states, or components, of one shared model, from which latent kernels are computed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.data.segments import datum_name, segments
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations
 from mercer.models._scores.weighted import code_counts
+from mercer.models.inference import double
 
 __all__ = ["HiddenChain", "SymbolShares", "hidden_chain"]
 
@@ -20,7 +21,7 @@ __all__ = ["HiddenChain", "SymbolShares", "hidden_chain"]
 def hidden_chain(model: Any, kernel: str) -> HiddenChain:
     """Return the chain of hidden states of one shared model.
 
-    A model that has one answers ``hidden_chain()``; raises where there is none, with the name of the kernel.
+    A model that has one answers ``hidden_chain()``; raises if there is none, with the name of the kernel.
 
     Examples
     --------
@@ -36,7 +37,7 @@ def hidden_chain(model: Any, kernel: str) -> HiddenChain:
     if chain is None:
         what = "mixtures of models of whole sequences" if hasattr(model, "hidden_chain") else type(model).__name__
         raise TypeError(
-            f"{kernel} needs a hidden state of every observation, which {what} do not have: use mc.HMM or mc.Mixture"
+            f"{kernel} needs a hidden state of every observation, which {what} do not have. Use mc.HMM or mc.Mixture."
         )
     return chain
 
@@ -56,8 +57,8 @@ class HiddenChain(NamedTuple):
     @classmethod
     def of(cls, initial: Any, transition: Any, emission: Any) -> HiddenChain:
         """Read the parameters of one model; None is the transition of a mixture, whose weights are initial."""
-        first = _double(initial)
-        step = np.repeat(first[:, None], first.shape[1], axis=1) if transition is None else _double(transition)
+        first = double(initial)
+        step = np.repeat(first[:, None], first.shape[1], axis=1) if transition is None else double(transition)
         return cls(first, step, emission, transition is not None)
 
     @property
@@ -66,13 +67,13 @@ class HiddenChain(NamedTuple):
         return int(self.initial.shape[1])
 
     def evidence(self, x: Any) -> Evidence:
-        """Ask the states about points ``(T, ...)``."""
+        """Compute the likelihoods of points ``(T, ...)`` under the states."""
         return evidence_of(self.emission, x, np.zeros(x.shape[0], dtype=int))
 
     def expected(self, X: Any, evidence: Evidence | None = None, *, states: bool) -> Expectations:
         """Posteriors of all data; with ``states`` at every observation (ALG-FB).
 
-        ``X`` is what the model's estimator accepted: sequences, or a matrix whose rows are data of one observation.
+        ``X`` is the result of the estimator's ``accept``: sequences, or a matrix with one observation per row.
         """
         x, offsets = segments(X)
         evidence = self.evidence(x) if evidence is None else evidence
@@ -92,7 +93,7 @@ class HiddenChain(NamedTuple):
         codes = found.symbols
         if codes is None:
             assert found.states is not None
-            codes = code_counts(shares.leaf, X.values, X.offsets, found.states)
+            codes = code_counts(shares.leaf.alphabet.n_codes, X.values, X.offsets, found.states)
         k = len(shares.alphabet)
         counts = codes[..., :k].copy()
         for code in range(k, codes.shape[-1]):  # one by one: the order of a sum never depends on the neighbors
@@ -115,24 +116,24 @@ def require_possible(X: Any, log_prob: Floats) -> None:
     impossible = np.flatnonzero(~np.isfinite(log_prob))
     if len(impossible):
         raise ValueError(
-            f"{datum_name(X, impossible[0])} has probability zero under the shared model, so that its hidden states "
-            "have no posterior: fit the model with prior='pooled', or leave it out"
+            f"{datum_name(X, impossible[0])} has probability zero under the shared model, so its hidden states have no "
+            "posterior. Fit the model with prior='pooled', or leave it out."
         )
 
 
 class SymbolShares:
-    """What the states of one model think of codes: which symbol an ambiguity code stands for, in every state."""
+    """Probabilities of the symbols of an ambiguity code in every state of one model."""
 
     def __init__(self, emission: Any) -> None:
         leaf = getattr(emission, "components", emission)
         if not isinstance(leaf, Categoricals):
             raise TypeError(
-                f"the model emits {type(leaf).__name__}, which are no symbols that could be counted: use "
-                "mc.LatentMeanMap, which compares vectors too"
+                f"The model must emit symbols, which can be counted; got {type(leaf).__name__}. Use mc.LatentMeanMap, "
+                "which compares vectors too."
             )
-        p = _double(leaf.probability)[0]
+        p = double(leaf.probability)[0]
         if leaf is not emission:  # a mixture of symbols in every state is one distribution of symbols
-            p = (_double(emission.weights)[0][..., None] * p).sum(axis=-2)
+            p = (double(emission.weights)[0][..., None] * p).sum(axis=-2)
         self.alphabet = leaf.alphabet
         self.leaf = leaf
         self.probability = p
@@ -145,7 +146,3 @@ class SymbolShares:
         parts = self.probability * wanted
         total = parts.sum(axis=1, keepdims=True)
         return np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
-
-
-def _double(x: Any) -> Floats:
-    return to_numpy(x).astype(np.float64, copy=False)

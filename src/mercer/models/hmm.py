@@ -121,20 +121,10 @@ class HMMs(Batch):
         self.emission._check_alike(other.emission)  # type: ignore[attr-defined]
 
     @classmethod
-    def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches; smaller models are padded with unreachable states, which do not change any result."""
-        if not batches:
-            raise ValueError("HMMs.concat needs at least one batch; got none.")
-        for other in batches[1:]:
-            batches[0]._check_alike(other)
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        """Pad smaller models with unreachable states, which do not change any result."""
         largest = max(b.initial.shape[-1] for b in batches)
-        padded = [b._padded(largest) for b in batches]
-        return cls._make(
-            initial=namespace(padded[0].initial).concat([b.initial for b in padded], axis=0),
-            transition=namespace(padded[0].initial).concat([b.transition for b in padded], axis=0),
-            n_states=np.concatenate([b.n_states for b in padded]),
-            emission=type(padded[0].emission).concat([b.emission for b in padded]),
-        )
+        return [b._padded(largest) for b in batches]
 
     def _padded(self, n: int) -> Self:
         """Add unreachable states with a self-loop and the emission of the first state."""
@@ -209,7 +199,7 @@ class HMMs(Batch):
     # -- probabilities -----------------------------------------------------------------------------------
 
     def read(self, X: Any) -> Any:
-        """Return ``X`` as `Sequences` of what the models emit."""
+        """Return ``X`` as `Sequences` of the kind that the models emit."""
         return read(self.emission, X)
 
     def log_prob(self, X: Any) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +13,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
+from mercer._random import seed_of
 from mercer.data import Sequences
+from mercer.data.segments import digest_order, in_digest_order
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
-from mercer.models._fitting.baum_welch import HMMGoal
 from mercer.models._fitting.checks import (
     Found,
     check_given,
@@ -38,12 +41,19 @@ from mercer.models._fitting.checks import (
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
+from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
 
+ENOUGH_STARTS = 3
+"""Value of ``n_init`` from which the pooled model of one model per sequence has no other starts."""
+POOLED_STARTS = 10
+"""Starts of that model with a smaller ``n_init``; the best ``n_init`` after a few iterations are continued."""
+POOLED_TRIAL = 10
+"""Number of iterations after which these starts are compared."""
 CHUNK = 512
 """Number of sequences that one thread fits together."""
 
@@ -78,7 +88,9 @@ class HMM(IterativeEstimator):
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
     n_init : int, default=3
-        Number of starts if there is no prior to start from; the best fit is kept.
+        Number of starts if there is no prior to start from; the best fit is kept. With ``n_init``
+        below 3, the pooled model of ``fit_each`` has ten starts, of which the best ``n_init`` are continued after ten
+        iterations.
     init : None or HMMs of shape (1,) or (N,), default=None
         The start of each fit, including that of the pooled model; with shape (N,), ``fit_each`` starts sequence i from
         model i. None starts from the prior or, without a prior, from k-means++ seeds (vectors), perturbed frequencies
@@ -146,7 +158,7 @@ class HMM(IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "n_states": whole(1) | function() | one_of("jebara"),
         "emission": instance_of(
-            Estimator, what="an estimator", cure="Give a family or a mixture, such as mc.Gaussian('full')."
+            Estimator, what="an estimator", cure="Use a family or a mixture, such as mc.Gaussian('full')."
         )
         | NONE,
     }
@@ -205,14 +217,14 @@ class HMM(IterativeEstimator):
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
         """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         if isinstance(X, list | tuple) and not len(X):
-            raise ValueError("there are no data: the list is empty.")
+            raise ValueError("X must have at least one sequence; got an empty list.")
         if sparse.issparse(X):
             raise TypeError("An HMM takes sequences, not a sparse matrix. Pass X.toarray(), whose rows are N series.")
         if context is None:
             warn_of_one_series(X)
         X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self._unknown())
         if len(X) == 0:
-            raise ValueError("there are no data: X has no sequences.")
+            raise ValueError("X must have at least one sequence; got none.")
         emission = self._emission(X.is_symbols)
         check_kind(X, emission, context)
         check_range(X)
@@ -238,7 +250,7 @@ class HMM(IterativeEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.emission is not None and self.emission.of_sequences:
-            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Give mc.Gaussian('full').")
+            raise TypeError(f"emission must be a family or a mixture; got {self.emission!r}. Use mc.Gaussian('full').")
         check_topology(self.topology)
         for name, given in (("prior", None if isinstance(self.prior, str) else self.prior), ("init", self.init)):
             if given is not None:
@@ -312,28 +324,38 @@ class HMM(IterativeEstimator):
     def context(self, X: Any) -> Context:
         """Learn the context of the emissions and, with a pooled prior, one model of all sequences per size."""
         bare = self._bare_context(X)
+        trials = POOLED_STARTS if self.n_init < ENOUGH_STARTS else 0
+        return self._with_pooled_models(X, bare, trials)[0] if isinstance(self.prior, str) else bare
+
+    def shared_context_of_one(self, X: Any) -> Context:
+        """Return the context of one model of all sequences, which has ``n_init`` starts, as in ``fit``."""
+        return self._shared_context("context of one", X, self._context_of_one)
+
+    def _context_of_one(self, X: Sequences) -> Context:
+        bare = self._bare_context(X)
         return self._with_pooled_models(X, bare)[0] if isinstance(self.prior, str) else bare
 
     def _bare_context(self, X: Sequences) -> Context:
         if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: all sequences are empty.")
+            raise ValueError("There is nothing to fit: all sequences are empty.")
         check_spread(X)
         bare = leaf_of(self._emission(X.is_symbols)).context(X)
-        return bare if X.is_symbols else replace(bare, scale=spread(X.values))
+        return bare if X.is_symbols else replace(bare, scale=spread(in_digest_order(X).values))
 
-    def _with_pooled_models(self, X: Sequences, bare: Context) -> tuple[Context, Climbed]:
+    def _with_pooled_models(self, X: Sequences, bare: Context, trials: int = 0) -> tuple[Context, Climbed]:
         """Learn one model of all sequences for each size that occurs; also return the fit of the shared size."""
         unshrunk = clone(self).set_params(prior=None)
         if self._starts_apart():
             unshrunk.set_params(init=None)
         models, shared = [], self._shared_size(X)
         for size in np.unique(self._sizes(X)):
-            fit = unshrunk._fit_together(X, int(size), bare, pooled=True)
+            fit = unshrunk._fit_together(X, int(size), bare, pooled=True, trials=trials)
             models.append(fit.models)
             if size == shared:
                 shared_fit = fit
         return replace(bare, pooled=HMMs.concat(models)), shared_fit
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -363,19 +385,24 @@ class HMM(IterativeEstimator):
             return self._fit_together(X, size, context).models
         return _of_size(context.pooled, size)
 
-    def _fit_together(self, X: Sequences, size: int, context: Context, *, pooled: bool = False) -> Climbed:
+    def _fit_together(
+        self, X: Sequences, size: int, context: Context, *, pooled: bool = False, trials: int = 0
+    ) -> Climbed:
         """Fit one model of ``size`` states to all sequences."""
         if self.prior is None:
             check_something(X, leaf_of(self._emission(X.is_symbols)))
         self._check_data(X, np.array([0, len(X.values)]))
-        data = Data(_numbers(X), X.offsets, np.zeros(len(X), dtype=int), 1)
+        order = digest_order(X)
+        ordered = X[order]
+        data = Data(ordered.values, ordered.offsets, np.zeros(len(X), dtype=int), 1)
         emission = self._emission(X.is_symbols)
         if pooled:
             emission = evenly(emission, data.x, context)
         try:
-            found = self._fit_models(data, size, context, emission, self._seed(), self.init)
+            seed = seed_of(self.random_state)
+            found = self._fit_models(data, size, context, emission, seed, self.init, trials)
         except Impossible as error:
-            raise impossible(X.name(error.args[0]), self._source()) from None
+            raise impossible(X.name(order[error.args[0]]), self._source()) from None
         except Collapsed as error:
             raise ValueError(f"The model of all data cannot be fitted: {error.args[1]}") from None
         if self._has_no_prior():
@@ -386,7 +413,7 @@ class HMM(IterativeEstimator):
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to each sequence, in chunks of equal numbers of states, on several threads."""
-        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), self._seed()
+        sizes, emission, seed = self._sizes(X, context), self._emission(X.is_symbols), seed_of(self.random_state)
         if self._has_no_prior():
             cure = "use prior='pooled', or fewer states"
             warn_of_short(X.lengths, sizes, _n_components(emission), name, cure)
@@ -399,7 +426,7 @@ class HMM(IterativeEstimator):
         def work(task: tuple[int, Floats]) -> None:
             number, members = task
             part = X[members]
-            data = Data(_numbers(part), part.offsets, np.arange(len(part)), len(part))
+            data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
             init = self.init[members] if self._starts_apart() else self.init
             try:
                 pieces[number] = self._fit_models(data, int(sizes[members[0]]), context, emission, seed, init)
@@ -418,9 +445,20 @@ class HMM(IterativeEstimator):
         return in_order(done, tasks)
 
     def _fit_models(
-        self, data: Data, size: int, context: Context, emission: Estimator, seed: int, init: HMMs | None
+        self,
+        data: Data,
+        size: int,
+        context: Context,
+        emission: Estimator,
+        seed: int,
+        init: HMMs | None,
+        trials: int = 0,
     ) -> Climbed:
-        """Fit models of one size from the given start, from the prior, or from the best of several starts."""
+        """Fit models of one size from the given start, from the prior, or from the best of several starts.
+
+        With ``trials``, a single model has at least as many starts, and the best ``n_init`` after a few iterations are
+        continued.
+        """
         prior = None
         if self.prior is not None:
             prior = _of_size(self._prior_batch(context), size)
@@ -435,11 +473,13 @@ class HMM(IterativeEstimator):
             repeated = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
             return climb(goal, data, repeated, self.n_iter, self.tol)
         mask = allowed(self.topology, size)
-        attempts = (starts(emission, data, context, mask, seed, attempt) for attempt in range(self.n_init))
-        best = climb(goal, data, next(attempts), self.n_iter, self.tol)
-        for begin in attempts:
-            best = better_of(best, climb(goal, data, begin, self.n_iter, self.tol))
-        return best
+        attempts = range(self.n_init if size == 1 else max(self.n_init, trials))
+        begins = (starts(emission, data, context, mask, seed, attempt) for attempt in attempts)
+        if len(attempts) > self.n_init and self.n_iter > POOLED_TRIAL:
+            tried = [climb(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
+            tried.sort(key=lambda found: -float(found.objective[0]))
+            begins = (found.models for found in tried[: self.n_init])
+        return reduce(better_of, (climb(goal, data, begin, self.n_iter, self.tol) for begin in begins))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
         """Raise TypeError: an HMM is fitted to sequences, not to weighted points."""
@@ -448,13 +488,6 @@ class HMM(IterativeEstimator):
         )
 
     # -- after the fit ----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each sequence under ``model_``."""
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)
-        self._check_context(X, self.context_)
-        return np.asarray(self.model_.log_prob(X)[0])
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
@@ -496,8 +529,3 @@ def _of_size(models: HMMs, size: int) -> HMMs:
     """Return the model with ``size`` states of a batch, without padding, as a batch of shape ``(1,)``."""
     which = np.flatnonzero(models.n_states == size)[:1]
     return models[which]._trimmed(size)
-
-
-def _numbers(X: Sequences) -> Floats:
-    """Return the values; vectors in double precision."""
-    return X.values if X.is_symbols else np.asarray(X.values, dtype=np.float64)

@@ -24,11 +24,11 @@ from mercer.models._forward.interface import (
 
 __all__ = ["ONE_SERIES", "best_paths", "crossed_log_prob", "own_expectations", "read", "read_before"]
 
-ONE_SERIES = "a 2-D array is N univariate series: one series of shape (T, d) goes in as [x]"
+ONE_SERIES = "A 2-D array is read as N univariate series; pass one series x of shape (T, d) as [x]."
 
 
 def read(emission: Any, X: Any) -> Sequences:
-    """Turn ``X`` into sequences of what the emission emits."""
+    """Convert ``X`` to sequences of the kind that the emission emits."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     alphabet: Any = getattr(getattr(emission, "components", emission), "alphabet", None)
     try:
@@ -39,17 +39,20 @@ def read(emission: Any, X: Any) -> Sequences:
         if Sequences(X).is_symbols:
             raise
         raise TypeError(
-            f"the model emits symbols of {alphabet.describe()}, and these are vectors: pass strings, or use a model of "
-            "vectors"
+            f"The model emits symbols of {alphabet.describe()}; got vectors. Pass strings, or use a model of vectors."
         ) from None
     if alphabet is None:
         if X.alphabet is not None:
             text = isinstance(X.alphabet.symbols[0], str)
-            cure = "use a model of symbols, as HMM fits it to text" if text else "pass floats, such as X.astype(float)"
-            raise TypeError(f"the model emits numbers, and these are symbols: {cure}")
+            cure = (
+                "Use a model of symbols, such as HMM fits to text." if text else "Pass floats, such as X.astype(float)."
+            )
+            raise TypeError(f"The model emits numbers; got symbols. {cure}")
         if X.dimension != emission.dimension:
-            cure = f": {ONE_SERIES}" if len(shape) == 2 and shape[1] == emission.dimension else ""
-            raise ValueError(f"the data have {X.dimension} coordinates, the model has {emission.dimension}{cure}")
+            cure = f" {ONE_SERIES}" if len(shape) == 2 and shape[1] == emission.dimension else ""
+            raise ValueError(
+                f"The data must have {emission.dimension} coordinates, as the model has; got {X.dimension}.{cure}"
+            )
     return X
 
 
@@ -60,7 +63,7 @@ def read_before(error: ValueError) -> ValueError:
 
 def crossed_log_prob(models: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``."""
-    size, initial, transition = len(models), _double(models.initial), _double(models.transition)
+    size, initial, transition = len(models), double(models.initial), double(models.transition)
     if isinstance(models.emission, Categoricals):
         evidence = Symbols(X.values, code_probabilities(models.emission))
         runs = Runs.crossed(X.offsets, size)
@@ -79,8 +82,8 @@ def own_runs(models: Any, X: Sequences) -> Runs:
         return Runs.shared(X.offsets)
     if len(models) != len(X):
         raise ValueError(
-            f"there are {len(models)} models and {len(X)} sequences: give one model, such as models[3:4], or as many "
-            "sequences as models"
+            f"The number of models must be 1 or the number of sequences; got {len(models)} models and {len(X)} "
+            "sequences. Pass one model, such as models[3:4]."
         )
     return Runs.own(X.offsets)
 
@@ -90,10 +93,10 @@ def _evidence(models: Any, X: Sequences, runs: Runs) -> Evidence:
 
 
 def own_expectations(models: Any, X: Sequences) -> Expectations:
-    """Posteriors of every sequence under its own model; raises where it is impossible."""
+    """Posteriors of every sequence under its own model; raises if it is impossible."""
     runs = own_runs(models, X)
     evidence = _evidence(models, X, runs)
-    found = expectations(_double(models.initial), _double(models.transition), evidence, runs, states=True)
+    found = expectations(double(models.initial), double(models.transition), evidence, runs, states=True)
     _check_possible(X, found.log_prob)
     return found
 
@@ -101,7 +104,7 @@ def own_expectations(models: Any, X: Sequences) -> Expectations:
 def best_paths(models: Any, X: Sequences) -> tuple[list[Floats], Floats]:
     """Most probable states of every sequence under its own model, and their log probabilities."""
     runs = own_runs(models, X)
-    states, value = paths(_double(models.initial), _double(models.transition), _evidence(models, X, runs), runs)
+    states, value = paths(double(models.initial), double(models.transition), _evidence(models, X, runs), runs)
     _check_possible(X, value)
     return [states[begin:end] for begin, end in pairwise(X.offsets)], value
 
@@ -110,10 +113,10 @@ def _check_possible(X: Sequences, log_prob: Floats) -> None:
     impossible = np.flatnonzero(~np.isfinite(log_prob))
     if len(impossible):
         raise ValueError(
-            f"{X.name(impossible[0])} has probability zero under its model, so that its states have no posterior: "
-            "leave it out, or use a model without zeros, such as one fitted with a prior"
+            f"{X.name(impossible[0])} has probability zero under its model, so its states have no posterior. Leave it "
+            "out, or use a model without zeros, such as one fitted with a prior."
         )
 
 
-def _double(x: Any) -> Floats:
+def double(x: Any) -> Floats:
     return to_numpy(x).astype(np.float64, copy=False)

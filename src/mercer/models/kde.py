@@ -17,8 +17,7 @@ from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
 from mercer.families.gaussian import Gaussians
-from mercer.models._kde.points import Points
-from mercer.models._kde.sums import log_sums, log_sums_at
+from mercer.models._kde.points import Points, log_sums, log_sums_at
 from mercer.models.mixture import Mixtures
 from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets
 
@@ -71,6 +70,7 @@ class KDEs(Batch):
     """
 
     _arrays: ClassVar[dict[str, int]] = {"bandwidth": 0, "points": 1}
+    _compound: ClassVar[dict[str, Any]] = {"points": Points}
 
     points: Points
     bandwidth: Floats
@@ -150,17 +150,6 @@ class KDEs(Batch):
                 f"Kernel density estimates have one batch axis; {count} of them cannot have the shape {shape}."
             )
         return self._make(bandwidth=self.bandwidth.reshape(wanted), points=self.points.shaped(wanted == ()))
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, Points):
-            return {f"{name}/{part}": array for part, array in value.as_arrays().items()}
-        return {name: to_numpy(value)}
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        points = Points(**{part: arrays[f"{prefix}points/{part}"] for part in Points.parts})
-        return {"points": points, "bandwidth": arrays[f"{prefix}bandwidth"]} | shared
 
     # -- densities -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of, positive
 from mercer.data import Sequences
-from mercer.data.segments import datum_name, segments
+from mercer.data.segments import datum_name, in_digest_order, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._kde.bandwidths import cross_validated, pooled_scale, scale_factor, shrunk, silverman
@@ -71,7 +71,7 @@ class KDE(Estimator):
     has_hidden = True
     _parameters: ClassVar[Rules] = {
         "bandwidth": one_of(*RULES) | positive("A number is a variance."),
-        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
     }
 
     def __init__(
@@ -90,13 +90,13 @@ class KDE(Estimator):
         super()._check_parameters()
         if isinstance(self.prior, Batch) and not isinstance(self.prior, KDEs):
             kind = type(self.prior).__name__
-            raise TypeError(f"prior must be KDEs; got {kind}. Give None, 'pooled' or KDEs of shape (1,).")
+            raise TypeError(f"prior must be KDEs; got {kind}. Use None, 'pooled' or KDEs of shape (1,).")
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
         """Convert ``X`` to a matrix (each row is a sample of one point) or `Sequences`, without missing values."""
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if isinstance(X, Sequences):
-            self._check_observed(X, X.values)
+            self._check_observed(X)
         return X
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
@@ -110,7 +110,7 @@ class KDE(Estimator):
         bare = Context(dimension=found.dimension, floor=float(found.floor))
         if not isinstance(self.prior, str):
             return bare
-        points = Points(*segments(X))
+        points = Points(*segments(in_digest_order(X)))
         scale = pooled_scale(self._alone(points, bare), points.sizes, bare.dimension)
         origin = Points(np.zeros((1, bare.dimension)), [0, 1])
         return replace(bare, pooled=KDEs(origin, scale if scale > 0 else max(bare.floor, np.finfo(float).tiny)))

@@ -19,7 +19,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
 from mercer.models._markov.grams import gram_operand
-from mercer.models._markov.operand import ProductOperand
+from mercer.models._markov.operand import ProductOperand, check_cells
 from mercer.models._markov.scores import sequence_scores
 from mercer.models._markov.sparse import SparseLaws, SparseRows
 from mercer.models._stationary import long_run_of_contexts
@@ -76,6 +76,8 @@ class MarkovChains(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2}
     _shared: ClassVar[tuple[str, ...]] = ("order", "alphabet", "end")
+    _compound: ClassVar[dict[str, Any]] = {"initial": SparseLaws, "transition": SparseRows}
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     initial: Any
     transition: Any
@@ -175,24 +177,6 @@ class MarkovChains(Batch):
         if len({b.sparse for b in batches}) == 2:
             batches = [b.dense() for b in batches]
         return super().concat(batches)
-
-    @staticmethod
-    def _pack_array(name: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, SparseRows | SparseLaws):
-            return {f"{name}/{part}": array for part, array in value.packed().items()}
-        return {name: to_numpy(value)}
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        if f"{prefix}transition" in arrays:
-            return super()._unpack_fields(arrays, shared, prefix)
-        kinds: dict[str, Any] = {"initial": SparseLaws, "transition": SparseRows}
-        tables = {
-            name: kind(**{part: arrays[f"{prefix}{name}/{part}"] for part in kind.parts})
-            for name, kind in kinds.items()
-        }
-        return tables | shared
 
     # -- probabilities -------------------------------------------------------------------------------------
 
@@ -390,6 +374,7 @@ class MarkovChains(Batch):
         check_lengths(lengths)
         if isinstance(coupling, PowerProduct):
             check_rho(coupling.rho)
+            check_cells(self)
             kind = DiscountedProductOperand if isinstance(lengths, Discounted) else ProductOperand
             return kind(self, coupling.rho, lengths)
         return gram_operand(self, coupling, lengths)

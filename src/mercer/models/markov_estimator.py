@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer._parameters import Rules, boolean, nonnegative, one_of
@@ -108,7 +107,7 @@ class MarkovChain(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.initial == "anywhere" and self.end:
-            raise ValueError("initial must be 'first' with end=True; got 'anywhere'. Give initial='first'.")
+            raise ValueError("initial must be 'first' with end=True; got 'anywhere'. Use initial='first'.")
 
     # -- context and checks ------------------------------------------------------------------------------
 
@@ -137,13 +136,13 @@ class MarkovChain(Estimator):
             if len(short):
                 raise ValueError(
                     f"{X.name(short[0])} has {X.lengths[short[0]]} symbols, fewer than the order {self.order}. Leave "
-                    "it out, lower the order, or use prior='pooled' so that it gets the prior."
+                    "it out, lower the order, or use prior='pooled' to give it the prior."
                 )
         without_counts = np.setdiff1d(np.arange(len(X)), self._with_counts(X))
         if len(without_counts):
             raise ValueError(
                 f"{X.name(without_counts[0])} has no {self._least}, because of missing or ambiguous symbols. Leave it "
-                "out, or use prior='pooled' so that it gets the prior."
+                "out, or use prior='pooled' to give it the prior."
             )
 
     @property
@@ -168,7 +167,7 @@ class MarkovChain(Estimator):
         for name, value in wanted.items():
             if getattr(prior, name) != value:
                 raise ValueError(
-                    f"the prior does not suit MarkovChain: its {name} must be {value}; got {getattr(prior, name)}."
+                    f"The prior does not suit MarkovChain: its {name} must be {value}; got {getattr(prior, name)}."
                 )
         return prior
 
@@ -184,10 +183,10 @@ class MarkovChain(Estimator):
         A pooled chain has one of these per row, so that all transitions are possible.
         """
         if len(X.values) == 0 and not self.end:
-            raise ValueError("there is nothing to fit: all sequences are empty.")
+            raise ValueError("There is nothing to fit: all sequences are empty.")
         if not len(self._with_counts(X)):
             raise ValueError(
-                f"there is nothing to fit: no sequence has {self._least}. Pass longer sequences, or lower the order."
+                f"There is nothing to fit: no sequence has {self._least}. Pass longer sequences, or lower the order."
             )
         model = np.zeros(len(X), dtype=int)
         return self._counted(X.values, np.ones(len(X.values)), X.offsets, model, 1, context, evenly)
@@ -295,11 +294,6 @@ class MarkovChain(Estimator):
         from_uniform = np.where(empty, 1.0 if prior is None else 0.0, even / safe)
         shares = np.stack([from_prior, from_uniform + from_prior * uniform], axis=1)
         return SparseLaws(counts / safe[owner], place, _pointers(owner, n), values, places, size, shares)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of each sequence under ``model_``."""
-        check_is_fitted(self, "model_")
-        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
 
 
 def _pointers(owner: Indices, n: int) -> Indices:

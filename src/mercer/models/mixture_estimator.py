@@ -10,18 +10,20 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
+from mercer._random import seed_of
 from mercer.data import Sequences
-from mercer.data.segments import segment_sum, segments
+from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._fitting.checks import check_something, check_spread, impossible, warn_of_unconverged
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep, evenly
+from mercer.models._fitting.goals import MixtureGoal
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models._fitting.mixture_goal import MixtureGoal
 from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares, side_by_side, spread
 from mercer.models.mixture import Mixtures
 
@@ -83,7 +85,7 @@ class Mixture(IterativeEstimator):
 
     has_hidden = True
     _parameters: ClassVar[Rules] = {
-        "component": instance_of(Estimator, what="an estimator", cure="Give a family, such as mc.Gaussian('full').")
+        "component": instance_of(Estimator, what="an estimator", cure="Use a family, such as mc.Gaussian('full').")
         | NONE,
         "n_components": whole(1),
     }
@@ -124,11 +126,11 @@ class Mixture(IterativeEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self._component().of_sequences:
-            raise TypeError(f"component must be a family; got {self.component!r}. Give mc.Gaussian('full'), say.")
+            raise TypeError(f"component must be a family; got {self.component!r}. Use mc.Gaussian('full'), say.")
         if isinstance(self._component(), Mixture):
             raise TypeError(
-                "component is a Mixture, and a mixture of mixtures is a mixture: give the family of the inner one and "
-                "more components"
+                "component must not be a Mixture, because a mixture of mixtures is a mixture. Use the family of its "
+                "components, and a larger n_components."
             )
         self._check_given("init", self.init, "None for k-means++ starts")
         if not isinstance(self.prior, str):
@@ -174,7 +176,7 @@ class Mixture(IterativeEstimator):
         if isinstance(X, Sequences):
             check_spread(X)
         bare = self._component().context(X)
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         return replace(bare, scale=spread(x)) if self.takes == "vectors" else bare
 
     def _check_pooled(self, context: Context) -> None:
@@ -194,9 +196,9 @@ class Mixture(IterativeEstimator):
 
     def _fit_pooled(self, X: Any, context: Context) -> Climbed:
         """Fit one mixture to all samples; without a prior if the prior is pooled."""
-        x, _ = segments(X)
+        x, _ = segments(in_digest_order(X))
         if x.shape[0] == 0:
-            raise ValueError("there is nothing to fit: all samples are empty.")
+            raise ValueError("There is nothing to fit: all samples are empty.")
         estimator, offsets = self, np.array([0, x.shape[0]])
         if self.prior is None or isinstance(self.prior, str):
             check_something(X, self._component())
@@ -205,6 +207,7 @@ class Mixture(IterativeEstimator):
             estimator = clone(evenly(self, x, context)).set_params(prior=None)
         return estimator._climb_named(x, offsets, context, lambda i: "the mixture of all data")
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one mixture to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -259,7 +262,7 @@ class Mixture(IterativeEstimator):
             start = prior[repeated]
         if start is not None:
             return fit_from(start)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         best = fit_from(self._start(x, weights, offsets, context, 0, seed))
         for attempt in range(1, self.n_init):
             best = better_of(best, fit_from(self._start(x, weights, offsets, context, attempt, seed)))

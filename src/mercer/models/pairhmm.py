@@ -98,19 +98,21 @@ class PairHMMs(Batch):
         shapes = {"transition": (*batch, n, n), "stop": (*batch, n), "silent": (*batch, n), "empty": batch}
         given = {"initial": initial, "transition": transition, "stop": stop, "silent": silent, "empty": empty}
         if n == 0:
-            raise ValueError(f"initial has shape {tuple(initial.shape)}: its last axis holds the n >= 1 states")
+            raise ValueError(f"initial must have n >= 1 states in its last axis; got shape {tuple(initial.shape)}.")
         for name, shape in shapes.items():
             if tuple(given[name].shape) != shape:
                 raise ValueError(
-                    f"{name} has shape {tuple(given[name].shape)}: for initial of shape {tuple(initial.shape)} give "
-                    f"{shape}"
+                    f"{name} must have shape {shape} for initial of shape {tuple(initial.shape)}; got "
+                    f"{tuple(given[name].shape)}."
                 )
         if not isinstance(emission, Categoricals):
             raise TypeError(
-                f"emission is a {type(emission).__name__}: give the symbols of the states as mc.Categoricals(...)"
+                f"emission must be mc.Categoricals, the symbols of the states; got {type(emission).__name__}."
             )
         if emission.shape != (*batch, n):
-            raise ValueError(f"emission has shape {emission.shape}: give one distribution per state, {(*batch, n)}")
+            raise ValueError(
+                f"emission must have one distribution per state, shape {(*batch, n)}; got {emission.shape}."
+            )
         plain = {name: to_numpy(values) for name, values in given.items()}
         for name, values in plain.items():
             _check_probabilities(values, name)
@@ -306,7 +308,7 @@ class PairHMMs(Batch):
 
         self._require_axis()
         if not is_whole(size, 0):
-            raise ValueError(f"size = {size!r}: give a whole number of strings, 0 or more")
+            raise ValueError(f"size must be a whole number of strings, 0 or more; got {size!r}.")
         rng = random_generator(random_state)
         return [draw_strings(Parameters.of(self, c), self.alphabet, int(size), copies, rng) for c in range(len(self))]
 
@@ -316,4 +318,4 @@ def _check_probabilities(values: Floats, name: str) -> None:
     bad = np.argwhere(~((values >= 0) & (values <= 1 + 1e-6)))
     if len(bad):
         where = tuple(map(int, bad[0]))
-        raise ValueError(f"{name} at index {where} is {values[where]}: give a probability, from 0 to 1")
+        raise ValueError(f"{name} must be a probability from 0 to 1; got {values[where]} at index {where}.")

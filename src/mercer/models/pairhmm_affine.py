@@ -64,6 +64,7 @@ class AffinePairHMMs(Batch):
 
     _arrays: ClassVar[dict[str, int]] = {"joint": 2, "insertion": 1, "open": 0, "extend": 0, "continuation": 0}
     _shared: ClassVar[tuple[str, ...]] = ("alphabet",)
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
     precisions: ClassVar[tuple[str, ...]] = PRECISIONS
     """Arithmetics of `shared_history`."""
     draws_whole: ClassVar[bool] = True
@@ -90,17 +91,15 @@ class AffinePairHMMs(Batch):
         for name, value in {"insertion": insertion, **numbers}.items():
             if tuple(value.shape) != shapes[name]:
                 raise ValueError(
-                    f"{name} has shape {tuple(value.shape)}: a joint of shape {tuple(joint.shape)} needs {shapes[name]}"
+                    f"{name} must have shape {shapes[name]} for a joint of shape {tuple(joint.shape)}; got "
+                    f"{tuple(value.shape)}."
                 )
         symbols = Alphabet.of(range(k) if alphabet is None else alphabet)
         if len(symbols) != k:
-            raise ValueError(f"joint has {k} rows for an alphabet of {len(symbols)} symbols: give one row per symbol")
+            raise ValueError(
+                f"joint must have one row per symbol; got {k} rows for an alphabet of {len(symbols)} symbols."
+            )
         self._freeze(joint=joint, insertion=insertion, **numbers, alphabet=symbols)
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        shared = shared | {"alphabet": Alphabet.from_header(shared["alphabet"])}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     @property
     def dimension(self) -> int:
@@ -140,7 +139,7 @@ class AffinePairHMMs(Batch):
         from mercer.models._pairs.affine_operand import AffineOperand
 
         if precision not in PRECISIONS:
-            raise ValueError(f"precision = {precision!r}: give 'float64' or 'float32'")
+            raise ValueError(f"precision must be 'float64' or 'float32'; got {precision!r}.")
         self._require_one()
         return AffineOperand.of(self, read(self, X), precision)
 
@@ -219,5 +218,5 @@ def _checked_number(values: Any, what: str) -> Array:
     bad = np.argwhere(~((plain >= 0) & (plain < 1)))
     if len(bad):
         where = tuple(map(int, bad[0]))
-        raise ValueError(f"{what} at index {where} is {plain[where]}: it must be a probability below 1")
+        raise ValueError(f"{what} must be a probability below 1; got {plain[where]} at index {where}.")
     return number

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._notices import notify
 from mercer._parameters import NONE, Rules, between, positive
+from mercer._random import seed_of
+from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
@@ -42,12 +44,12 @@ class AffinePairHMM(PairEstimator):
         What the first residue of a gap costs, and every further one: positive, in the units of the matrix, as EMBOSS
         and Biopython have it. (BLAST's "11, 1" is ``gap_open=12, gap_extend=1``.) None: 11 and 1 half bits, whatever
         the unit.
-    scale : float or None, default=None
-        Natural logarithms in a unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
+    matrix_scale : float or None, default=None
+        Natural logarithms per unit of the matrix. None: the unit that it is printed in (BLOSUM62: half bits,
         ln 2 / 2), else the one at which its scores are log odds.
     background : array of shape (k,), Series, dict or None, default=None
-        Law of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of the
-        training data.
+        Distribution of a letter. None: the one that matrix and scale imply, where it is positive, else the letters of
+        the training data.
     joint : array of shape (k, k), DataFrame or None, default=None
         Probabilities of two matched letters, in place of ``substitution``: symmetric and positive semi-definite.
     open_probability, extend_probability : float or None, default=None
@@ -59,13 +61,13 @@ class AffinePairHMM(PairEstimator):
         The letters; None takes those of `Sequences`, else proteins or DNA as the matrix has it, else finds them in the
         training data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        How to treat a symbol outside the alphabet.
     insertion : array of shape (k,), Series, dict or None, default=None
         Distribution of inserted letters; None means that of one matched letter.
     n_iter : int, default=0
         Largest number of EM iterations; with 0 nothing is learned from pairs.
     tol : float, default=1e-4
-        EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
+        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     learn : tuple of {"gaps", "letters", "substitution"}, default=("gaps", "letters", "substitution")
         What EM learns: gap probabilities and ``continuation``; the distributions of inserted and of matched letters.
     n_pairs : int, default=500
@@ -78,34 +80,34 @@ class AffinePairHMM(PairEstimator):
     Attributes
     ----------
     model_ : AffinePairHMMs of shape (1,)
-        What ``fit`` made.
+        The model learned by ``fit``.
     context_ : Context
         The alphabet.
-    scale_ : float or None
-        Natural logarithms in a unit of the matrix, as it was used; None with ``joint``.
+    matrix_scale_ : float or None
+        Natural logarithms per unit of the matrix, as it was used; None with ``joint``.
     n_iter_ : int
         Iterations of EM.
     converged_ : bool
         Whether EM converged before ``n_iter``; without EM there was nothing to wait for, and it is True.
     objective_ : ndarray of shape (iterations,)
-        Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; it never
-        falls.
+        Sum of the log kernels of the pairs plus the log prior (up to a constant), before every iteration; never
+        decreases.
 
     Notes
     -----
     With u the scale, :math:`J_{ab} = q_a q_b e^{u S_{ab}}` (normalized) are the probabilities of matched letters,
     :math:`o = e^{-u\,\mathrm{open}}` and :math:`e = e^{-u\,\mathrm{extend}}` those of a gap (MK-5b). A J that is not
-    positive semi-definite is refused. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
+    positive semi-definite raises an error. The mean length is :math:`E[N] + (E[N] + 1)\, o / (1 - e)` with
     :math:`E[N] = c / (1 - c)`; if the insertions by themselves are longer than the training data, c is 0.01.
 
-    EM maximises the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
+    EM maximizes the sum of :math:`\log \kappa(s, t)` over pairs, a composite likelihood. The new J is as far on the
     line to the expected pairs of letters as it stays positive semi-definite, so that every iteration is a gain.
 
     Examples
     --------
     >>> import mercer as mc
     >>> pairs = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=5, gap_extend=2).fit(["ACGTAC", "ACGAC", "TTGT"])
-    >>> round(pairs.scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
+    >>> round(pairs.matrix_scale_, 4), pairs.model_.open.round(4), pairs.model_.extend.round(4)
     (0.6337, array([0.0421]), array([0.2815]))
     >>> pairs.score_samples(["ACG", ""]).round(2)
     array([-6.46, -1.65])
@@ -113,16 +115,18 @@ class AffinePairHMM(PairEstimator):
 
     _parameters: ClassVar[Rules] = {
         "continuation": between(0, 1, "left", "It is the probability of one more match.") | NONE,
-        "scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.") | NONE,
+        "matrix_scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.")
+        | NONE,
         "prior_strength": strength("outcomes"),
     }
+    scale_ = Removed("matrix_scale_")
 
     def __init__(
         self,
         substitution: Any = None,
         gap_open: float | None = None,
         gap_extend: float | None = None,
-        scale: float | None = None,
+        matrix_scale: float | None = None,
         background: Any = None,
         joint: Any = None,
         open_probability: float | None = None,
@@ -141,7 +145,7 @@ class AffinePairHMM(PairEstimator):
         self.substitution = substitution
         self.gap_open = gap_open
         self.gap_extend = gap_extend
-        self.scale = scale
+        self.matrix_scale = matrix_scale
         self.background = background
         self.joint = joint
         self.open_probability = open_probability
@@ -161,7 +165,10 @@ class AffinePairHMM(PairEstimator):
     def of(cls, model: AffinePairHMMs) -> Self:
         """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
         if 0 in model.shape:
-            raise ValueError(f"a batch of shape {model.shape} holds no model that an estimator could stand for")
+            raise ValueError(
+                f"An estimator stands for one model; got a batch of shape {model.shape}. Pass one member, such as "
+                "p[3:4]."
+            )
         one = model.reshape(-1)
         joint, insertion, *numbers = (
             to_numpy(x)[0] for x in (one.joint, one.insertion, one.open, one.extend, one.continuation)
@@ -181,7 +188,9 @@ class AffinePairHMM(PairEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.substitution is not None and self.joint is not None:
-            raise ValueError("substitution and joint exclude each other. Give scores, or probabilities as joint.")
+            raise ValueError(
+                "substitution and joint exclude each other. Pass scores as substitution, or probabilities as joint."
+            )
         if self.background is not None and self.joint is not None:
             raise ValueError(
                 "background and joint exclude each other: joint already has the distribution of the letters. Leave "
@@ -194,26 +203,28 @@ class AffinePairHMM(PairEstimator):
     def _learned(self) -> tuple[str, ...]:
         """Return the names of what EM learns."""
         if not isinstance(self.learn, str | tuple | list | set | frozenset):
-            raise ValueError(f"learn = {self.learn!r}: give some of {', '.join(map(repr, LEARNED))}")
+            raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNED))}; got {self.learn!r}.")
         named = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
         odd = [part for part in named if part not in LEARNED]
         if odd:
-            raise ValueError(f"learn = {self.learn!r}: {odd[0]!r} is none of {', '.join(map(repr, LEARNED))}")
+            raise ValueError(
+                f"learn must be some of {', '.join(map(repr, LEARNED))}; got {odd[0]!r} in {self.learn!r}."
+            )
         return named
 
     def _check_gap(self, cost_name: str, probability_name: str) -> None:
         cost, probability = getattr(self, cost_name), getattr(self, probability_name)
         if cost is not None and probability is not None:
-            raise ValueError(f"{cost_name} and {probability_name} say the same thing twice: give one of them")
+            raise ValueError(f"{cost_name} and {probability_name} exclude each other. Use one of them.")
         if cost is not None and (not is_number(cost) or not cost > 0):
-            cure = f", {-cost:g} here" if is_number(cost) and cost < 0 else ""
-            raise ValueError(f"{cost_name} = {cost!r}: a gap has a cost, so give a positive number{cure}")
+            cure = f" Use {-cost:g}." if is_number(cost) and cost < 0 else ""
+            raise ValueError(f"{cost_name} must be a positive number, the cost of a gap; got {cost!r}.{cure}")
         if probability is not None and (not is_number(probability) or not 0 <= probability < 1):
-            raise ValueError(f"{probability_name} = {probability!r}: give a probability, 0 or more and below 1")
-        if cost is not None and self.joint is not None and self.scale is None:
+            raise ValueError(f"{probability_name} must be a probability, 0 or more and below 1; got {probability!r}.")
+        if cost is not None and self.joint is not None and self.matrix_scale is None:
             raise ValueError(
-                f"{cost_name} = {cost!r} is in the units of a matrix, and joint has none: give {probability_name}, or "
-                "scale=, the natural logarithms in a unit"
+                f"{cost_name} = {cost!r} is in units of a substitution matrix, which joint does not have. Use "
+                f"{probability_name}, or matrix_scale=, the natural logarithms per unit."
             )
 
     # -- data ---------------------------------------------------------------------------------------------
@@ -226,11 +237,9 @@ class AffinePairHMM(PairEstimator):
             context = None if natural is None else Context(len(natural), natural)
         X = super().accept(X, owner=owner, reset=reset, context=context)
         if natural == Alphabet.of("protein") and _looks_like_dna(X):
-            warnings.warn(
-                "these look like DNA, and are read as proteins, as the substitution matrix has it: pass alphabet='dna' "
-                "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'",
-                UserWarning,
-                stacklevel=2,
+            notify(
+                "The sequences look like DNA, but the substitution matrix reads them as proteins. Pass alphabet='dna' "
+                "with a matrix such as 'NUC.4.4' or (2, -3), or alphabet='protein'.",
             )
         return X
 
@@ -246,21 +255,21 @@ class AffinePairHMM(PairEstimator):
         if not self.n_iter:
             self._check_classes(X, y)
             return Fitted(self._model(start, context), np.empty(0), True, scale)
-        pairs = drawn_pairs(X, y, int(self.n_pairs), self._seed(), "give n_iter=0 to learn nothing from pairs")
+        pairs = drawn_pairs(
+            X, y, int(self.n_pairs), seed_of(self.random_state), "use n_iter=0 to learn nothing from pairs"
+        )
         strength, n_iter, tol = float(self.prior_strength), int(self.n_iter), float(self.tol)
         found = climb_pairs(start, X, pairs, self._learned(), strength, n_iter, tol)
-        return Fitted(self._model(found.laws, context), found.objective, found.converged, scale)
+        return Fitted(self._model(found.model, context), found.objective, found.converged, scale)
 
     def _keep(self, found: Fitted) -> Self:
-        self.scale_ = found.scale
+        self.matrix_scale_ = found.scale
         return self
 
     def _model(self, laws: Laws, context: Context) -> Any:
         from mercer.models.pairhmm_affine import AffinePairHMMs
 
-        kind = (
-            np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64
-        )  # what rounding is allowed
+        kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
         return AffinePairHMMs(
             joint=laws.joint[None].astype(kind),
             insertion=laws.insertion[None],
@@ -277,9 +286,9 @@ class AffinePairHMM(PairEstimator):
         used: float | None = None
         if self.joint is not None:
             joint = given_joint(self.joint, alphabet).astype(np.float64)
-            scale = self.scale
+            scale = self.matrix_scale
         else:
-            found = joint_of(self._scores, self.scale, self.background, alphabet, _composition(X, alphabet))
+            found = joint_of(self._scores, self.matrix_scale, self.background, alphabet, _composition(X, alphabet))
             joint, scale, used = found.joint, found.scale, found.scale
         match = joint.sum(axis=1)
         insertion = match if self.insertion is None else given_law("insertion", self.insertion, alphabet, zeros=True)
@@ -300,8 +309,8 @@ class AffinePairHMM(PairEstimator):
         probability = float(np.exp(-scale * cost))
         if probability == 1.0:
             raise ValueError(
-                f"gap_{kind} = {cost!r} at scale {scale:.4g} is the probability 1, and gaps would never end: give a "
-                "larger cost, or a larger scale"
+                f"gap_{kind} = {cost!r} at matrix_scale = {scale:.4g} has probability 1, so gaps would never end. Use "
+                "a larger cost, or a larger matrix_scale."
             )
         return probability
 

@@ -7,8 +7,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, whole
+from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Sequences
+from mercer.data.segments import digest_order
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
 from mercer.models._fitting.climb import Climbed, Impossible, climb
@@ -30,7 +32,7 @@ class PairHMM(PairEstimator):
     alphabet : Alphabet, str, iterable or None, default=None
         The symbols; None finds them in the training data.
     unknown : {"raise", "missing"}, default="raise"
-        What a symbol outside the alphabet is.
+        How to treat a symbol outside the alphabet.
     fit_to : {"pairs", "sequences"}, default="pairs"
         The objective: the sum of log kernels of pairs of training strings that share a class of y (any two without
         y), or the sum of log probabilities of single strings.
@@ -39,20 +41,20 @@ class PairHMM(PairEstimator):
     n_iter : int, default=100
         Largest number of iterations; with 0 the start is the model.
     tol : float, default=1e-4
-        EM ends where the objective grows by so much per symbol at most; with 0 it makes ``n_iter`` iterations.
+        Stop if the objective per symbol grows by at most this value; with 0 there are always ``n_iter`` iterations.
     n_init : int, default=1
         Number of random starts, of which the best is kept.
     init : PairHMMs of shape (1,) or None, default=None
         Start of the fit; probabilities that are zero there stay zero.
     smoothing : float, default=0.1
-        Added to every expected number of what the start allows.
+        Added to every expected count that the start allows.
     random_state : int, Generator, RandomState or None, default=0
         Seed of starts and of the draw of pairs; None is 0.
 
     Attributes
     ----------
     model_ : PairHMMs of shape (1,)
-        What ``fit`` learned.
+        The model learned by ``fit``.
     context_ : Context
         The alphabet.
     n_iter_ : int
@@ -60,14 +62,14 @@ class PairHMM(PairEstimator):
     converged_ : bool
         Whether it converged before ``n_iter``; True with ``n_iter=0``.
     objective_ : ndarray of shape (iterations,)
-        Log probability of all pairs, or strings, plus the log prior that the smoothing is, before every iteration of
-        the best start; it never falls.
+        Log probability of all pairs, or strings, plus the log prior implied by ``smoothing``, before every iteration
+        of the best start; never decreases.
 
     Notes
     -----
     Expected numbers are parameters times gradients, through the elimination of silent visits (MK-5, FK-7); the
-    objective never falls. A sum over pairs is a composite likelihood: every string counts as often as it is paired. The
-    order of the training data does not matter.
+    objective never decreases. A sum over pairs is a composite likelihood: every string counts as often as it is paired.
+    The order of the training data does not matter.
 
     A random start writes strings as long as the data on average; a tenth of its visits is silent.
 
@@ -91,7 +93,7 @@ class PairHMM(PairEstimator):
         "n_init": whole(1),
         "fit_to": one_of(*GOALS),
         "smoothing": nonnegative("It is added to every expected count."),
-        "init": instance_of(PairHMMs, cure="Give PairHMMs of shape (1,).") | NONE,
+        "init": instance_of(PairHMMs, cure="Pass PairHMMs of shape (1,).") | NONE,
     }
 
     def __init__(
@@ -129,10 +131,10 @@ class PairHMM(PairEstimator):
         if self.init is None:
             return
         if self.init.shape != (1,):
-            raise ValueError(f"init must have shape (1,); got {self.init.shape}. Give PairHMMs such as p[3:4].")
+            raise ValueError(f"init must have shape (1,); got {self.init.shape}. Pass PairHMMs such as p[3:4].")
         if self.init.n_states != self.n_states:
             n = self.init.n_states
-            raise ValueError(f"init must have n_states = {self.n_states} states; got {n}. Give n_states={n}.")
+            raise ValueError(f"init must have n_states = {self.n_states} states; got {n}. Use n_states={n}.")
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -147,12 +149,12 @@ class PairHMM(PairEstimator):
     def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
         """Climb from the start that is given, or from several; the best is kept."""
         self._check_climb(X, y)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         if self.fit_to == "pairs":
             pairs = drawn_pairs(X, y, int(self.n_pairs), seed, _OTHERWISE)
             data, members = Strings(X, pairs), np.stack(pairs, axis=1)
         else:  # sorted by content, so that sums do not depend on the order of the data
-            order = np.array(sorted(range(len(X)), key=X.digests().__getitem__), dtype=np.int64)
+            order = digest_order(X)
             data, members = Strings(X[order], None), order[:, None]
         best: Climbed | None = None
         course = np.empty(0)
@@ -175,19 +177,19 @@ class PairHMM(PairEstimator):
         return Fitted(best.models, course, bool(best.converged[0]))
 
     def _check_climb(self, X: Sequences, y: Any) -> None:
-        """Raise where the strings say nothing, y is of another length, or the start of another alphabet."""
+        """Raise if all strings are empty, y has another length, or the start has another alphabet."""
         self._check_classes(X, y)  # also where single strings have no use for it
         if len(X.values) == 0:
-            raise ValueError("there is nothing to fit: every sequence is empty")
+            raise ValueError("There is nothing to fit: every sequence is empty.")
         check_something(X, self)
         if self.init is not None and self.init.alphabet != X.alphabet:
             raise ValueError(
-                f"init has the alphabet {self.init.alphabet}, and the sequences have {X.alphabet}: read them with the "
-                "alphabet of init"
+                f"init has the alphabet {self.init.alphabet}, the sequences have {X.alphabet}. Read them with the "
+                "alphabet of init."
             )
 
 
-_OTHERWISE = "give fit_to='sequences' to learn from single ones"
+_OTHERWISE = "use fit_to='sequences' to learn from single ones"
 
 
 def _all_data(i: int) -> str:

@@ -47,12 +47,12 @@ def is_sequential(models: Any) -> bool:
 
 
 def ends_by_itself(models: Any) -> bool:
-    """Whether models of sequences draw whole ones, whose length nobody has to give."""
+    """Whether models draw whole sequences, so that no length is needed."""
     return bool(getattr(models, "draws_whole", False))
 
 
 def has_scores(models: Any) -> bool:
-    """Whether the models, or what they are made of, have scores."""
+    """Whether the models, or their components, have scores."""
     if isinstance(models, HMMs):
         return has_scores(models.emission)
     if hasattr(models, "components"):  # of points: a mixture of models of whole sequences has none
@@ -113,12 +113,12 @@ def _scores(models: Any, X: Any, parametrization: str) -> Any:
 
 
 def dense(scores: Any, what: str) -> Floats:
-    """Return scores as an ordinary matrix, or raise where it would be too large."""
+    """Return scores as an ordinary matrix, or raise if it would be too large."""
     if not sparse.issparse(scores):
         return np.asarray(scores)
     if scores.shape[0] * scores.shape[1] > DENSE:
         raise ValueError(
-            f"{what} needs a dense matrix of {scores.shape[0]} x {scores.shape[1]} scores, which are sparse: use "
-            "information='identity' or 'diagonal', or a chain of lower order"
+            f"{what} needs a dense matrix of {scores.shape[0]} x {scores.shape[1]} scores; got a sparse one. Use "
+            "information='identity' or 'diagonal', or a chain of lower order."
         )
     return np.asarray(scores.toarray())

@@ -88,6 +88,7 @@ class HiddenTrees(Family):
         "pruning": 0,
     }
     _shared: ClassVar[tuple[str, ...]] = ("leaves", "alphabet")
+    _from_header: ClassVar[dict[str, Any]] = {"alphabet": Alphabet.from_header}
 
     parent: Indices
     root: Array
@@ -184,20 +185,10 @@ class HiddenTrees(Family):
                 raise ValueError(f"Two batches of HiddenTrees differ in {name}: {mine} and {theirs}.")
 
     @classmethod
-    def concat(cls, batches: Sequence[Self]) -> Self:
-        """Concatenate batches; smaller trees are padded with unconnected nodes."""
-        if not batches:
-            raise ValueError("HiddenTrees.concat needs at least one batch; got none.")
-        for other in batches[1:]:
-            batches[0]._check_alike(other)
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        """Pad smaller trees with unconnected nodes."""
         largest = max(int(b.parent.shape[-1]) for b in batches)
-        padded = [b._padded(largest) for b in batches]
-        first = padded[0]
-        fields = {
-            name: namespace(getattr(first, name)).concat([getattr(b, name) for b in padded], axis=0)
-            for name in cls._arrays
-        }
-        return cls._make(**fields, leaves=first.leaves, alphabet=first.alphabet)
+        return [b._padded(largest) for b in batches]
 
     def _padded(self, n: int) -> Self:
         extra = n - int(self.parent.shape[-1])
@@ -216,12 +207,6 @@ class HiddenTrees(Family):
             leaves=self.leaves,
             alphabet=self.alphabet,
         )
-
-    @classmethod
-    def _unpack_fields(cls, arrays: dict[str, Any], shared: dict[str, Any], prefix: str) -> dict[str, Any]:
-        alphabet = shared["alphabet"]
-        shared = shared | {"alphabet": None if alphabet is None else Alphabet.from_header(alphabet)}
-        return super()._unpack_fields(arrays, shared, prefix)
 
     # -- data ------------------------------------------------------------------------------------------------
 

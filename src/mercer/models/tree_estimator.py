@@ -11,10 +11,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
 from mercer.families.estimator import Context, Estimator
-from mercer.models._tree.em import Fitted, distinct, fit_trees, log_probabilities, members_of
+from mercer.models._fitting.climb import Ascent
+from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
 from mercer.models._tree.layout import Layout, layout_of
 from mercer.models._tree.messages import sets_of
 from mercer.models._tree.newick import Tree, newick_text, parse_newick
@@ -164,22 +166,23 @@ class HiddenTree(Estimator):
         super()._check_parameters()
         unknown = [what for what in self._learned() if what not in LEARNABLE]
         if unknown:
-            raise ValueError(f"learn holds {unknown[0]!r}: give some of {', '.join(map(repr, LEARNABLE))}")
+            raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNABLE))}; got {unknown[0]!r}.")
         if "emission" in self._learned() and self.emission is None and self.n_iter:
             raise ValueError(
-                "learn holds 'emission', and emission=None says that leaves show their state: give emission=0.05, say"
+                "learn must not contain 'emission' with emission=None, which means that leaves show their state. Use "
+                "emission=0.05, for example."
             )
         if "weights" in self._learned() and len(self._trees()) == 1 and self.n_iter:
             raise ValueError(
-                "learn holds 'weights', the probabilities of several trees, and there is one: give a list of trees, or "
-                "leave 'weights' out of learn"
+                "learn must not contain 'weights', the probabilities of several trees, with a single tree. Pass a list "
+                "of trees, or leave 'weights' out of learn."
             )
         n_symbols = self._n_symbols()
         if self.alphabet is not None and len(Alphabet.of(self.alphabet)) != n_symbols:
             known = Alphabet.of(self.alphabet)
             raise ValueError(
-                f"the alphabet {known.describe()} has {len(known)} symbols, and leaves show {n_symbols}: give "
-                f"n_states={len(known)}, or emission of shape {(int(self.n_states), len(known))}"
+                f"The alphabet {known.describe()} has {len(known)} symbols, but leaves show {n_symbols}. Use "
+                f"n_states={len(known)}, or emission of shape {(int(self.n_states), len(known))}."
             )
         start_of(self, self._layouts())
 
@@ -246,6 +249,7 @@ class HiddenTree(Estimator):
 
     # -- the fit -------------------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all samples; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
@@ -256,14 +260,15 @@ class HiddenTree(Estimator):
         nodes = [tuple(tree.names[v] for v in np.flatnonzero(~tree.is_leaf)) for tree in trees]
         self.nodes_ = nodes if len(trees) > 1 else nodes[0]
         found = self._climbed(X)
-        self.model_ = self._batch(found.parameters)
+        self.model_ = self._batch(found.model)
         self.__dict__.pop("rate_", None)
-        if found.parameters.kind == "rate":
-            self.rate_ = found.parameters.edges[0]
+        if found.model.kind == "rate":
+            self.rate_ = found.model.edges[0]
         self.objective_, self.converged_ = found.objective, found.converged
         self.n_iter_ = len(found.objective)
         return self
 
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None) -> Any:
         """Raise TypeError: a tree cannot be learned from a single sample, which has each leaf only once."""
         raise TypeError(
@@ -275,14 +280,14 @@ class HiddenTree(Estimator):
         return self.fit_each(X, context)
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
-        return self._batch(self._climbed(X).parameters)
+        return self._batch(self._climbed(X).model)
 
-    def _climbed(self, X: Floats) -> Fitted:
+    def _climbed(self, X: Floats) -> Ascent:
         layouts, learn = self._layouts(), self._learned()
         if self.n_iter == 0:
-            return Fitted(start_of(self, layouts), np.empty(0), True)
+            return Ascent(start_of(self, layouts), np.empty(0), True)
         if np.isnan(X).all():
-            raise ValueError("there is nothing to learn from: all values are missing. Pass observed leaves.")
+            raise ValueError("There is nothing to learn from: all values are missing. Pass observed leaves.")
         sets = self._sets()
         codes, count, first = distinct(X, len(sets) - 1)
         prior, starts = starts_of(self, layouts, learn)

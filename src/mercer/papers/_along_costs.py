@@ -7,28 +7,25 @@ chosen as well. A family of one member corresponds to a curve of the paper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from sklearn import config_context
-from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
-from sklearn.svm import SVC
+from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
-from mercer.papers._protocol import Floats, Ints, Labels, chosen_error, share_wrong
+from mercer.papers._protocol import (
+    Floats,
+    Ints,
+    Labels,
+    Split,
+    chosen_error,
+    grid_errors,
+    machine_errors,
+    stratified,
+)
 from mercer.papers._results import Curve
 
 Outcome = tuple[Floats, Floats]
 """Test errors and cross-validated errors of a family in one split, both ``(members, costs)``."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """Training and test objects, and the folds within the training objects."""
-
-    train: Ints
-    test: Ints
-    folds: tuple[tuple[Ints, Ints], ...]
 
 
 def drawn_splits(labels: Labels, n: int, draws: int, seed: int = 0) -> list[Split]:
@@ -46,7 +43,7 @@ def drawn_splits(labels: Labels, n: int, draws: int, seed: int = 0) -> list[Spli
         Seed of the draws.
     """
     drawn = StratifiedShuffleSplit(draws, train_size=n, random_state=seed).split(labels, labels)
-    return [_with_folds(labels, train, test, None) for train, test in drawn]
+    return [Split(train, test, stratified(labels, train, 5)) for train, test in drawn]
 
 
 def halves(labels: Labels, groups: Labels, seed: int = 0) -> Split:
@@ -60,46 +57,17 @@ def halves(labels: Labels, groups: Labels, seed: int = 0) -> Split:
         Seed of the split.
     """
     train, test = next(GroupShuffleSplit(1, test_size=0.5, random_state=seed).split(labels, labels, groups))
-    return _with_folds(labels, train, test, groups)
-
-
-def _with_folds(labels: Labels, train: Ints, test: Ints, groups: Labels | None) -> Split:
-    maker = StratifiedKFold if groups is None else StratifiedGroupKFold
-    folds = maker(5, shuffle=True, random_state=0).split(
-        train, labels[train], groups=None if groups is None else groups[train]
-    )
-    return Split(train, test, tuple((train[fit], train[held]) for fit, held in folds))
+    return Split(train, test, stratified(labels, train, 5, groups))
 
 
 def errors_along(matrix: Floats, labels: Labels, train: Ints, test: Ints, log_costs: Sequence[float]) -> Floats:
     """Return the test error at every C, ``(costs,)``; the matrix has all objects on both sides."""
-    inside, across = matrix[np.ix_(train, train)], matrix[np.ix_(test, train)]
-    machines = (SVC(C=cost, kernel="precomputed").fit(inside, labels[train]) for cost in np.exp(log_costs))
-    return np.array([share_wrong(machine.predict(across), labels[test]) for machine in machines])
+    return machine_errors(matrix, labels, train, test, np.exp(log_costs).tolist(), scaled=False)
 
 
 def outcome(family: Sequence[Floats], labels: Labels, split: Split, log_costs: Sequence[float]) -> Outcome:
-    """Run every kernel of a family at every C in one split.
-
-    Parameters
-    ----------
-    family : sequence of arrays of shape (N, N)
-        The kernels.
-    labels : array of shape (N,)
-        The classes.
-    split : Split
-        Training objects, test objects and inner folds.
-    log_costs : sequence of float
-        Natural logarithms of C.
-    """
-    # Skip validation of our own matrices, which would take half of the time.
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        test = [errors_along(matrix, labels, split.train, split.test, log_costs) for matrix in family]
-        inside = [
-            np.mean([errors_along(matrix, labels, *fold, log_costs) for fold in split.folds], axis=0)
-            for matrix in family
-        ]
-    return np.array(test), np.array(inside)
+    """Run every kernel of a family, ``(N, N)``, at every C in one split; C by its natural logarithms."""
+    return grid_errors(family, labels, split, np.exp(log_costs).tolist(), scaled=False)
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
@@ -122,14 +90,9 @@ def curve(panel: str, method: str, axis: Sequence[float], outcomes: Sequence[Out
     paper : str, default=""
         What the paper reports about the curve.
     """
-    along = np.array([list(_each_cost(*one)) for one in outcomes])
+    # At every C, the member that cross-validation prefers.
+    along = np.array([[chosen_error(t, v) for t, v in zip(test.T, inside.T, strict=True)] for test, inside in outcomes])
     chosen = [chosen_error(test.ravel(), inside.ravel()) for test, inside in outcomes]
     spread = along.std(axis=0, ddof=1) if len(along) > 1 else np.zeros(len(axis))
     x, error, sd = (tuple(map(float, values)) for values in (axis, along.mean(axis=0), spread))
     return Curve(panel, method, x, error, sd, float(np.mean(chosen)), paper)
-
-
-def _each_cost(test: Floats, inside: Floats) -> Iterator[float]:
-    """Yield, for every C, the test error of the member that cross-validation prefers."""
-    for column in range(test.shape[1]):
-        yield chosen_error(test[:, column], inside[:, column])

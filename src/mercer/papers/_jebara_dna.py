@@ -58,63 +58,27 @@ class Strings:
 
 
 def human(n: int = 500, seed: tuple[int, ...] = (0,)) -> Strings:
-    """Draw n exon and n intron halves of human splice windows.
-
-    Parameters
-    ----------
-    n : int, default=500
-        Number of strings per class.
-    seed : tuple of int, default=(0,)
-        Seed of the draw.
-    """
+    """Draw n exon and n intron halves of human splice windows."""
     every, generator = _without_copies(fetch_hs3d()), np.random.default_rng(seed)
     return every[_of_each_class(every.labels, n, generator)]
 
 
 def human_ends_cut(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 6) -> Strings:
-    """Draw like ``human``, and remove the ends, one of which is the splice site.
-
-    Parameters
-    ----------
-    n : int, default=500
-        Number of strings per class.
-    seed : tuple of int, default=(0,)
-        Seed of the draw.
-    trim : int, default=6
-        Number of letters to remove at both ends.
-    """
+    """Draw like ``human``, and remove ``trim`` letters at both ends, one of which is the splice site."""
     drawn = human(n, seed)
     cut = mc.Sequences([string[trim:-trim] for string in drawn.data], alphabet=drawn.data.alphabet)
     return replace(drawn, data=cut)
 
 
 def fly(n: int = 500, seed: tuple[int, ...] = (0,), trim: int = 10) -> Strings:
-    """Draw n pairs of an exon and an intron of the fly of equal length.
-
-    Parameters
-    ----------
-    n : int, default=500
-        Number of pairs.
-    seed : tuple of int, default=(0,)
-        Seed of the draw.
-    trim : int, default=10
-        Number of letters to remove at both ends, where introns are alike.
-    """
+    """Draw n pairs of an exon and an intron of the fly of equal length, without the ends, where introns are alike."""
     every, generator = _without_copies(fetch_intron_exon(trim=trim)), np.random.default_rng(seed)
     pairs = equal_lengths(every.data.lengths, every.labels, generator)
     return every[np.sort(pairs[generator.choice(len(pairs), n, replace=False)].ravel())]
 
 
 def fly_as_it_is(n: int = 500, seed: tuple[int, ...] = (0,)) -> Strings:
-    """Draw n exons and n introns of the fly with their ends and lengths, as the paper does with human ones.
-
-    Parameters
-    ----------
-    n : int, default=500
-        Number of strings per class.
-    seed : tuple of int, default=(0,)
-        Seed of the draw.
-    """
+    """Draw n exons and n introns of the fly with their ends and lengths, as the paper does with human ones."""
     every, generator = _without_copies(fetch_intron_exon()), np.random.default_rng(seed)
     every = every[np.flatnonzero((every.data.lengths >= SHORTEST) & (every.data.lengths <= LONGEST))]
     return every[_of_each_class(every.labels, n, generator)]
@@ -160,27 +124,15 @@ def _of_each_class(labels: Labels, n: int, generator: np.random.Generator) -> In
 
 
 def stationary(models: mc.HMMs) -> mc.HMMs:
-    """Replace initial distributions with stationary ones: a single string does not determine its start.
-
-    Parameters
-    ----------
-    models : HMMs
-        Models whose initial distributions are replaced.
-    """
+    """Replace initial distributions with stationary ones: a single string does not determine its start."""
     return mc.HMMs(models.stationary(), models.transition, models.emission, models.n_states)
 
 
 def hmm_kernels(strings: Strings, train: Ints) -> Kernels:
     """Return the kernels of figure 8a: one model per string, fitted by itself or with a pooled prior.
 
-    Another family, with T chosen, keeps the initial distributions of EM instead of the stationary ones.
-
-    Parameters
-    ----------
-    strings : Strings
-        The data.
-    train : array of int
-        Strings from which the pooled prior is learned.
+    The prior is learned from the strings ``train``. Another family, with T chosen, keeps the initial distributions of
+    EM instead of the stationary ones.
     """
     kernel, found = mc.ProbabilityProduct(rho=1.0), []
     single = mc.HMM("jebara", prior=None, n_iter=400, n_init=1).fit_each(strings.data)
@@ -196,15 +148,7 @@ def hmm_kernels(strings: Strings, train: Ints) -> Kernels:
 
 
 def chain_kernels(strings: Strings, train: Ints) -> Kernels:
-    """Return the kernels that the paper describes for figure 8b: Markov chains of order K - 1, with T chosen.
-
-    Parameters
-    ----------
-    strings : Strings
-        The data.
-    train : array of int
-        Strings from which the pooled prior is learned.
-    """
+    """Return the kernels that the paper describes for figure 8b: Markov chains of order K - 1, with T chosen."""
     kernel, lengths, pooled = mc.ProbabilityProduct(rho=1.0), LENGTHS[::2], []
     single = {k: mc.MarkovChain(k - 1, initial="anywhere", prior=None).fit_each(strings.data) for k in ORDERS}
     for k, strength in product(ORDERS[1:4], STRENGTHS):
@@ -216,15 +160,7 @@ def chain_kernels(strings: Strings, train: Ints) -> Kernels:
 
 
 def word_kernels(strings: Strings, train: Ints) -> Kernels:
-    """Return the kernels that the paper reports in figure 8b: counts of words of length K.
-
-    Parameters
-    ----------
-    strings : Strings
-        The data.
-    train : array of int
-        Not used; nothing is learned.
-    """
+    """Return the kernels that the paper reports in figure 8b: counts of words of length K; nothing is learned."""
     return {f"K={k}": [mc.Spectrum(k=k)(strings.data)] for k in ORDERS}
 
 
@@ -248,19 +184,7 @@ PAPER = {
 def figure8(
     part: str, *, draws: int, n: int, seed: int, variants: bool, progress: Callable[[str, int], None]
 ) -> list[Curve]:
-    """Run figure8a or figure8b.
-
-    Parameters
-    ----------
-    part : str
-        One of ``FIGURES``.
-    draws, n, seed : int
-        Number of draws, number of strings per class, and the seed.
-    variants : bool
-        Whether to add human strings without their ends, and the fly's strings with their ends and lengths.
-    progress : callable
-        Called as ``progress(what, steps)`` before every step.
-    """
+    """Run figure8a or figure8b with n strings per class; see `mercer.papers.jebara2004.reproduce`."""
     sets = {"human": human, "fly": fly}
     if variants:
         sets |= {"human, ends cut": human_ends_cut, "fly, as it is": fly_as_it_is}

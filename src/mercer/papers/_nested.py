@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from sklearn import config_context
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from mercer._parallel import n_threads, thread_map
 from mercer.papers._protocol import (
     Floats,
     Ints,
     Labels,
+    Split,
     chosen_error,
-    machine_predictions,
+    grid_errors,
     machine_settings,
     share_wrong,
+    stratified,
     summary,
 )
 from mercer.papers._results import Cell
@@ -32,15 +30,6 @@ Grams = Callable[[Ints], Mapping[str, Floats]]
 """``grams(train)``: Gram matrices of all objects by name of the setting; they learn from ``train`` only."""
 Predict = Callable[[Ints, Ints], Labels]
 """``predict(train, test)``: classes of the test objects."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Training objects with inner folds, and test objects."""
-
-    train: Ints
-    test: Ints
-    inside: tuple[tuple[Ints, Ints], ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +60,7 @@ class Rule:
     setting: str = ""
 
 
-def make_folds(labels: Labels, groups: Labels | None = None, n: int = 10, inner: int = 3, seed: int = 0) -> list[Fold]:
+def make_folds(labels: Labels, groups: Labels | None = None, n: int = 10, inner: int = 3, seed: int = 0) -> list[Split]:
     """Return stratified folds, with inner folds within every training part; groups are not split.
 
     Parameters
@@ -85,20 +74,12 @@ def make_folds(labels: Labels, groups: Labels | None = None, n: int = 10, inner:
     seed : int, default=0
         Seed for shuffling.
     """
-
-    def split(rows: Ints, k: int) -> list[tuple[Ints, Ints]]:
-        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        parts = kind(k, shuffle=True, random_state=seed).split(
-            rows, labels[rows], None if groups is None else groups[rows]
-        )
-        return [(rows[train], rows[test]) for train, test in parts]
-
-    outer = split(np.arange(len(labels)), n)
-    return [Fold(train, test, tuple(split(train, inner))) for train, test in outer]
+    outer = stratified(labels, np.arange(len(labels)), n, groups, seed)
+    return [Split(train, test, stratified(labels, train, inner, groups, seed)) for train, test in outer]
 
 
 def evaluate_nested(
-    method: Machine | Rule, task: str, labels: Labels, folds: Sequence[Fold], paper: float | None = None
+    method: Machine | Rule, task: str, labels: Labels, folds: Sequence[Split], paper: float | None = None
 ) -> Cell:
     """Run one method on all folds of one task.
 
@@ -110,7 +91,7 @@ def evaluate_nested(
         Name of the task.
     labels : array of shape (N,)
         Classes of all objects.
-    folds : sequence of Fold
+    folds : sequence of Split
         Training and test objects.
     paper : float or None, default=None
         The paper's error.
@@ -122,30 +103,9 @@ def evaluate_nested(
     settings: list[str] = []
     test, chosen = [], []
     for fold in folds:
-        settings, here, inside = _fold_errors(method, labels, fold)
-        test.append(here)
-        chosen.append(chosen_error(here, inside))
+        grams = method.grams(fold.train)
+        settings = machine_settings(grams, method.costs)
+        errors, inside = grid_errors(list(grams.values()), labels, fold, method.costs, label=method.name)
+        test.append(errors.ravel())
+        chosen.append(chosen_error(errors, inside))
     return summary(task, method.name, settings, np.array(test), np.array(chosen), paper, sizes)
-
-
-def _fold_errors(method: Machine, labels: Labels, fold: Fold) -> tuple[list[str], Floats, Floats]:
-    """Return the settings with their test errors and inner cross-validation errors in one fold."""
-    grams = method.grams(fold.train)
-    names = list(grams)
-    test, inside = (np.empty((len(names), len(method.costs))) for _ in range(2))
-
-    def work(i: int) -> None:
-        gram = grams[names[i]]
-        # Skip validation of our own matrices; the configuration is local to the thread.
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            test[i] = machine_errors(gram, labels, fold.train, fold.test, method.costs)
-            inside[i] = np.mean([machine_errors(gram, labels, *part, method.costs) for part in fold.inside], axis=0)
-
-    thread_map(work, list(range(len(names))), threads=n_threads(), label=method.name)
-    return machine_settings(names, method.costs), test.ravel(), inside.ravel()
-
-
-def machine_errors(gram: Floats, labels: Labels, train: Ints, test: Ints, costs: Sequence[float]) -> Floats:
-    """Return the test error of a support vector machine for every cost, ``(len(costs),)``."""
-    rows: Any = np.asarray(gram[np.ix_(np.concatenate([train, test]), train)], dtype=np.float64)
-    return np.array([share_wrong(found, labels[test]) for found in machine_predictions(rows, labels[train], costs)])

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold
 
 import mercer as mc
 from mercer.datasets import fetch_disdat
-from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread
+from mercer.papers._protocol import Floats, Ints, KernelSVM, Labels, Lookup, Method, evaluate, spread, stratified
 from mercer.papers._results import Cell, Figure, Place, Progress
 
 FIGURE2 = Figure(
@@ -118,18 +117,7 @@ def niche_kernel(points: Sequence[Floats], *, normalize: bool = False) -> Floats
 
 
 def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
-    """Reproduce figure 2: the first kernel principal component against the fourth and the second.
-
-    Parameters
-    ----------
-    progress : callable
-        Called as ``progress(what, steps)`` before every step.
-
-    Returns
-    -------
-    list of Place
-        Every species twice, in two panels.
-    """
+    """Reproduce figure 2: the first kernel principal component against the fourth and the second, in two panels."""
     progress("niches", 1)
     species = read_species("NSW")
     matrix = niche_kernel(species.points, normalize=True)
@@ -144,19 +132,8 @@ def niches(progress: Progress = lambda what, steps: None) -> list[Place]:
 def niche_groups(quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None) -> list[Cell]:
     """Classify the group of a species from its niche by five-fold cross-validation.
 
-    Parameters
-    ----------
-    quick : bool, default=False
-        Only New South Wales with all features, and one round instead of three.
-    seed : int, default=0
-        Seed of the folds and of the assignment of shared sites.
-    progress : callable
-        Called as ``progress(what, steps)`` before every step.
-
-    Returns
-    -------
-    list of Cell
-        By task and method. C and further parameters are chosen within the training species.
+    Quick: only New South Wales with all features, and one round instead of three. C and further parameters are chosen
+    within the training species. See `mercer.papers.mehta2010.reproduce`.
     """
     regions = [("NSW", "all features")] if quick else [(r, f) for r in CLIMATE for f in ("climate", "all features")]
     rounds = range(seed, seed + (1 if quick else 3))
@@ -192,8 +169,7 @@ class Majority:
 
 def _round(task: str, species: Species, number: int) -> list[Cell]:
     """Cross-validate every method once."""
-    folds = StratifiedKFold(5, shuffle=True, random_state=number).split(species.groups, species.groups)
-    draws = list(folds)
+    draws = stratified(species.groups, np.arange(len(species)), 5, seed=number)
     return [evaluate(method, task, species.groups, draws) for method in _methods(species.points)]
 
 

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn import config_context
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import SVC
 
+from mercer._parallel import n_threads, thread_map
 from mercer.papers._results import Cell
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -65,6 +66,22 @@ def draw_training(
             chosen[name] = np.sort(generator.choice(pool, n, replace=False))
         found.append(chosen)
     return found
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test objects, and the folds within the training objects."""
+
+    train: Ints
+    test: Ints
+    folds: list[tuple[Ints, Ints]]
+
+
+def stratified(labels: Labels, rows: Ints, n: int, groups: Labels | None = None, seed: int = 0) -> list[Any]:
+    """Split the objects ``rows`` into n stratified folds that keep groups together: pairs of training and held-out."""
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    parts = kind(n, shuffle=True, random_state=seed).split(rows, labels[rows], None if groups is None else groups[rows])
+    return [(rows[train], rows[held]) for train, held in parts]
 
 
 def share_wrong(predicted: Labels, truth: Labels) -> float:
@@ -133,7 +150,8 @@ class KernelSVM:
         """Return the classes of the test objects under every setting."""
         found: list[Labels] = []
         for rows in self.kernels.values():
-            found += machine_predictions(rows(train, np.concatenate([train, test])), labels[train], self.costs)
+            matrix = rows(train, np.concatenate([train, test]))
+            found += machine_predictions(matrix, labels[train], scaled_costs(matrix, self.costs))
         return found
 
 
@@ -142,8 +160,14 @@ def machine_settings(kernels: Iterable[str], costs: Sequence[float]) -> list[str
     return [f"{name}, C={cost:g}".removeprefix(", ") for name, cost in product(kernels, costs)]
 
 
+def scaled_costs(matrix: Floats, costs: Sequence[float]) -> list[float]:
+    """Return values of C, given in units of 1 / the mean self-kernel of the training objects."""
+    scale = float(np.mean(np.diag(matrix)))
+    return [cost / scale for cost in costs]
+
+
 def machine_predictions(matrix: Floats, labels: Labels, costs: Sequence[float]) -> Iterator[Labels]:
-    """Yield the predictions of a support vector machine for every cost.
+    """Yield the predictions of a support vector machine for every C.
 
     Parameters
     ----------
@@ -152,11 +176,53 @@ def machine_predictions(matrix: Floats, labels: Labels, costs: Sequence[float]) 
     labels : array of shape (n,)
         Classes of the training objects.
     costs : sequence of float
-        Values of C in units of 1 / the mean self-kernel of the training objects.
+        Values of C.
     """
-    n, scale = len(labels), float(np.mean(np.diag(matrix)))
-    for cost in costs:
-        yield SVC(C=cost / scale, kernel="precomputed").fit(matrix[:n], labels).predict(matrix[n:])
+    n = len(labels)
+    # Skip validation of our own matrices, which would take half of the time; the setting is local to the thread.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for cost in costs:
+            yield SVC(C=cost, kernel="precomputed").fit(matrix[:n], labels).predict(matrix[n:])
+
+
+def machine_errors(
+    gram: Floats, labels: Labels, train: Ints, test: Ints, costs: Sequence[float], scaled: bool = True
+) -> Floats:
+    """Return the test error of a support vector machine for every C, ``(costs,)``; the matrix has all objects."""
+    matrix = np.asarray(gram[np.ix_(np.concatenate([train, test]), train)], dtype=np.float64)
+    costs = scaled_costs(matrix, costs) if scaled else costs
+    return np.array([share_wrong(found, labels[test]) for found in machine_predictions(matrix, labels[train], costs)])
+
+
+def grid_errors(
+    grams: Sequence[Floats], labels: Labels, split: Split, costs: Sequence[float], scaled: bool = True, label: str = ""
+) -> tuple[Floats, Floats]:
+    """Return test errors and cross-validated errors of every kernel at every C in one split, ``(kernels, costs)``.
+
+    Parameters
+    ----------
+    grams : sequence of arrays of shape (N, N)
+        The kernels of all objects.
+    labels : array of shape (N,)
+        The classes.
+    split : Split
+        Training objects, test objects and inner folds.
+    costs : sequence of float
+        Values of C; if ``scaled``, in units of 1 / the mean self-kernel of the training objects.
+    scaled : bool, default=True
+        Whether C has these units.
+    label : str, default=""
+        Label of the progress bar.
+    """
+    test, inside = (np.empty((len(grams), len(costs))) for _ in range(2))
+
+    def work(i: int) -> None:
+        test[i] = machine_errors(grams[i], labels, split.train, split.test, costs, scaled)
+        parts = [machine_errors(grams[i], labels, *fold, costs, scaled) for fold in split.folds]
+        inside[i] = np.mean(parts, axis=0)
+
+    thread_map(work, list(range(len(grams))), threads=n_threads(), label=label)
+    return test, inside
 
 
 @dataclass(frozen=True)
@@ -185,9 +251,7 @@ def errors(method: Method, labels: Labels, train: Ints, test: Ints, rate: Rate =
 
 def validation_errors(method: Method, labels: Labels, train: Ints, folds: int = 5) -> Floats:
     """Return the cross-validated error of every setting within the training objects, ``(S,)``."""
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-    parts = splitter.split(train, labels[train])
-    return np.mean([errors(method, labels, train[fit], train[held]) for fit, held in parts], axis=0)
+    return np.mean([errors(method, labels, *fold) for fold in stratified(labels, train, folds)], axis=0)
 
 
 def chosen_error(test: Floats, validation: Floats) -> float:
@@ -257,9 +321,7 @@ def evaluate(
     rate : callable, default=share_wrong
         Error rate of the test objects.
     """
-    # Skip validation of our own matrices, which would take half of the time.
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        test = np.array([errors(method, labels, *draw, rate) for draw in draws])
-        validation = [validation_errors(method, labels, train) for train, _ in draws]
+    test = np.array([errors(method, labels, *draw, rate) for draw in draws])
+    validation = [validation_errors(method, labels, train) for train, _ in draws]
     chosen = np.array([chosen_error(*pair) for pair in zip(test, validation, strict=True)])
     return summary(task, method.name, method.settings, test, chosen, paper)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
+from mercer._notices import collected
 from mercer.papers._nested import Grams, Machine, Predict, Rule
 from mercer.papers._protocol import Floats, Ints, Labels
 from mercer.papers._sequence_tasks import Task
@@ -72,9 +72,8 @@ def more_methods(task: Task) -> list[Machine | Rule]:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Ignore warnings, since models of single short sequences are overfitted on purpose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Drop the warnings of mercer, since models of single short sequences are overfitted on purpose."""
+    with collected():
         yield
 
 

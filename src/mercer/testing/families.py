@@ -183,7 +183,7 @@ class FamilyContract:
         p, q = self.pair()
         assert_allclose(np.diagonal(p.log_product(p, rho=0.5)), 0, atol=1e-13)
         assert_allclose(ExponentialFamily.log_product(p, q, rho=0.5), p.log_product(q, rho=0.5), rtol=1e-9, atol=1e-10)
-        with pytest.raises(ValueError, match=r"at rho = 0.5 only .* not at rho = 1.5"):
+        with pytest.raises(ValueError, match=r"rho = 0.5 only.*1.5"):
             ExponentialFamily.log_product(p, q, rho=1.5)
 
     @few
@@ -301,7 +301,7 @@ class FamilyContract:
             assert_allclose(pairing(p[:1], q)[1], pairing(p[0], q[1]), rtol=1e-12, atol=1e-13)
         x = self.points(p)
         batched = np.stack([x[:3], x[1:4]])
-        for method in ("log_prob", "fisher_scores"):
+        for method in ("log_prob", "fisher_scores")[: 1 + isinstance(p, ExponentialFamily)]:
             assert getattr(p, method)(x).shape[:3] == (2, 3, 4)
             out = getattr(p, method)(batched)
             assert out.shape[:3] == (2, 3, 3)
@@ -340,20 +340,22 @@ class FamilyContract:
             len(p[0])
         with pytest.raises(ValueError, match="needs at least one batch"):
             type(p).concat([])
-        with pytest.raises(ValueError, match="is empty: there is nothing to pool"):
-            p[:0].pooled()
+        if isinstance(p, ExponentialFamily):
+            with pytest.raises(ValueError, match=r"is empty.*pool"):
+                p[:0].pooled()
 
     def test_immutable(self):
         p = self.members()
-        derived = [p, p[0], p[1:], p[[0, 1]], p.reshape(3, 1), type(p).concat([p, p]), p.pooled()]
-        derived += [p.with_mean_parameters(p.mean_parameters), pickle.loads(pickle.dumps(p))]
+        derived = [p, p[0], p[1:], p[[0, 1]], p.reshape(3, 1), type(p).concat([p, p]), pickle.loads(pickle.dumps(p))]
+        if isinstance(p, ExponentialFamily):
+            derived += [p.pooled(), p.with_mean_parameters(p.mean_parameters)]
         for q in derived:
             for name in q._arrays:
                 value = getattr(q, name)
                 if isinstance(value, np.ndarray):
                     with pytest.raises(ValueError, match="read-only"):
                         value[...] = 0
-            with pytest.raises(AttributeError, match="immutable: make a new batch"):
+            with pytest.raises(AttributeError, match=r"immutable.*new batch"):
                 q.mean = 0
         assert copy.deepcopy(p) is p
         assert copy.copy(p) is p
@@ -365,7 +367,7 @@ class FamilyContract:
 
     def test_borders(self, tmp_path):
         p = self.members()
-        with pytest.raises(TypeError, match="is a batch of distributions, not an array: turn it into a Gram matrix"):
+        with pytest.raises(TypeError, match=r"not an array.*Gram matrix"):
             np.asarray(p)
         p.save(tmp_path / "p.npz")
         copies = [mc.load(tmp_path / "p.npz"), type(p).load(tmp_path / "p.npz"), pickle.loads(pickle.dumps(p))]
@@ -383,7 +385,7 @@ class FamilyContract:
         for pairing in self.pairings():
             with pytest.raises(TypeError, match="both sides must be of the same family"):
                 pairing(p, stranger)
-            with pytest.raises(TypeError, match=f"expected {type(p).__name__} on the other side, got ndarray"):
+            with pytest.raises(TypeError, match=f"{type(p).__name__} .*got ndarray"):
                 pairing(p, np.zeros((2, 2)))
         for rho in (0, -1.0, np.nan, np.inf, "half", None):
             with pytest.raises(ValueError, match="rho must be a positive number; got"):
@@ -502,7 +504,7 @@ class EstimatorContract:
     def test_empty_datum(self):
         sets = self.sets()
         sets.insert(1, self.empty())
-        with pytest.raises(ValueError, match=r"1'? is empty.*leave it out, or give prior='pooled'"):
+        with pytest.raises(ValueError, match=r"1'? is empty.*prior='pooled'"):
             self.estimator().fit_each(sets)
         sets.append(self.empty())
         mu = self.fitted(sets, prior="pooled")
@@ -584,12 +586,12 @@ class EstimatorContract:
     def test_bad_prior(self):
         sets = self.sets()
         pooled = self.estimator().fit(sets).model_
-        with pytest.raises(ValueError, match=r"prior must be .*\(1,\); got .*2.* Give one member, such as p\[3"):
+        with pytest.raises(ValueError, match=r"prior must be .*\(1,\); got .*2.*p\[3"):
             self.estimator(prior=pooled[[0, 0]]).fit_each(sets)
         stranger = mc.Gaussians([[0.0]], [1.0]) if not isinstance(pooled, mc.Gaussians) else mc.Poissons([[1.0]])
-        with pytest.raises(TypeError, match=r"the prior does not suit .*same family"):
+        with pytest.raises(TypeError, match=r"prior does not suit .*same family"):
             self.estimator(prior=stranger).fit_each(sets)
-        with pytest.raises(ValueError, match=r"there are no data|nothing to|no symbol"):
+        with pytest.raises(ValueError, match=r"got an empty list|nothing to|no symbol"):
             self.estimator().fit_each([])
 
 

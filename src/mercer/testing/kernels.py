@@ -185,7 +185,7 @@ class KernelContract:
         X = self.data(9, 6)
         k = self.ready(X)
         if not self.features:
-            with pytest.raises(TypeError, match=r"no (finite explicit|normalised) features"):
+            with pytest.raises(TypeError, match="explicit features"):
                 k.features(X)
             return
         a, b = take(X, range(2)), take(X, range(2, 6))

@@ -106,7 +106,9 @@ def batches() -> dict[str, Any]:
         "geometrics": mc.Geometrics(rng.uniform(0.2, 1, size=(3, 2))),
         "dirichlets": mc.Dirichlets(rng.uniform(1, 3, size=(3, 4))),
         "betas": mc.Betas(rng.uniform(1, 3, size=(3, 2)), rng.uniform(1, 3, size=(3, 2))),
-        "countvectors-dense": mc.CountVectors(simplex(rng, 3, 4), length=[2.5, 1.0, 7.0], law="geometric"),
+        "countvectors-dense": mc.CountVectors(
+            simplex(rng, 3, 4), length=[2.5, 1.0, 7.0], length_distribution="geometric"
+        ),
         "countvectors-sparse": mc.CountVectors(sparse.csr_array(counts / counts.sum(axis=1)[:, None]), [3.0, 1.0, 2.0]),
         "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
         "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),

@@ -1,1 +1,1 @@
-"""What the families of counts share: rows of counts, sums over all counts, convolutions, random lengths."""
+"""Helpers of the families of counts: rows of counts, sums over all counts, convolutions, random lengths."""

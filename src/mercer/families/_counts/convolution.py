@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import is_numpy_array
 
-from mercer._array import Array, Floats, logsumexp, namespace, safe_log
+from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log
 from mercer._rescue import rescued
 
 Terms: TypeAlias = Callable[[slice], Array]
@@ -49,13 +49,17 @@ def log_sum_over_counts(left: Terms, right: Terms, outcomes: int, trials: int, r
     steps = outcomes * trials * trials / 2
     if steps > MOST_STEPS:
         raise ValueError(
-            f"the probability product of trials = {trials} draws from {outcomes} outcomes convolves them in about "
-            f"{steps:.1e} steps a pair, more than {MOST_STEPS:.0e}: give fewer trials or outcomes; Multinomials have a "
-            "closed form at rho = 0.5"
+            f"The probability product of trials = {trials} draws from {outcomes} outcomes takes about {steps:.1e} "
+            f"steps per pair, more than {MOST_STEPS:.0e}. Use fewer trials or outcomes, or rho = 0.5, at which "
+            "Multinomials have a closed form."
         )
     sample = left(slice(0, 1)), right(slice(0, 1))
     if all(is_numpy_array(side) and side.dtype == np.float64 and side.ndim == 3 for side in sample):
         return _in_lanes(left, right, outcomes, trials, rho)
+    if all(is_numpy_array(side) and side.dtype == np.float64 and side.shape[1:-2] == (1,) for side in sample):
+        everyone = np.arange(len(sample[0]))  # member by member, as for self-kernels
+        found = _by_logs(_members(left), _members(right), _parts(outcomes), trials, everyone, everyone)
+        return found[:, None, None]
     xp = namespace(*sample)
     table: list[Array] | None = None
     for d in range(outcomes):
@@ -83,7 +87,7 @@ def _in_lanes(left: Terms, right: Terms, outcomes: int, trials: int, rho: float)
     from mercer.compiled.layout import to_lanes
 
     tilt = rho * np.log(trials) * np.arange(trials + 1)
-    parts = [slice(first, min(first + WIDTH, outcomes)) for first in range(0, outcomes, WIDTH)]
+    parts = _parts(outcomes)
     n, m = len(left(slice(0, 1))), len(right(slice(0, 1)))
     value, scale = np.empty((n, m)), np.zeros((n, m))
     if m < n and m < counts.LANES:  # more lanes would idle
@@ -106,10 +110,27 @@ def _in_lanes(left: Terms, right: Terms, outcomes: int, trials: int, rho: float)
     sound = value > np.log(limits.tiny / limits.eps) + vectors
 
     def careful(i: Floats, j: Floats) -> Floats:
-        logs = np.full((len(i), trials + 1), -np.inf)
-        logs[:, 0] = 0.0
-        for part in parts:
-            counts.advance_logs(logs, left(part), right(part), i, j)
-        return logs[:, trials]
+        return _by_logs(left, right, parts, trials, i, j)
 
     return rescued(value + scale - 2 * tilt[-1], sound, careful)
+
+
+def _members(side: Terms) -> Terms:
+    """Return the terms of members ``(N, 1)`` as those of members ``(N,)``."""
+    return lambda part: side(part)[:, 0]
+
+
+def _parts(outcomes: int) -> list[slice]:
+    """Return the outcomes whose terms are made at a time."""
+    return [slice(first, min(first + WIDTH, outcomes)) for first in range(0, outcomes, WIDTH)]
+
+
+def _by_logs(left: Terms, right: Terms, parts: list[slice], trials: int, i: Indices, j: Indices) -> Floats:
+    """Convolve the terms of member ``i[p]`` of the left side and ``j[p]`` of the right side in logarithms, ``(P,)``."""
+    from mercer.compiled import counts
+
+    logs = np.full((len(i), trials + 1), -np.inf)
+    logs[:, 0] = 0.0
+    for part in parts:
+        counts.advance_logs(logs, left(part), right(part), i, j)
+    return logs[:, trials]

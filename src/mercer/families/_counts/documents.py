@@ -32,25 +32,25 @@ class DocumentEstimator(Estimator):
         else:
             x, _ = segments(X)
             check_counts(x, type(self).__name__, X)
-            self._check_observed(X, x)
+            self._check_observed(X)
         return X
 
 
 def pooled_counts(x: Any) -> Floats:
-    """Add up all rows, ``(k,)``, or raise where there is not one word."""
-    with np.errstate(over="ignore"):  # what is too large is refused
+    """Add up all rows, ``(k,)``, or raise if there are no words."""
+    with np.errstate(over="ignore"):  # overflow raises below
         total = np.asarray(x.to_scipy().sum(axis=0)).ravel() if isinstance(x, CSRRows) else x.sum(axis=0)
         everything = float(total.sum())
     check_finite_sum(everything, "all documents")
     if everything == 0:
-        raise ValueError("every document is empty: there is nothing to learn from")
+        raise ValueError("Every document is empty; there is nothing to learn from.")
     return np.asarray(total)
 
 
 def check_finite_sum(total: float, whose: str) -> None:
-    """Raise where a sum of counts has overflowed."""
+    """Raise if a sum of counts has overflowed."""
     if not np.isfinite(total):
-        raise ValueError(f"the counts of {whose} add up to more than the largest number: divide them by a constant")
+        raise ValueError(f"The sum of the counts of {whose} overflows. Divide the counts by a constant.")
 
 
 def weighted_counts(x: Any, weights: Floats, offsets: Floats) -> Floats:

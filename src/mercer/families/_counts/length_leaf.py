@@ -28,22 +28,22 @@ class LengthLeaf:
         Of the square roots of frequencies that sum to one: log r of every pair, by one product a tile.
     length : array of shape (*B)
         Expected lengths.
-    law : {"poisson", "geometric", "fixed"}
+    distribution : {"poisson", "geometric", "fixed"}
         Of the lengths.
     dtype : dtype or None
-        Of the answers, where they are worked in a wider one.
+        Dtype of the results, if they are computed in a wider one.
     """
 
     order: Floats | None = None
 
-    def __init__(self, inner: Any, length: Array, law: str, dtype: Any = None) -> None:
+    def __init__(self, inner: Any, length: Array, distribution: str, dtype: Any = None) -> None:
         self.inner = inner
         self.length = length
-        self.law = law
+        self.distribution = distribution
         self.dtype = dtype
 
     @classmethod
-    def of(cls, probability: Any, length: Array, law: str) -> Self:
+    def of(cls, probability: Any, length: Array, distribution: str) -> Self:
         """Prepare frequencies, dense ``(*B, k)`` or compressed, and lengths ``(*B)``."""
         sparse = isinstance(probability, CSRRows)
         single = (sparse or is_numpy_array(probability)) and probability.dtype == np.float32
@@ -51,14 +51,11 @@ class LengthLeaf:
         if single:  # lengths multiply the rounding of r
             length = length.astype(np.float64)
         if sparse:
-            wide = CSRRows(
-                probability.data.astype(np.float64), probability.indices, probability.indptr, probability.n_columns
-            )
-            return cls(SparseLeaf.of_power(wide.shares(), 0.5, 1), length, law, dtype)
+            return cls(SparseLeaf.of_power(probability.widened().shares(), 0.5, 1), length, distribution, dtype)
         if single:
             probability = probability.astype(np.float64)
         total = namespace(probability).sum(probability, axis=-1, keepdims=True)
-        return cls(InnerLeaf.of_power(probability / total, 0.5), length, law, dtype)
+        return cls(InnerLeaf.of_power(probability / total, 0.5), length, distribution, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,37 +72,37 @@ class LengthLeaf:
 
     def __getitem__(self, key: Any) -> Self:
         keys = key if isinstance(key, tuple) else (key,)
-        return type(self)(self.inner[key], take_rows(self.length, keys), self.law, self.dtype)
+        return type(self)(self.inner[key], take_rows(self.length, keys), self.distribution, self.dtype)
 
     def reshape(self, *shape: int) -> Self:
         """Return the same members in another batch shape."""
         length = namespace(self.length).reshape(self.length, shape)
-        return type(self)(self.inner.reshape(*shape), length, self.law, self.dtype)
+        return type(self)(self.inner.reshape(*shape), length, self.distribution, self.dtype)
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair, as a logarithm."""
+        """Compute the kernel of every pair, as a logarithm."""
         log_r = self.inner.pair(other.inner)
         xp = namespace(log_r)
         gap = self._refined(other, xp.clip(-xp.expm1(log_r), 0.0, None))
         tau, other_tau = self.length[..., :, None], other.length[..., None, :]
         root, other_root = power(tau, 0.5), power(other_tau, 0.5)
         apart, together = (root - other_root) ** 2, root * other_root
-        if self.law == "poisson":
+        if self.distribution == "poisson":
             value = -apart / 2 - together * gap
-        elif self.law == "geometric":  # u = sqrt((1 + tau)(1 + tau')): k = 1 / (u - together r), rewritten
+        elif self.distribution == "geometric":  # u = sqrt((1 + tau)(1 + tau')): k = 1 / (u - together r), rewritten
             u = xp.sqrt(1 + tau) * xp.sqrt(1 + other_tau)  # the product itself may overflow
             value = -xp.log1p(apart / (u + 1 + together) + together * gap)
         else:
             near = gap < 0.5
             log_r = xp.where(near, xp.log1p(-xp.where(near, gap, xp.zeros_like(gap))), log_r)
             equal = tau == other_tau
-            drawn = equal & (tau > 0)  # two empty documents are equal whatever their frequencies
+            drawn = equal & (tau > 0)  # two empty documents are equal for any frequencies
             logs = xp.where(drawn, log_r, xp.zeros_like(log_r))
             value = xp.where(equal, tau * logs, -xp.inf)
         return value if self.dtype is None else value.astype(self.dtype)
 
     def alone(self) -> Array:
-        """Answer every member with itself: 1."""
+        """Compute the kernel of every member with itself: 1."""
         zeros = 0 * self.length
         return zeros if self.dtype is None else zeros.astype(self.dtype)
 

@@ -28,7 +28,7 @@ class CountLeaf:
     gamma : float
         Of the base kernel ``exp(-gamma |x - y|^2)`` of the counts.
     like : array
-        Its library, device and type are those of the answers.
+        The results have its library, device and dtype.
     """
 
     order: Floats | None = None
@@ -46,15 +46,14 @@ class CountLeaf:
         """Prepare frequencies, dense ``(*B, k)`` or compressed, and whole totals that broadcast to ``(*B)``."""
         if getattr(probability, "requires_grad", False):
             raise TypeError(
-                "the exact mean map of counts has no gradient: give probability.detach(), or n_components=1000 for "
-                "random features, which have one"
+                "The exact mean map of counts has no gradient. Use probability.detach(), or random features, which "
+                "have one: n_components=1000."
             )
         shape = tuple(probability.shape[:-1])
         sparse = isinstance(probability, CSRRows)
         rows = probability if sparse else CSRRows.of(to_numpy(probability).reshape(-1, probability.shape[-1]))
         whole = np.broadcast_to(np.rint(to_numpy(totals)), shape).astype(np.float64).reshape(-1)
-        rows = CSRRows(rows.data.astype(np.float64), rows.indices, rows.indptr, rows.n_columns)
-        rows = rows.shares()
+        rows = rows.widened().shares()
         index = np.arange(len(rows)).reshape(shape)
         return cls(rows, whole, index, float(gamma), probability.data[:0] if sparse else probability)
 
@@ -74,7 +73,7 @@ class CountLeaf:
         return type(self)(self.rows, self.totals, self.index.reshape(shape), self.gamma, self.like)
 
     def pair(self, other: Self) -> Array:
-        """Answer every pair, as a logarithm."""
+        """Compute the kernel of every pair, as a logarithm."""
         left, right = np.broadcast_arrays(self.index[..., :, None], other.index[..., None, :])
         out = np.zeros(left.shape)
         if self.gamma > 0 and out.size:
@@ -84,7 +83,7 @@ class CountLeaf:
         return beside(self.like, out, self.like.dtype)
 
     def alone(self) -> Array:
-        """Answer every member with itself."""
+        """Compute the kernel of every member with itself."""
         single = self.reshape(*self.shape, 1)
         return single.pair(single)[..., 0, 0]
 
@@ -99,14 +98,14 @@ class CountLeaf:
         return np.asarray(np.minimum(out + _log_poisson_peak(self, left) + _log_poisson_peak(other, right), 0.0))
 
     def _check_work(self, other: Self, left: Floats, right: Floats) -> None:
-        """Raise where a pair would take minutes, or numbers that floats do not hold."""
+        """Raise if a pair would take minutes or overflow."""
         left, right = left.ravel(), right.ravel()
         s, t = self.totals[left], other.totals[right]
         largest = float(max(s.max(), t.max()))
         if not np.isfinite(self.gamma * largest * largest):
             raise ValueError(
-                f"gamma = {self.gamma!r} times the square of a count of {largest:.6g} is more than the largest number: "
-                "give a smaller gamma; from 1000 on only equal counts resemble each other"
+                f"gamma = {self.gamma!r} times the square of the count {largest:.6g} overflows. Use a smaller gamma; "
+                "from 1000 on, only equal counts are similar."
             )
         mine, theirs = np.diff(self.rows.indptr)[left], np.diff(other.rows.indptr)[right]
         squares = (s + 1) * (s + 2) / 2, (t + 1) * (t + 2) / 2
@@ -122,10 +121,10 @@ class CountLeaf:
         if steps[worst] > MOST_STEPS:
             at = long[worst]
             raise ValueError(
-                f"the exact mean map of counts convolves {words[worst]} tables of {s[at] + 1:.6g} x {t[at] + 1:.6g} "
-                f"counts for one pair, about {steps[worst]:.1e} steps and more than {MOST_STEPS:.0e}: give "
+                f"The exact mean map of counts convolves {words[worst]} tables of {s[at] + 1:.6g} x {t[at] + 1:.6g} "
+                f"counts for one pair, about {steps[worst]:.1e} steps, more than {MOST_STEPS:.0e}. Use "
                 "n_components=1000 for random features, fewer draws or words, or, for Multinomials, base='rbf', which "
-                "aligns tokens"
+                "aligns tokens."
             )
 
 

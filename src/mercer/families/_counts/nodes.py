@@ -15,15 +15,16 @@ SPREAD = 0.4  # of the step from single counts to nodes, in log counts: six of t
 def count_nodes(successes: float, reach: float, rho: float) -> tuple[Floats, Floats]:
     """Return nodes x and weights w with sum of w f(x) = sum of f(0), f(1), ... to all digits.
 
-    f is the power rho of a product of two negative binomial laws. Small counts are taken one by one. Of large ones the
-    sum is an integral, since f is smooth there: its logarithm bends by at most 2 rho (1/k - 1/(k + r)), r the larger
-    number of successes. With k = r sinh(t / 2)^2 that is at most 2 rho r in t, everywhere: equal steps of t, half of
-    such a deviation and at most 1/8, integrate it to all digits. A smooth step from 0 to 1 joins the two.
+    f is the power rho of a product of two negative binomial distributions. Small counts are summed one by one. For
+    large ones the sum is an integral, since f is smooth there: the curvature of its logarithm is at most
+    2 rho (1/k - 1/(k + r)), r the larger number of successes. With k = r sinh(t / 2)^2 that is at most 2 rho r in t
+    everywhere, so equal steps of t, half of such a deviation and at most 1/8, integrate it to full accuracy. A smooth
+    step from 0 to 1 joins the two ranges.
 
     Parameters
     ----------
     successes : float
-        The largest number of successes of all laws.
+        The largest number of successes of all distributions.
     reach : float
         A count beyond which f is negligible.
     rho : float
@@ -45,9 +46,9 @@ def count_nodes(successes: float, reach: float, rho: float) -> tuple[Floats, Flo
     size = int((high - low) / step) + 2
     if size > MOST_NODES:
         raise ValueError(
-            f"the probability product of NegativeBinomials with count = {successes:.6g}, up to counts of {reach:.6g}, "
-            f"takes {float(size):.3g} terms, more than {MOST_NODES}: divide the counts by a constant, or use Poissons "
-            "(estimate='point'), which laws of such a count come near"
+            f"The probability product of NegativeBinomials with count = {successes:.6g}, up to counts of {reach:.6g}, "
+            f"needs {float(size):.3g} terms, more than {MOST_NODES}. Divide the counts by a constant, or use Poissons "
+            "(estimate='point'), which are close to negative binomials with such a count."
         )
     x = r * np.sinh((low + step * np.arange(size)) / 2) ** 2
     k = np.arange(single + 1.0)

@@ -32,8 +32,6 @@ from mercer.kernels._operands import Rows
 from mercer.kernels.base.hooks import NoFeatures
 from mercer.kernels.spectrum import INDEXED_COLUMNS, FarColumns
 
-__all__ = ["WindowCounts", "way_of"]
-
 MOST_CELLS = 1 << 14
 """Number of features per string above which "pairs" is used."""
 DENSE_CELLS = 1024

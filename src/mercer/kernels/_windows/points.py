@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer._cached import cached_property
 from mercer.data import Sequences
 from mercer.kernels.base.hooks import NoFeatures
 
-__all__ = ["WindowSets", "require_windows"]
-
 TILE_POINTS = 2048
 """Number of points on one side of a tile."""
-
-
-def require_windows(X: Sequences, order: int) -> None:
-    """Raise if a sequence has no window."""
-    short = np.flatnonzero(X.lengths <= order)
-    if len(short):
-        raise ValueError(
-            f"{X.name(short[0])} has length {X.lengths[short[0]]}, but windows of order {order} need {order + 1}. "
-            "Leave it out, or lower the order."
-        )
 
 
 class WindowSets:

@@ -7,8 +7,6 @@ import numpy as np
 from mercer._array import Floats
 from mercer.data import Sequences
 
-__all__ = ["FEWEST", "random_means", "spread", "trace_spread"]
-
 CHUNK = 1 << 18
 """Number of random features of single windows computed at once, so that they stay in the cache."""
 FEWEST = 20

@@ -9,11 +9,12 @@ from sklearn.base import clone
 
 from mercer._array import Array
 from mercer._parameters import instance_of
+from mercer._verdict import Verdict
 from mercer.data.segments import data_digests
 from mercer.kernels._data import n_objects
 from mercer.kernels.base.kernel import Kernel
 
-KERNEL = instance_of(Kernel, what="a kernel", cure="Give an instance, such as mc.RBF().")
+KERNEL = instance_of(Kernel, what="a kernel", cure="Pass an instance, such as mc.RBF().")
 """The rule of a parameter that is a kernel; its own parameters are checked too."""
 
 
@@ -68,6 +69,11 @@ class Compound(Kernel):
         super()._check_parameters()
         for name in self._names():
             KERNEL(name, getattr(self, name))
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """Domain of the values: logarithms if all parts have logarithms."""
+        return "log" if all(part.domain == "log" for part in self._parts()) else "linear"
 
     @property
     def _takes_confounds(self) -> bool:
@@ -153,8 +159,16 @@ class Wrapper(Compound):
 
     kernel: Any
 
+    _preserved_by: ClassVar[str] = ""
+    """Why this kernel is positive semi-definite where the wrapped one is."""
+
     def _names(self) -> tuple[str, ...]:
         return ("kernel",)
+
+    @property
+    def psd(self) -> Verdict:
+        """The verdict of the wrapped kernel."""
+        return Verdict(str(self._inner.psd), f"{self._preserved_by}; {self._inner.psd.reason}")
 
     @property
     def _inner(self) -> Any:

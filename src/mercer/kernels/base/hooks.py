@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from array_api_compat import is_numpy_array
@@ -11,6 +12,8 @@ from mercer._parameters import CheckedParameters, Rules, boolean, one_of
 from mercer._verdict import Verdict
 from mercer.kernels._evaluation import Prepared
 
+Bounds = Mapping[str, tuple[float, float]]
+"""Parameter -> smallest and largest value in a search."""
 WIDE = (1e-5, 1e5)
 """Bounds of a parameter that a Gaussian process searches, scikit-learn's own."""
 
@@ -34,7 +37,7 @@ class Hooks(CheckedParameters):
         "normalize": boolean(),
         "on_zero": one_of("raise", "zero", cure="With 'zero', objects of zero norm get zeros."),
     }
-    _smooth: ClassVar[dict[str, tuple[float, float]]] = {}
+    _smooth: ClassVar[Bounds] = {}
     """Positive parameters of which the kernel is a smooth function, with the usual bounds of a search (``as_gp``)."""
     _stationary: ClassVar[bool] = False
     """Whether the kernel depends on the difference of two vectors only."""

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._cache import parameter_key
-from mercer._renamed import PARAMETERS
+from mercer._notices import warns_once
 from mercer.data.wrapped import is_wrapped
-from mercer.kernels._changes import check_unchanged, values_of
+from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._operands import scaled_rows
@@ -27,8 +27,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     """A positive semi-definite kernel as a scikit-learn transformer.
 
     ``fit`` keeps the training data, ``fit_transform`` returns their Gram matrix, and ``transform`` the kernel of new
-    data with them: ``make_pipeline(kernel, SVC(kernel="precomputed"))``. ``kernel(X)`` and ``kernel(X, Y)`` return
-    matrices without learning anything.
+    data with them: ``make_pipeline(kernel, SVC(kernel="precomputed", C=10))``. ``kernel(X)`` and ``kernel(X, Y)``
+    return matrices without learning anything.
 
     A subclass implements `_accept`, `_prepare`, `_tile`, `_self` and ``psd``; its ``domain`` says whether `_tile` and
     `_self` return logarithms. The stages from input to matrix are described in `mercer.kernels._evaluation`.
@@ -44,14 +44,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
            [0.6065, 1.    ]])
     """
 
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Raise for a renamed parameter, with its new name."""
-        for old in PARAMETERS.keys() & parameters.keys() - set(cls._get_param_names()):
-            raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {PARAMETERS[old]!r}.")
-        return super().__new__(cls)
-
     # -- scikit-learn -----------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Keep the training data, and learn what all objects share from them.
 
@@ -66,14 +61,16 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         accepted = self._admit(unwrapped(X), reset=True)
         self._fit_accepted(accepted, y)
         self._keep_training(accepted)
-        self._fitted_with = values_of(self, self._fixed_by_fit())
+        self._fitted_with = kept_values(self, self._fixed_by_fit())
         return self
 
+    @warns_once
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
         self.fit(X, y, **fit_params)
         return self._gram(self._train_side, None)
 
+    @warns_once
     def transform(self, X: Any) -> Array:
         """Return the kernel of new data with the training data, ``(M, N)``."""
         check_is_fitted(self, "train_")
@@ -97,8 +94,13 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_train_side", None)  # can be computed again, and may be large or on a device
-        sent = _config.snapshot()
-        return state if sent is None else {**state, "_settings": sent}
+        return state
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Take the settings along to another process."""
+        make, arguments, state, *rest = super().__reduce_ex__(protocol)
+        sent = _config.snapshot(int(protocol))
+        return make, arguments, state if sent is None else {**state, "_settings": sent}, *rest
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
@@ -166,6 +168,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         prepared = kernel._evaluation.prepared
         return kernel, prepared(left), None if right is None else prepared(right)
 
+    @warns_once
     def sources(self, X: Any, Y: Any = None) -> tuple[Self, Any, Any]:
         """Return a kernel that can be evaluated, and the source of each side: models, or checked data."""
         self._check_parameters()

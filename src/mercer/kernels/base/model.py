@@ -14,6 +14,7 @@ from mercer._checks import is_number, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
+from mercer.kernels._steps import step_operand
 from mercer.kernels.base.kernel import Kernel
 from mercer.models.discount import Discounted, check_lengths
 
@@ -28,7 +29,7 @@ class ModelKernel(Kernel):
         "model": instance_of(
             Estimator,
             what="an estimator",
-            cure="Give one that is not fitted, such as mc.Gaussian(); None compares batches.",
+            cure="Pass one that is not fitted, such as mc.Gaussian(); None compares batches.",
         )
         | NONE
     }
@@ -41,8 +42,8 @@ class ModelKernel(Kernel):
             return X
         if self.model is None:
             raise TypeError(
-                f"{type(self).__name__}() has no model, and {type(X).__name__} is not a batch of distributions. Give "
-                f"it a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or pass a batch such "
+                f"{type(self).__name__}() has no model, and {type(X).__name__} is not a batch of distributions. Pass "
+                f"a model to fit to each sample, as in {type(self).__name__}(mc.Gaussian()), or a batch such "
                 "as mc.Gaussians(...)."
             )
         context = None if reset else getattr(self, "context_", None)
@@ -96,6 +97,7 @@ class CoupledKernel(ModelKernel):
         | NONE
     }
     length: Any
+    time: Any = "joint"
     _path: tuple[int, ...] | None = None
     """Lengths of a copy that `path` evaluates."""
 
@@ -113,7 +115,11 @@ class CoupledKernel(ModelKernel):
                 f"{type(self).__name__} compares one fitted model per sample; {type(source).__name__} is a single "
                 "shared model. Use mc.Marginalization or mc.Fisher."
             )
-        operand = source.couple(self._coupling(), self._lengths())
+        operand: Any
+        if self.time == "independent":
+            operand = step_operand(source, self._coupling(), self._lengths())
+        else:
+            operand = source.couple(self._coupling(), self._lengths())
         if isinstance(self.length, Discounted) and self._path is None and not self.normalize:
             operand.alone()  # raises if a self-kernel is infinite; normalization computes it anyway
         return operand

@@ -8,18 +8,18 @@ from mercer._checks import is_number
 
 
 class Arithmetic:
-    """Sums, products and multiples of kernels: ``k1 + k2``, ``k1 * k2``, ``0.5 * k``."""
+    """Sums, products and multiples of kernels: ``k0 + k1``, ``k0 * k1``, ``0.5 * k``."""
 
     def __add__(self, other: Any) -> Any:
         from mercer.kernels.algebra import Sum  # not at import time: it imports kernels
 
-        return Sum(self, other) if isinstance(other, Arithmetic) else NotImplemented
+        return Sum.of(self, other) if isinstance(other, Arithmetic) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
         from mercer.kernels.algebra import Product, Scaled
 
         if isinstance(other, Arithmetic):
-            return Product(self, other)
+            return Product.of(self, other)
         return Scaled(self, other) if is_number(other) else NotImplemented
 
     __rmul__ = __mul__
@@ -34,7 +34,7 @@ class GaussianProcess:
         Parameters
         ----------
         bounds : dict, pair, "fixed" or None, default=None
-            Search interval of each parameter: ``{"k1__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
+            Search interval of each parameter: ``{"k0__gamma": (0.1, 10.0), "weight": "fixed"}``, or one pair or
             "fixed" for all; with None, the intervals are wide.
 
         Returns
@@ -46,7 +46,7 @@ class GaussianProcess:
         Examples
         --------
         >>> import mercer as mc
-        >>> (1.0 * mc.RBF(gamma=0.5) + mc.Linear()).as_gp({"k1__weight": "fixed"}).theta.round(3)
+        >>> (1.0 * mc.RBF(gamma=0.5) + mc.Linear()).as_gp({"k0__weight": "fixed"}).theta.round(3)
         array([-0.693])
         """
         from mercer.kernels.gp import gp_kernel  # not at import time: few programs need it

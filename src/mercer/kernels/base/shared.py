@@ -21,17 +21,27 @@ class SharedModelKernel(Kernel):
 
     model: Any
     model_: Any
-    _such_as: ClassVar[str] = "mc.Gaussian()"
-    """A model that the kernel accepts, for messages."""
+    _needed: ClassVar[str] = "one model for all data, such as mc.Gaussian(), or a fitted batch of shape (1,)"
+    """The models that the kernel accepts, for messages."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.model, Batch):
-            self.model._require_one()
+            self._check_batch(self.model)
         elif not isinstance(self.model, Estimator):
-            raise TypeError(
-                f"model must be an estimator or a fitted batch of shape (1,); got {self.model!r}. "
-                f"{type(self).__name__} needs one model for all data, such as {self._such_as}."
+            name = type(self).__name__
+            raise TypeError(f"model must be an estimator or a batch; got {self.model!r}. {name} needs {self._needed}.")
+
+    def _check_batch(self, model: Any) -> None:
+        """Raise where a fitted model is not one that the kernel takes."""
+        model._require_one()
+
+    def _check_several(self, model: Any, least: int) -> None:
+        """Raise unless a batch holds ``least`` models or more along one axis."""
+        if model.ndim != 1 or len(model) < least:
+            raise ValueError(
+                f"model must be a batch of shape (C,) with C >= {least}; got shape {model.shape}. Use p[3:4] or "
+                "p.reshape(-1)."
             )
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
@@ -50,7 +60,8 @@ class SharedModelKernel(Kernel):
         expected = getattr(self.model, "dimension", None) if isinstance(self.model, Batch) else None
         if expected is not None and found is not None and found != expected:
             raise ValueError(
-                f"The data have {found} coordinates, but the model of {type(self).__name__} has {expected}."
+                f"The data have {found} coordinates, but the model of {type(self).__name__} has {expected}. "
+                "Pass data with as many coordinates, or a model that was fitted to such data."
             )
         return X
 
@@ -65,7 +76,7 @@ class SharedModelKernel(Kernel):
             return
         fitted = clone(self.model)
         fitted._check_parameters()
-        self.context_ = context = fitted.shared_context(X)
+        self.context_ = context = fitted.shared_context_of_one(X)
         target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
         told = tuple((str(values.dtype), str(values.tolist())) for values in target)
         self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)

@@ -1,1 +1,1 @@
-"""Coupled chains: the recursion of two hidden Markov models, its forms, its adjoint and its operand."""
+"""Coupled chains: the joint recursion of two hidden Markov models, its adjoint and its operand."""

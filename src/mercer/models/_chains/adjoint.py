@@ -6,8 +6,8 @@ Phi_t = pre_t o psi. The adjoint G of Phi_L is all ones, and G_{t-1} = P (G_t o 
     d k / d psi = sum_t pre_t o G_t,              d k / d pi = (G_1 o psi) pi',
     d k / d P = sum_{t>1} Phi_{t-1} P' (G_t o psi)^T,   d k / d P' = sum_{t>1} Phi_{t-1}^T P (G_t o psi).
 
-Phi is scaled every few steps and G inversely, so that sum(Phi_t o G_t) stays what it is. Of Phi only every r-th
-table is kept, r about the square root of the length; those between are computed again on the way back.
+Phi is scaled every few steps and G inversely, which leaves sum(Phi_t o G_t) unchanged. Only every r-th table of Phi is
+stored, with r about the square root of the length; the others are recomputed in the backward sweep.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from array_api_compat import is_torch_array
 
 from mercer._array import Array, namespace
-from mercer.models._chains.layout import Layout, Tile
-from mercer.models._chains.sweep import Side, Tape, steps_between_scalings, sweep
+from mercer.models._chains.layout import Layout
+from mercer.models._chains.sweep import Side, Tape, sweep
 
 
 class Gradients(NamedTuple):
@@ -32,55 +32,8 @@ class Gradients(NamedTuple):
     psi: Array
 
 
-def coupled_gradients(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    lengths: tuple[int, ...],
-    weights: Array | None = None,
-) -> tuple[Array, Gradients]:
-    """Compute the log kernels of all pairs of two sets of chains, and the gradient of a weighted sum of them.
-
-    Parameters
-    ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights.
-    psi : array of shape (I, n, J, m)
-        Leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-    weights : array of shape (H, I, J), default=None
-        Weights of the log kernels in the sum; all 1 if not given.
-
-    Returns
-    -------
-    values : array of shape (H, I, J)
-        Logarithms of the kernels; NaN where a pair's sums left the floating range: it adds nothing to the gradient.
-    gradients : Gradients
-        Derivatives of ``sum(weights * values)`` with respect to the five arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.models._chains.adjoint import coupled_gradients
-    >>> one = np.ones((1, 1)), np.ones((1, 1, 1))  # one state each: k_L = psi^L
-    >>> values, gradients = coupled_gradients(*one, *one, np.full((1, 1, 1, 1), 0.5), (3,))
-    >>> values.round(4), gradients.psi.ravel()
-    (array([[[-2.0794]]]), array([6.]))
-    """
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
-    block = steps_between_scalings(left, right, psi)
-    values, tape = sweep(Tile, left, right, psi, lengths, block, keep=True)
-    weights = namespace(values).ones_like(values) if weights is None else weights
-    return values, play_back(Tile, left, right, psi, tape, weights)
-
-
 class _Step(NamedTuple):
-    """One step, computed again: Phi_t = factor (pre o psi)."""
+    """A recomputed step: Phi_t = factor (pre o psi)."""
 
     before: Array
     half: Array
@@ -92,7 +45,7 @@ class _Step(NamedTuple):
 def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, weights: Array) -> Gradients:
     """Run the recursion backward; ``weights`` (H, ...) are those of the log kernels."""
     xp = namespace(psi)
-    # What is not sound may be infinite: without leaves it is zero everywhere, and so are its gradients.
+    # Unsound values may be infinite; setting their leaves to zero makes their gradients zero.
     sound = layout.wide(tape.sound)
     psi = xp.where(sound, psi, xp.zeros_like(psi))
     transition_a, transition_b = left[1], right[1]
@@ -102,7 +55,7 @@ def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, w
     heights = {length: weights[h, ...] for h, length in enumerate(tape.lengths)}
 
     def joined(adjoint: Array, time: int, total: Array | None, factor: Array | None) -> Array:
-        """Undo the scaling of a step, and add what the kernel of its own length asks for."""
+        """Undo the scaling of a step, and add the contribution of the kernel of its length."""
         if factor is not None:
             adjoint = adjoint * layout.wide(factor)
         if time in heights:
@@ -139,7 +92,7 @@ def play_back(layout: Layout, left: Side, right: Side, psi: Array, tape: Tape, w
 
 
 def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, times: range, tape: Tape) -> list[_Step]:
-    """Compute the steps between two kept tables once more, as `sweep` did."""
+    """Recompute the steps between two stored tables, as `sweep` did."""
     xp = namespace(psi)
     transposed = xp.matrix_transpose(left[1])
     wanted, steps = set(tape.lengths), []
@@ -161,7 +114,7 @@ def _again(layout: Layout, left: Side, right: Side, psi: Array, phi: Array, time
 
 
 def needs_gradient(*arrays: Array) -> bool:
-    """Whether torch is asked to differentiate through any of the arrays."""
+    """Whether torch tracks gradients of any of the arrays."""
     if not any(is_torch_array(x) and x.requires_grad for x in arrays):
         return False
     import torch
@@ -172,7 +125,7 @@ def needs_gradient(*arrays: Array) -> bool:
 def differentiable_chains(
     layout: Layout, left: Side, right: Side, psi: Array, lengths: tuple[int, ...], block: int
 ) -> Array:
-    """Compute log kernels of torch tensors whose gradient is one backward sweep; NaN where unsound."""
+    """Compute log kernels of torch tensors whose gradient is one backward sweep; NaN if unsound."""
     values: Array = _function().apply(layout, lengths, block, *left, *right, psi)
     return values
 
@@ -197,7 +150,7 @@ def _function() -> Any:
             sides = arrays[:2], arrays[2:4], arrays[4]
             if not torch.is_grad_enabled():
                 return None, None, None, *play_back(layout, *sides, tape, weights)
-            # The gradient itself is to be differentiated: let torch remember every step of the forward sweep.
+            # For second derivatives, let torch record every step of the forward sweep.
             values, _ = sweep(layout, *sides, tape.lengths, tape.block)
             wanted = [x for x in arrays if x.requires_grad]
             found = iter(torch.autograd.grad(values, wanted, weights, create_graph=True, allow_unused=True))

@@ -6,8 +6,8 @@ For two models with initial weights pi, pi', transition weights A, A' and leaf k
 
 where o multiplies entry by entry. Weights are nonnegative and need not sum to one. The recursion is written twice:
 compiled, for float64 in NumPy (`mercer.compiled.chains`), and in array code, for many states and other libraries
-(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the range of floats
-are done again in numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
+(`mercer.models._chains.sweep`, with gradients in `mercer.models._chains.adjoint`). Pairs that leave the floating-point
+range are repeated with numbers of unlimited range (`mercer.compiled.chains_ranged`), or as logarithms.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mercer.models._chains.layout import Aligned, Tile
 from mercer.models._chains.rescue import (
     doubt,
     nothing_lost,
+    pieces,
     replace_unsound,
     rescue,
     robust_weight,
@@ -33,12 +34,10 @@ from mercer.models._chains.rescue import (
 )
 from mercer.models._chains.sweep import Side, log_sweep, steps_between_scalings, sweep
 
-__all__ = ["chain_tile", "coupled_chains", "coupled_chains_inner", "coupled_chains_log", "coupled_pairs"]
-
-# Compiled lanes win over matrix products for more states too; every number of states is compiled for itself.
+# Compiled lanes are faster than matrix products for more states too, but each number of states is compiled anew.
 _LANE_STATES = 40
 _LANE_SYMBOLS = 64
-# Below this many operations a call takes a millisecond anyway and is not worth loading compiled code.
+# A call with fewer operations takes about a millisecond, so loading compiled code does not pay.
 _LANE_WORK = 1e6
 
 
@@ -53,7 +52,7 @@ def chain_tile(n_states: int) -> int:
     Returns
     -------
     int
-        A multiple of eight: a tile takes one to ten milliseconds and its tables stay in the cache.
+        A multiple of eight, such that a tile takes one to ten milliseconds and its tables fit into the cache.
     """
     for states, tile in ((4, 256), (8, 128), (24, 64), (_LANE_STATES, 32)):
         if n_states <= states:
@@ -61,125 +60,54 @@ def chain_tile(n_states: int) -> int:
     return 8
 
 
-def coupled_chains(
-    initial_a: Array,
-    transition_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    psi: Array,
-    log_scale: Array,
-    lengths: tuple[int, ...],
-) -> Array:
+def coupled_chains(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
     """Compute the log kernels of all pairs of two sets of chains (PPK-4.2).
 
     Parameters
     ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights: probabilities to the power rho.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights: probabilities to the power rho.
+    left, right : pair of arrays
+        Initial and transition weights, probabilities to the power rho: (I, n) and (I, n, n), (J, m) and (J, m, m).
     psi : array of shape (I * n, J * m)
         Leaf kernels, each pair of models scaled to a maximum of about one.
     log_scale : array of shape (I, J)
-        Logarithm of what was taken out of ``psi``; counted once per time step.
+        Logarithm of the factor taken out of ``psi``; it counts once per time step.
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1; one sweep serves all of them.
 
     Returns
     -------
     array of shape (H, I, J)
-        Logarithms of the kernels, one table per length; -inf where a kernel is zero.
+        Logarithms of the kernels, one table per length; -inf if a kernel is zero.
     """
     lengths = _checked_lengths(lengths)
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
     values = rescue(_all_pairs(left, right, psi, lengths), left, right, psi, lengths)
     return values + _length_column(values, lengths) * log_scale
 
 
-def coupled_chains_inner(
-    initial_a: Array,
-    transition_a: Array,
-    features_a: Array,
-    initial_b: Array,
-    transition_b: Array,
-    features_b: Array,
-    lengths: tuple[int, ...],
-) -> Array:
-    """Compute the log kernels of all pairs where leaf kernels are inner products of nonnegative features.
+def coupled_chains_inner(left: tuple[Array, ...], right: tuple[Array, ...], lengths: tuple[int, ...]) -> Array:
+    """Do the same where leaf kernels are inner products of nonnegative features.
 
-    Parameters
-    ----------
-    initial_a, initial_b : array of shape (I, n) and (J, m)
-        Initial weights.
-    transition_a, transition_b : array of shape (I, n, n) and (J, m, m)
-        Transition weights.
-    features_a, features_b : array of shape (I, n, k) and (J, m, k)
-        Features of the leaves; for categorical emissions their probabilities to the power rho.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    array of shape (H, I, J)
-        Logarithms of the kernels.
+    The features, (I, n, k) and (J, m, k), are the third array of each side; for categorical emissions they are
+    probabilities to the power rho.
     """
     lengths = _checked_lengths(lengths)
-    xp = namespace(initial_a, features_a)
-    (i, n, k), (j, m, _) = features_a.shape, features_b.shape
-
-    left, right = (initial_a, transition_a), (initial_b, transition_b)
+    a, b, (features_a, features_b) = (left[0], left[1]), (right[0], right[1]), (left[2], right[2])
+    xp, k = namespace(*left), features_a.shape[-1]
 
     def psi() -> Array:
-        return xp.reshape(features_a, (i * n, k)) @ xp.reshape(features_b, (j * m, k)).T
+        return xp.reshape(features_a, (-1, k)) @ xp.reshape(features_b, (-1, k)).T
 
-    if k <= _LANE_SYMBOLS and fits_lanes(initial_a, initial_b, lengths):
-        from mercer.compiled.chains import small_categorical_chains
+    if k <= _LANE_SYMBOLS and fits_lanes(a[0], b[0], lengths):
+        from mercer.compiled.chains import small_chains
 
-        values = small_categorical_chains(*left, features_a, *right, features_b, lengths)
-        return rescue(values, left, right, psi, lengths)
+        return rescue(small_chains(left, right, lengths), a, b, psi, lengths)
     table = psi()
-    return rescue(_all_pairs(left, right, table, lengths), left, right, table, lengths)
+    return rescue(_all_pairs(a, b, table, lengths), a, b, table, lengths)
 
 
-def coupled_pairs(
-    initial: Array,
-    transition: Array,
-    psi: Array,
-    log_scale: Array,
-    lengths: tuple[int, ...],
-    initial_b: Array | None = None,
-    transition_b: Array | None = None,
-) -> Array:
-    """Compute the log kernels of aligned pairs of chains; by default of every chain with itself.
-
-    Parameters
-    ----------
-    initial : array of shape (N, n)
-        Initial weights.
-    transition : array of shape (N, n, n)
-        Transition weights.
-    psi : array of shape (N, n, m)
-        Leaf kernels, each pair scaled to a maximum of about one.
-    log_scale : array of shape (N,)
-        Logarithm of what was taken out of ``psi``.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-    initial_b : array of shape (N, m), default=None
-        Initial weights of the second side; those of the first if not given.
-    transition_b : array of shape (N, m, m), default=None
-        Transition weights of the second side; those of the first if not given.
-
-    Returns
-    -------
-    array of shape (H, N)
-        Logarithms of the kernels.
-    """
+def coupled_pairs(left: Side, right: Side, psi: Array, log_scale: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute the log kernels of N aligned pairs of chains, (H, N); ``psi`` has shape (N, n, m), ``log_scale`` (N,)."""
     lengths = _checked_lengths(lengths)
-    left = (initial, transition)
-    right = (
-        initial if initial_b is None else initial_b,
-        transition if transition_b is None else transition_b,
-    )
     block = steps_between_scalings(left, right, psi)
     if needs_gradient(*left, *right, psi):
         values = differentiable_chains(Aligned, left, right, psi, lengths, block)
@@ -188,53 +116,28 @@ def coupled_pairs(
     values = doubt(
         values, smallest_weight(left) * smallest_weight(right), lambda: upper_bound(left, right, psi, lengths[-1])
     )
-    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths)
+    values = replace_unsound(values, lambda which: take_pairs(left, right, psi, which), lengths, pieces(left, right))
     return values + _length_column(values, lengths) * log_scale
 
 
-def coupled_chains_log(
-    log_initial_a: Array,
-    log_transition_a: Array,
-    log_initial_b: Array,
-    log_transition_b: Array,
-    log_psi: Array,
-    lengths: tuple[int, ...],
-) -> Array:
-    """Compute the log kernels of all pairs in the log domain: slow, and true wherever they are finite.
-
-    Parameters
-    ----------
-    log_initial_a, log_initial_b : array of shape (I, n) and (J, m)
-        Logarithms of the initial weights.
-    log_transition_a, log_transition_b : array of shape (I, n, n) and (J, m, m)
-        Logarithms of the transition weights.
-    log_psi : array of shape (I * n, J * m)
-        Logarithms of the leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    array of shape (H, I, J)
-        Logarithms of the kernels.
-    """
-    xp = namespace(log_initial_a, log_psi)
-    (i, n), (j, m) = log_initial_a.shape, log_initial_b.shape
+def coupled_chains_log(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Do as `coupled_chains` from logarithms, in the log domain: slow, and true wherever the kernels are finite."""
+    xp = namespace(left[0], log_psi)
+    (i, n), (j, m) = left[0].shape, right[0].shape
     pairs = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
-    left = (log_initial_a[:, None, :], log_transition_a[:, None, :, :])
-    right = (log_initial_b[None, :, :], log_transition_b[None, :, :, :])
-    return log_sweep(left, right, pairs, _checked_lengths(lengths))
+    a, b = (left[0][:, None, :], left[1][:, None, :, :]), (right[0][None, :, :], right[1][None, :, :, :])
+    return log_sweep(a, b, pairs, _checked_lengths(lengths))
 
 
 def _checked_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
     lengths = tuple(int(length) for length in lengths)
     if not lengths or lengths[0] < 1 or any(b <= a for a, b in itertools.pairwise(lengths)):
-        raise ValueError(f"lengths must be strictly increasing and at least 1, got {lengths}")
+        raise ValueError(f"lengths must be strictly increasing and at least 1; got {lengths}.")
     return lengths
 
 
 def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
-    """Shape the lengths so that they multiply a table of every length."""
+    """Reshape the lengths for broadcasting against one table per length."""
     xp = namespace(values)
     column = xp.asarray(lengths, dtype=values.dtype, device=values.device)
     return xp.reshape(column, (-1,) + (1,) * (values.ndim - 1))
@@ -244,7 +147,7 @@ def _length_column(values: Array, lengths: tuple[int, ...]) -> Array:
 
 
 def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> bool:
-    """Tell whether compiled SIMD lanes serve this call, and serve it faster."""
+    """Whether compiled SIMD lanes support this call and are faster."""
     if not is_numpy_array(initial_a) or initial_a.dtype != np.float64 or initial_b.dtype != np.float64:
         return False
     (i, n), (j, m) = initial_a.shape, initial_b.shape
@@ -253,11 +156,11 @@ def fits_lanes(initial_a: Array, initial_b: Array, lengths: tuple[int, ...]) -> 
 
 
 def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], first: Array | None = None) -> Array:
-    """Compute the log kernels of a tile without scales; NaN where a pair's sums leave the floating range."""
+    """Compute the log kernels of a tile without scales; NaN if the sums of a pair leave the floating-point range."""
     if fits_lanes(left[0], right[0], lengths):
         from mercer.compiled.chains import small_chains
 
-        return small_chains(*left, *right, psi, lengths, first)
+        return small_chains(left, right, lengths, psi, first)
     xp = namespace(psi)
     block = steps_between_scalings(left, right, psi)
     shape = (*left[0].shape, *right[0].shape)
@@ -271,29 +174,13 @@ def _all_pairs(left: Side, right: Side, psi: Array, lengths: tuple[int, ...], fi
 def wide_chains(
     left: Side, right: Side, psi: Floats, log_scale: Floats, log_psi: Floats, lengths: tuple[int, ...]
 ) -> Floats:
-    """Compute the log kernels of all pairs in NumPy where leaf kernels of a pair of chains span more than floats do.
+    """Compute the log kernels of all pairs in NumPy if leaf kernels of a pair exceed the floating-point range.
 
-    The leaf of the first observation gets a scale of its own: the first states may be far off while later ones agree.
-    Where later leaves that round to zero next to the largest of their pair may matter, numbers of unlimited range do
-    the pair again.
+    The leaf of the first observation has its own scale, because the first states may differ widely while later ones
+    agree. If later leaves that underflow relative to the largest of their pair may matter, the pair is repeated with
+    numbers of unlimited range.
 
-    Parameters
-    ----------
-    left, right : pair of ndarrays
-        Initial and transition weights, (I, n) and (I, n, n), (J, m) and (J, m, m).
-    psi : ndarray of shape (I * n, J * m)
-        Leaf kernels, each pair of models scaled to a maximum of about one.
-    log_scale : ndarray of shape (I, J)
-        Logarithm of what was taken out of ``psi``.
-    log_psi : ndarray of shape (I * n, J * m)
-        Logarithms of the leaf kernels.
-    lengths : tuple of int
-        Strictly increasing numbers of time steps, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (H, I, J)
-        Logarithms of the kernels.
+    Parameters are those of `coupled_chains`, and ``log_psi``, the logarithms of the leaf kernels.
     """
     from mercer.compiled.chains_ranged import ranged_pairs
 

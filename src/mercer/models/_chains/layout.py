@@ -1,4 +1,4 @@
-"""How a table of pairs of chains is held, and what a sweep does with it: aligned pairs, or all pairs of a tile.
+"""Memory layouts of tables of pairs of chains, and their operations: aligned pairs, or all pairs of a tile.
 
 A table has an entry for every pair of models and of hidden states. All sweeps are written once, in terms of
 these few operations.
@@ -12,7 +12,7 @@ from mercer._array import Array, namespace
 
 
 class Aligned:
-    """Tables (N, n, m): every chain of the left side meets one of the right."""
+    """Tables (N, n, m): each chain of the left side is paired with one of the right."""
 
     @staticmethod
     def outer(a: Array, b: Array) -> Array:
@@ -46,12 +46,12 @@ class Aligned:
 
     @staticmethod
     def weighted_rows(table: Array, b: Array) -> Array:
-        """Sum over the right side's states with weights b, and over right chains."""
+        """Sum over the states of the right side with weights b, and over right chains."""
         return namespace(table).sum(table * b[:, None, :], axis=2)
 
     @staticmethod
     def weighted_columns(table: Array, a: Array) -> Array:
-        """Sum over the left side's states with weights a, and over left chains."""
+        """Sum over the states of the left side with weights a, and over left chains."""
         return namespace(table).sum(table * a[:, :, None], axis=1)
 
     @staticmethod
@@ -66,12 +66,12 @@ class Aligned:
 
     @staticmethod
     def wide(values: Array) -> Array:
-        """Shape a number for every pair of models so that it multiplies a table."""
+        """Reshape one number per pair of models for broadcasting against a table."""
         return values[:, None, None]
 
 
 class Tile:
-    """Tables (I, n, J, m): every chain of the left side meets every one of the right.
+    """Tables (I, n, J, m): each chain of the left side is paired with each of the right.
 
     Products read permuted views and write contiguously; the reshapes copy nothing.
     """
@@ -123,12 +123,12 @@ class Tile:
 
     @staticmethod
     def weighted_rows(table: Array, b: Array) -> Array:
-        """Sum over the right side's states with weights b, and over right chains."""
+        """Sum over the states of the right side with weights b, and over right chains."""
         return namespace(table).sum(table * b, axis=(2, 3))
 
     @staticmethod
     def weighted_columns(table: Array, a: Array) -> Array:
-        """Sum over the left side's states with weights a, and over left chains."""
+        """Sum over the states of the left side with weights a, and over left chains."""
         return namespace(table).sum(table * a[:, :, None, None], axis=(0, 1))
 
     @staticmethod
@@ -143,7 +143,7 @@ class Tile:
 
     @staticmethod
     def wide(values: Array) -> Array:
-        """Shape a number for every pair of models so that it multiplies a table."""
+        """Reshape one number per pair of models for broadcasting against a table."""
         return values[:, None, :, None]
 
 

@@ -9,11 +9,11 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, namespace
 
-_CHUNK = 1 << 15  # numbers that stay in the second cache
+_CHUNK = 1 << 15  # numbers that fit into the L2 cache
 
 
 def lost_leaves(psi: Array, log_psi: Array) -> Array | None:
-    """Mark leaf kernels that rounded to zero next to a larger one; None if there is none."""
+    """Mark leaf kernels that underflow relative to a larger one; None if there are none."""
     xp = namespace(psi)
     if 0 in psi.shape or bool(xp.min(psi) > 0):
         return None
@@ -35,14 +35,14 @@ def scaled_leaves(log_psi: Array, shape: tuple[int, ...], state_axes: tuple[int,
 
 
 def _scaled_tile(log_psi: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, so that all stays in the cache."""
+    """Scale a tile (I, n, J, m) in NumPy, a few models at a time, to stay in the cache."""
     i, n, j, m = shape
     blocks = log_psi.reshape(i, n, j * m)
     psi, top = np.empty_like(blocks), np.empty((i, j), log_psi.dtype)
     step = max(1, _CHUNK // (n * j * m))
     for first in range(0, i, step):
         some = blocks[first : first + step]
-        # First over the long way, row by row: a maximum of few neighbors is slow.
+        # Along the long axis first, row by row, because maxima over short axes are slow.
         columns = some.max(axis=1).reshape(-1, j, m)
         highest = functools.reduce(np.maximum, (columns[:, :, b] for b in range(m)))
         highest = np.where(np.isfinite(highest), highest, 0.0)

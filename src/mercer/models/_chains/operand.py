@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._batch import take_rows
-from mercer._coupling import InnerLeaf, power
+from mercer._coupling import InnerLeaf, OneAxis, power
 from mercer.models._chains.coupled import (
     chain_tile,
     coupled_chains,
@@ -19,17 +20,17 @@ from mercer.models._chains.coupled import (
     wide_chains,
 )
 from mercer.models._chains.leaves import lost_leaves, scaled_leaves
-from mercer.models._chains.rescue import restore_lost, take_pairs
+from mercer.models._chains.rescue import pieces, restore_lost, take_from_tile, take_pairs
 from mercer.models._chains.resolvent import discounted_chains, discounted_log, discounted_pairs, diverging
 from mercer.models.discount import Discounted, Lengths
 
-_FAR = 1e-100  # leaf kernels below this, relative to the largest, may decide alone
+_FAR = 1e-100  # smaller leaf kernels, relative to the largest, may still determine the result
 
 
 def chain_operand(
     initial: Array, transition: Array, leaf: Any, n_states: Floats, exponent: float, lengths: Lengths
 ) -> ChainOperand:
-    """Raise the hidden weights to a power and couple them with their emissions; as logarithms where powers underflow.
+    """Raise the hidden weights to a power and couple them with their emissions; as logarithms if powers underflow.
 
     Parameters
     ----------
@@ -38,9 +39,9 @@ def chain_operand(
     leaf : operand of shape (N, n)
         The coupled emissions.
     n_states : ndarray of int of shape (N,)
-        Numbers of states before the padding.
+        Numbers of states without padding.
     exponent : float
-        The coupling's power on hidden weights.
+        Exponent of the hidden weights.
     lengths : tuple of int, or Discounted
         Numbers of observations, strictly increasing; or all of them, discounted.
     """
@@ -51,11 +52,11 @@ def chain_operand(
     return ChainOperand(first, step, leaf, n_states, lengths)
 
 
-class ChainOperand:
-    """Powered chains and their coupled emissions: answers tiles by the contraction PPK-4.2."""
+class ChainOperand(OneAxis):
+    """Powered chains and their coupled emissions: computes tiles by the contraction PPK-4.2."""
 
     by_length: ClassVar[bool] = True
-    """Answers have a first axis of lengths."""
+    """Results have a first axis of lengths."""
 
     def __init__(self, initial: Array, transition: Array, leaf: Any, n_states: Floats, lengths: Lengths) -> None:
         self.initial = initial
@@ -65,27 +66,22 @@ class ChainOperand:
         self.lengths = lengths
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (int(self.initial.shape[0]),)
-
-    @property
     def order(self) -> Floats | None:
-        """Sort by number of states, so that tiles waste no work on padding."""
+        """Sort by number of states, to avoid work on padding within tiles."""
         if len(self.n_states) == 0 or self.n_states.min() == self.n_states.max():
             return None
         return np.argsort(self.n_states, kind="stable")
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches."""
+        """Number of rows of a tile that suits the caches."""
         return chain_tile(int(self.initial.shape[-1]))
 
     def __len__(self) -> int:
         return int(self.initial.shape[0])
 
     def __getitem__(self, key: Any) -> Self:
-        """Take some models, trimmed to the largest among them."""
+        """Select models, trimmed to the largest number of states among them."""
         sizes = self.n_states[key]
         n = int(sizes.max()) if len(sizes) else 1
         return type(self)(
@@ -104,7 +100,7 @@ class ChainOperand:
         left, right, lengths = (self.initial, self.transition), (other.initial, other.transition), self.lengths
         inner = self._inner() and other._inner() and is_numpy_array(self.initial)
         if inner and not isinstance(lengths, Discounted):
-            return coupled_chains_inner(*left, a.features, *right, b.features, lengths)
+            return coupled_chains_inner((*left, a.features), (*right, b.features), lengths)
         (i, n), (j, m) = a.shape, b.shape
         log_psi = a.reshape(i * n).pair(b.reshape(j * m))
         if isinstance(lengths, Discounted):
@@ -112,19 +108,15 @@ class ChainOperand:
         psi, log_scale = scaled_leaves(log_psi, (i, n, j, m), (1, 3))
         if _far_apart(psi):
             return wide_chains(left, right, psi, log_scale, log_psi, lengths)
-        values = coupled_chains(*left, *right, psi, log_scale, lengths)
+        values = coupled_chains(left, right, psi, log_scale, lengths)
         lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
         xp = namespace(log_psi)
 
-        def take(which: Array) -> Any:
-            pairs = xp.reshape(xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
-            sides = [[xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j))]
-            return *sides, xp.take(pairs, which, axis=0)
-
         marked = xp.reshape(xp.any(xp.reshape(lost, (i, n, j, m)), axis=(1, 3)), (i * j,))
-        redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths)
+        take = functools.partial(take_from_tile, left, right, log_psi)
+        redone = restore_lost(xp.reshape(values, (-1, i * j)), marked, take, lengths, pieces(left, right))
         return xp.reshape(redone, values.shape)
 
     def _logs(self) -> tuple[Array, Array]:
@@ -136,7 +128,7 @@ class ChainOperand:
         return isinstance(self.leaf, InnerLeaf) and self.leaf.trials == 1 and not self.leaf.underflows
 
     def alone(self) -> Array:
-        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         log_psi = self.leaf.pair(self.leaf)
         side, lengths = (self.initial, self.transition), self.lengths
         if isinstance(lengths, Discounted):
@@ -146,16 +138,17 @@ class ChainOperand:
             from mercer.compiled.chains_ranged import ranged_pairs
 
             return ranged_pairs(side, side, np.arange(len(self)), np.arange(len(self)), log_psi, lengths)
-        values = coupled_pairs(*side, psi, log_scale, lengths)
+        values = coupled_pairs(side, side, psi, log_scale, lengths)
         lost = lost_leaves(psi, log_psi)
         if lost is None:
             return values
         marked = namespace(lost).any(lost, axis=(1, 2))
-        return restore_lost(values, marked, lambda which: take_pairs(side, side, log_psi, which), lengths)
+        take = functools.partial(take_pairs, side, side, log_psi)
+        return restore_lost(values, marked, take, lengths, pieces(side, side))
 
 
 class LogChainOperand(ChainOperand):
-    """Chains as logarithms, for powers of probabilities that leave the range of floats: slow, and right."""
+    """Chains in the log domain, for powers of probabilities that underflow: slow, and accurate."""
 
     def _logs(self) -> tuple[Array, Array]:
         return self.initial, self.transition
@@ -166,14 +159,18 @@ class LogChainOperand(ChainOperand):
         log_psi = self.leaf.reshape(i * n).pair(other.leaf.reshape(j * m))
         lengths, right = self.lengths, other._logs()
         if not isinstance(lengths, Discounted):
-            return coupled_chains_log(self.initial, self.transition, *right, log_psi, lengths)
+            if all(is_numpy_array(x) and x.dtype == np.float64 for x in (*self._logs(), *right, log_psi)):
+                from mercer.compiled.chains_ranged import ranged_log_chains
+
+                return ranged_log_chains(self._logs(), right, log_psi, lengths)
+            return coupled_chains_log(self._logs(), right, log_psi, lengths)
         xp = namespace(log_psi)
         table = xp.permute_dims(xp.reshape(log_psi, (i, n, j, m)), (0, 2, 1, 3))
         left = self.initial[:, None, :], self.transition[:, None, :, :]
         return discounted_log(left, (right[0][None, ...], right[1][None, ...]), table, lengths.d)[None, ...]
 
     def alone(self) -> Array:
-        """Log kernel of every model with itself, ``(H, N)``; raises where a discounted one is infinite."""
+        """Log kernel of every model with itself, ``(H, N)``; raises if a discounted one is infinite."""
         xp, lengths = namespace(self.initial), self.lengths
         if not isinstance(lengths, Discounted):
             values = [self[i : i + 1].pair(self[i : i + 1])[:, 0] for i in range(len(self))]
@@ -191,5 +188,5 @@ def _lost(before: Array, after: Array) -> bool:
 
 
 def _far_apart(psi: Array) -> bool:
-    """Whether compiled code is to take care of leaf kernels that are tiny next to others of their pair of chains."""
+    """Whether compiled code handles leaf kernels that are tiny relative to others of their pair of chains."""
     return bool(is_numpy_array(psi) and psi.dtype == np.float64 and psi.size and psi.min() < _FAR)

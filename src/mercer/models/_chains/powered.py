@@ -25,11 +25,11 @@ def powered_chain(
     initial, transition : array of shape (N, n) and (N, n, n)
         Probabilities.
     emission : batch of shape (N, n)
-        What the states emit.
+        Emission distributions of the states.
     n_states : ndarray of int of shape (N,)
-        Numbers of states before the padding.
+        Numbers of states without padding.
     r : int
-        The power, 2 or more.
+        The exponent, 2 or more.
     lengths : tuple of int, or Discounted
         Numbers of observations, strictly increasing; or all of them, discounted.
     """
@@ -51,7 +51,7 @@ def _components(emission: Any) -> int:
 
 
 def _underflows(probability: Array, r: int) -> bool:
-    """Whether a product of r positive probabilities leaves the range of floats."""
+    """Whether a product of r positive probabilities underflows."""
     values = to_numpy(probability)
     smallest = float(values.min(initial=1.0, where=values > 0))
     return r * math.log(smallest) < math.log(np.finfo(values.dtype).smallest_normal)
@@ -62,12 +62,12 @@ def _emissions(emission: Any, members: Floats, lengths: Lengths) -> Any:
     single, r = emission.couple(PowerProduct(1.0), lengths), members.shape[1]
     symbols = isinstance(single, InnerLeaf) and single.trials == 1
     if symbols and not single.underflows and not _underflows(single.features, r):
-        # Probabilities are multiplied as they are, so that those that are zero have their gradient.
+        # Probabilities are multiplied directly, not in logarithms, so that zeros have gradients.
         xp, p = namespace(single.features), single.features
         return InnerLeaf.of_power(math.prod(xp.take(p, beside(p, column), axis=-2) for column in members.T), 1.0)
     log_constant, law = products(emission, members)
     leaf = law.couple(PowerProduct(1.0), lengths)
-    if isinstance(leaf, InnerLeaf):  # of symbols: constants are factors of their features
+    if isinstance(leaf, InnerLeaf):  # for symbols, constants are factors of the features
         logs = (safe_log(leaf.features) if leaf.logs is None else leaf.logs) + log_constant[..., None]
         return InnerLeaf(namespace(logs).exp(logs), logs=logs)
     return MixtureOperand(log_constant[..., None], leaf.reshape(*leaf.shape, 1))  # mixtures of one component

@@ -1,4 +1,4 @@
-"""What becomes of pairs of chains whose sums leave the floating range: they are done again, with care."""
+"""Repetition of pairs of chains whose sums leave the floating-point range."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ LOG_ENTRIES = 2**22
 
 
 def rescue(values: Array, left: Side, right: Side, psi: Array | Callable[[], Array], lengths: tuple[int, ...]) -> Array:
-    """Redo the pairs of a tile that are NaN, and only these."""
-    xp = namespace(values)
-    (i, n), (j, m) = left[0].shape, right[0].shape
-
-    def take(which: Array) -> tuple[Side, Side, Array]:
-        table = psi() if callable(psi) else psi
-        pairs = xp.reshape(xp.permute_dims(xp.reshape(table, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
-        rows, columns = which // j, which % j
-        return (
-            (xp.take(left[0], rows, axis=0), xp.take(left[1], rows, axis=0)),
-            (xp.take(right[0], columns, axis=0), xp.take(right[1], columns, axis=0)),
-            xp.take(pairs, which, axis=0),
-        )
-
+    """Repeat only those pairs of a tile that are NaN."""
+    xp, size = namespace(values), pieces(left, right)
+    table: Callable[[], Array] = functools.cache(psi) if callable(psi) else lambda: psi
     weights = smallest_weight(left), smallest_weight(right)
-    # The usual case first, in two passes: all is well.
+    # The usual case first, in two passes: nothing to repeat.
     least = 1.0 if 0 in values.shape else float(xp.min(weights[0])) * float(xp.min(weights[1]))
     if least >= _plain(values) and not bool(xp.any(xp.isnan(values))):
         return values
     floor = weights[0][:, None] * weights[1][None, :]
-    values = doubt(values, floor, lambda: upper_bound(left, right, psi() if callable(psi) else psi, lengths[-1]))
-    redone = replace_unsound(xp.reshape(values, (len(lengths), i * j)), take, lengths)
+    values = doubt(values, floor, lambda: upper_bound(left, right, table(), lengths[-1]))
+    flat = xp.reshape(values, (len(lengths), -1))
+    redone = replace_unsound(flat, lambda which: take_from_tile(left, right, table(), which), lengths, size)
     return xp.reshape(redone, values.shape)
 
 
+def take_from_tile(left: Side, right: Side, psi: Array, which: Array) -> tuple[Side, Side, Array]:
+    """Take some pairs of a tile, row by row: weights of both sides, and leaf kernels out of (I * n, J * m)."""
+    xp = namespace(psi)
+    (i, n), (j, m) = left[0].shape, right[0].shape
+    pairs = xp.reshape(xp.permute_dims(xp.reshape(psi, (i, n, j, m)), (0, 2, 1, 3)), (i * j, n, m))
+    a, b = ([xp.take(x, at, axis=0) for x in side] for side, at in ((left, which // j), (right, which % j)))
+    return (a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0)
+
+
 def take_pairs(left: Side, right: Side, psi: Array, which: Array) -> tuple[Side, Side, Array]:
+    """Take some aligned pairs."""
     xp = namespace(psi)
     parts = [xp.take(x, which, axis=0) for x in (*left, *right, psi)]
     return (parts[0], parts[1]), (parts[2], parts[3]), parts[4]
@@ -69,17 +69,17 @@ def upper_bound(left: Side, right: Side, psi: Array, length: int) -> float:
 
 
 def _plain(values: Array) -> float:
-    """Return the product of two weights above which no step loses a path."""
+    """Return the product of two weights above which no step loses a path to underflow."""
     return float(namespace(values).finfo(values.dtype).smallest_normal) ** (1 / 3)
 
 
 def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
-    """Set to NaN what may lack a path that was lost on the way.
+    """Set values to NaN if a path that underflowed may matter.
 
-    A product of two tiny transition weights can round to zero while other paths keep the sum alive; that
-    loss matters if those others fade so much more quickly that the lost path would have overtaken them. It
-    cannot have where the sum stayed near its upper bound: what is lost is below the square root of the
-    smallest number, relative to the sum, and can grow no faster than the bound.
+    A product of two tiny transition weights can underflow while other paths keep the sum positive. The loss matters
+    if the other paths decay so much faster that the lost path would have dominated later. This is impossible if the
+    sum stays near its upper bound: lost paths are below the square root of the smallest number, relative to the sum,
+    and grow no faster than the bound.
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
@@ -91,7 +91,7 @@ def doubt(values: Array, floor: Array, bound: Callable[[], float]) -> Array:
 
 
 def robust_weight(side: Side) -> Array:
-    """Find the smallest positive weight of every chain; zero where some transition has no weight."""
+    """Find the smallest positive weight of every chain; zero if a transition has weight zero."""
     xp = namespace(*side)
     positive = xp.all(without_gradient(side[1]) > 0, axis=(-2, -1))
     smallest = smallest_weight(side)
@@ -99,7 +99,7 @@ def robust_weight(side: Side) -> Array:
 
 
 def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: tuple[int, ...]) -> Array:
-    """Tell for which pairs no path matters that underflows while the sum does not; leaf kernels are at most 1.
+    """Return for which pairs no path matters that underflows while the sum does not; leaf kernels are at most 1.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: 
     left, right : pair of arrays
         Initial and transition weights.
     floor : array
-        The products of both sides' `robust_weight`. Where it is positive and not tiny, every path that underflows
-        has a neighbor that goes through the best pair of states instead: it loses the weights of two steps and gains
-        more than what rounds to zero.
+        The products of `robust_weight` of both sides. If it is positive and not tiny, every path that underflows
+        has an alternative through the best pair of states, which loses the weights of two steps and gains more than
+        the underflow.
     lengths : tuple of int
-        Numbers of time steps. What underflows is below the square root of the smallest number, relative to the sum
-        then, and can grow no faster than the largest sums of rows allow: it does not matter to a kernel that
-        stays near that bound.
+        Numbers of time steps. Lost paths are below the square root of the smallest number, relative to the sum at
+        that time, and grow no faster than the largest row sums allow, so they do not matter to a kernel that stays
+        near that bound.
     """
     xp = namespace(values)
     log_tiny = math.log(float(xp.finfo(values.dtype).smallest_normal))
@@ -132,7 +132,7 @@ def nothing_lost(values: Array, left: Side, right: Side, floor: Array, lengths: 
 
 
 def _lost_nothing(left: Side, right: Side, log_psi: Array, values: Array, lengths: tuple[int, ...]) -> Array:
-    """Tell the same of aligned pairs whose leaf kernels have one scale, that of the first observation included."""
+    """Return the same for aligned pairs with one scale of leaf kernels, including the first observation."""
     xp = namespace(log_psi)
     leaf = without_gradient(log_psi)
     top = xp.max(leaf, axis=(1, 2))
@@ -143,100 +143,94 @@ def _lost_nothing(left: Side, right: Side, log_psi: Array, values: Array, length
     return sound & (begin >= 0.5 * math.log(float(xp.finfo(values.dtype).smallest_normal)))
 
 
+def pieces(left: Side, right: Side) -> int:
+    """Count the pairs of chains that a sweep in the log domain takes at once, to bound its memory."""
+    n, m = int(left[0].shape[-1]), int(right[0].shape[-1])
+    return max(1, LOG_ENTRIES // (n * m * max(n, m)))
+
+
 def replace_unsound(
-    values: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
+    values: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...], size: int
 ) -> Array:
-    """Redo the columns that hold a NaN, some at a time to bound the memory."""
+    """Redo the columns that hold a NaN, ``size`` at a time."""
     xp = namespace(values)
-
-    def compute(which: Array) -> Array:
-        left, right, psi = take(which)
-        size = max(1, LOG_ENTRIES // math.prod((psi.shape[1], psi.shape[2], max(psi.shape[1:]))))
-        parts = []
-        for first in range(0, which.shape[0], size):
-            some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
-            parts.append(_careful(*take_pairs(left, right, psi, some), lengths))
-        return xp.concat(parts, axis=1)
-
-    return patch(values, xp.any(xp.isnan(values), axis=0), compute)
+    return patch(values, xp.any(xp.isnan(values), axis=0), lambda which: _careful(*take(which), lengths), size)
 
 
 def restore_lost(
-    values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...]
+    values: Array, lost: Array, take: Callable[[Array], tuple[Side, Side, Array]], lengths: tuple[int, ...], size: int
 ) -> Array:
-    """Redo the pairs for which leaf kernels that rounded to zero may matter.
+    """Repeat the pairs for which leaf kernels that underflowed may matter.
 
     Parameters
     ----------
     values : array of shape (H, N)
         Log kernels of N pairs.
     lost : array of bool of shape (N,)
-        Where a leaf kernel is zero next to a larger one and its logarithm is finite.
+        Whether a leaf kernel is zero although its logarithm is finite.
     take : callable
-        Gives both sides and the logarithms of the leaf kernels of some pairs.
+        Returns both sides and the logarithms of the leaf kernels of selected pairs.
     lengths : tuple of int
         Numbers of time steps.
     """
     xp = namespace(values)
 
     def compute(which: Array) -> Array:
-        left, right, log_psi = take(which)
-        size = max(1, LOG_ENTRIES // math.prod((log_psi.shape[1], log_psi.shape[2], max(log_psi.shape[1:]))))
-        old, parts = xp.take(values, which, axis=1), []
-        for first in range(0, which.shape[0], size):
-            some = xp.arange(first, min(first + size, which.shape[0]), device=values.device)
-            sides = take_pairs(left, right, log_psi, some)
-            mine = xp.take(old, some, axis=1)
-            where = ~_lost_nothing(*sides, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
-            parts.append(patch(mine, where, functools.partial(again, *sides)))
-        return xp.concat(parts, axis=1)
+        pairs, mine = take(which), xp.take(values, which, axis=1)
+        where = ~_lost_nothing(*pairs, mine, lengths) | xp.any(mine == -xp.inf, axis=0)
+        return patch(mine, where, lambda some: _careful_logs(*take_pairs(*pairs, some), lengths))
 
-    def again(left: Side, right: Side, log_psi: Array, which: Array) -> Array:
-        left, right, log_psi = take_pairs(left, right, log_psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
-        return log_sweep(logs[0], logs[1], log_psi, lengths)
-
-    return patch(values, lost, compute)
+    return patch(values, lost, compute, size)
 
 
-def patch(values: Array, where: Array, compute: Callable[[Array], Array]) -> Array:
-    """Replace the columns of ``values`` that ``where`` marks, without writing into it."""
+def patch(values: Array, where: Array, compute: Callable[[Array], Array], size: int | None = None) -> Array:
+    """Replace what ``where`` marks along the last axis, ``size`` places at a time, without writing into ``values``."""
     xp = namespace(values)
     if not bool(xp.any(where)):
         return values
-    columns = compute(xp.nonzero(where)[0])
+    which = xp.nonzero(where)[0]
+    count = int(which.shape[0])
+    size = count if size is None else size
+    parts = [compute(which[first : min(first + size, count)]) for first in range(0, count, size)]
     position = xp.cumulative_sum(xp.astype(where, xp.int64)) - 1
     position = xp.where(where, position, xp.zeros_like(position))
-    return xp.where(where, xp.take(columns, position, axis=1), values)
+    return xp.where(where, xp.take(xp.concat(parts, axis=-1), position, axis=-1), values)
 
 
 def _careful(left: Side, right: Side, psi: Array, lengths: tuple[int, ...]) -> Array:
     """Compute aligned pairs in numbers of unlimited range: compiled in NumPy, else as logarithms."""
     xp = namespace(psi)
     if is_numpy_array(psi) and psi.dtype == np.float64:
-        from mercer.compiled.chains_ranged import ranged_pairs
-
-        everyone = np.arange(len(psi))
-        return ranged_pairs(left, right, everyone, everyone, safe_log(psi), lengths)
+        return _careful_logs(left, right, safe_log(psi), lengths)
 
     def logarithmic(which: Array) -> Array:
         a, b, leaf = take_pairs(left, right, psi, which)
-        logs = [(safe_log(side[0]), safe_log(side[1])) for side in (a, b)]
-        return log_sweep(logs[0], logs[1], safe_log(leaf), lengths)
+        return _careful_logs(a, b, safe_log(leaf), lengths)
 
     dead = xp.full((len(lengths), psi.shape[0]), -xp.inf, dtype=psi.dtype, device=psi.device)
     return patch(dead, _alive(left, right, psi, lengths[0]), logarithmic)
 
 
+def _careful_logs(left: Side, right: Side, log_psi: Array, lengths: tuple[int, ...]) -> Array:
+    """Compute aligned pairs from the logarithms of their leaf kernels."""
+    if is_numpy_array(log_psi) and log_psi.dtype == np.float64:
+        from mercer.compiled.chains_ranged import ranged_pairs
+
+        everyone = np.arange(len(log_psi))
+        return ranged_pairs(left, right, everyone, everyone, log_psi, lengths)
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return log_sweep(logs[0], logs[1], log_psi, lengths)
+
+
 def _support(x: Array) -> Array:
-    """Mark positive numbers by ones."""
+    """Return 1 for positive numbers, else 0."""
     return namespace(x).astype(x > 0, x.dtype)
 
 
 def _alive(left: Side, right: Side, psi: Array, length: int) -> Array:
-    """Tell which aligned pairs have a path of nonzero weight with ``length`` time steps.
+    """Return which aligned pairs have a path of nonzero weight with ``length`` time steps.
 
-    A path longer than the number of pairs of states visits one twice, and then there are paths of any length.
+    A path longer than the number of pairs of states visits one of them twice, so there are paths of any length.
     """
     transposed, other, leaf = namespace(psi).matrix_transpose(_support(left[1])), _support(right[1]), _support(psi)
     phi = _support(left[0])[:, :, None] * _support(right[0])[:, None, :] * leaf

@@ -4,9 +4,10 @@ With Op = (P kron P') diag(psi) and v the weights of the first pair of states,
 
     k_d = (1 - d) sum_{t >= 0} d^t v Op^t 1 = (1 - d) v x,    x = 1 + d Op x.
 
-The series is swept from the right, U_t = (d Op)^t 1, because the largest entry g of U_t then bounds what is left: at
-most g + g^2 + ... times the sum so far. Once g < 1 the sum is proved finite, and nothing has to be rescaled. Where the
-series is slow and a pair has few states, the linear system is solved instead; x > 0 proves that the sum is finite.
+The series is swept from the right, U_t = (d Op)^t 1, because the largest entry g of U_t then bounds the
+remainder: at most g + g^2 + ... times the sum so far. Once g < 1 the sum is proved finite, and no rescaling is needed.
+If the series converges slowly and a pair has few states, the linear system is solved instead; x > 0 proves that the sum
+is finite.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from mercer._rescue import rescued
 from mercer.models._chains.coupled import fits_lanes
 from mercer.models._chains.layout import Aligned, Layout, Tile
 from mercer.models._chains.leaves import scaled_leaves
-from mercer.models._chains.rescue import LOG_ENTRIES, patch
+from mercer.models._chains.rescue import LOG_ENTRIES, patch, pieces, take_from_tile, take_pairs
 from mercer.models._chains.sweep import Side, without_gradient
 from mercer.models.discount import MOST_STEPS, TAIL, discounted_sum, infinite, too_slow
 
-# Pairs of states up to which a linear system beats any series, and up to which its matrix is formed at all.
+# Pairs of states up to which a linear system is faster than any series, and up to which its matrix is formed at all.
 _SYSTEM_AT_ONCE = 16
 _LARGEST_SYSTEM = 1024
 # Logarithm beyond which a leaf kernel overflows.
@@ -44,7 +45,7 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     log_psi : array of shape (I * n, J * m)
         Logarithms of the leaf kernels.
     d : float
-        The discount, for which every chain has a finite kernel with itself.
+        The discount; every chain must have a finite kernel with itself.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     xp = namespace(log_psi)
     (i, n), (j, m) = left[0].shape, right[0].shape
     table = xp.reshape(log_psi, (i, n, j, m))
-    # A few steps at least: below this much work compiled code is not worth loading.
+    # With less work than a few steps, loading compiled code does not pay.
     if fits_lanes(left[0], right[0], (_FEW_STEPS,)):
         found = _in_lanes(left, right, log_psi, d)
     else:
@@ -62,17 +63,13 @@ def discounted_chains(left: Side, right: Side, log_psi: Array, d: float) -> Arra
     values = xp.reshape(found, (1, i * j))
 
     def redo(which: Array) -> Array:
-        pairs = xp.reshape(xp.permute_dims(table, (0, 2, 1, 3)), (i * j, n, m))
-        a, b = (
-            [safe_log(xp.take(x, at, axis=0)) for x in side] for side, at in ((left, which // j), (right, which % j))
-        )
-        return _in_pieces((a[0], a[1]), (b[0], b[1]), xp.take(pairs, which, axis=0), d)
+        return _redone(*take_from_tile(left, right, log_psi, which), d)
 
-    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo), (i, j))
+    return xp.reshape(patch(values, xp.isnan(values[0, ...]), redo, pieces(left, right)), (i, j))
 
 
 def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
-    """Compute the log discounted kernel of every chain with itself; raise where it is infinite.
+    """Compute the log discounted kernel of every chain with itself; raise if it is infinite.
 
     Parameters
     ----------
@@ -92,10 +89,9 @@ def discounted_pairs(side: Side, log_psi: Array, d: float) -> Array:
     values = _discounted(Aligned, side, side, log_psi, d, check=True)
 
     def redo(which: Array) -> Array:
-        logs = [safe_log(xp.take(x, which, axis=0)) for x in side]
-        return _in_pieces((logs[0], logs[1]), (logs[0], logs[1]), xp.take(log_psi, which, axis=0), d)
+        return _redone(*take_pairs(side, side, log_psi, which), d)
 
-    return patch(values[None, :], xp.isnan(values), redo)[0, ...]
+    return patch(values[None, :], xp.isnan(values), redo, pieces(side, side))[0, ...]
 
 
 def discounted_log(
@@ -125,20 +121,20 @@ def discounted_log(
 
 
 def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: float, check: bool = False) -> Array:
-    """Sum all lengths; NaN where the sum is so small that logarithms should do it again."""
+    """Sum over all lengths; NaN if the sum is too small and must be repeated in logarithms."""
     xp = namespace(log_psi)
     top = layout.largest(log_psi)
     top = without_gradient(xp.where(xp.isfinite(top), top, xp.zeros_like(top)))
     psi = xp.exp(log_psi - layout.wide(top))
     start = layout.outer(left[0], right[0]) * psi
-    # The first leaf keeps a scale of its own. Later ones may underflow: then longer sequences do not matter.
+    # The first leaf has its own scale. Later ones may underflow, because longer sequences then do not matter.
     psi = psi * layout.wide(d * xp.exp(xp.clip(top, None, _LARGEST_LOG)))
-    # States that nobody reaches, such as padding, must not spoil the bound.
+    # Unreachable states, such as padding, must not affect the bound.
     a, b = (weights * _reached(first > 0, weights > 0, weights)[..., :, None] for first, weights in (left, right))
     size = int(left[0].shape[-1] * right[0].shape[-1])
     total: Array | None = None
     if size > _SYSTEM_AT_ONCE:
-        # A system costs as much as this many steps of a sweep.
+        # A linear system costs as much as this many steps of a sweep.
         patience = max(64, round(size**1.5 / 6)) if size <= _LARGEST_SYSTEM else MOST_STEPS
         total = _series(layout, start, a, b, psi, patience)
     if total is None:
@@ -155,7 +151,7 @@ def _discounted(layout: Layout, left: Side, right: Side, log_psi: Array, d: floa
 
 
 def _in_lanes(left: Side, right: Side, log_psi: Floats, d: float) -> Floats:
-    """Sum all lengths in NumPy: the series in SIMD lanes, systems for the pairs for which it is slow."""
+    """Sum over all lengths in NumPy: the series in SIMD lanes, linear systems for pairs with slow convergence."""
     from mercer.compiled.chains_discounted import discounted_lanes
 
     (i, n), (j, m) = left[0].shape, right[0].shape
@@ -180,7 +176,7 @@ def _in_lanes(left: Side, right: Side, log_psi: Floats, d: float) -> Floats:
 
 
 def _series(layout: Layout, start: Array, a: Array, b: Array, psi: Array, patience: int) -> Array | None:
-    """Add up start . U_t, U_t = (d Op)^t 1; None if that takes too long."""
+    """Sum start . U_t with U_t = (d Op)^t 1; None if convergence is too slow."""
     xp = namespace(psi)
     back = xp.matrix_transpose(b)
     total, table = layout.sums(start), xp.ones_like(psi)
@@ -223,12 +219,12 @@ def _systems(layout: Layout, start: Array, a: Array, b: Array, psi: Array, failu
 
 
 def _solved(matrix: Array, failure: Callable[[], Exception]) -> Array:
-    """Solve for a right side of ones; what is not positive belongs to a series that diverges."""
+    """Solve for a right-hand side of ones; a solution that is not positive means that the series diverges."""
     xp = namespace(matrix)
     ones = xp.ones((matrix.shape[0], matrix.shape[1], 1), dtype=matrix.dtype, device=matrix.device)
     try:
         x = xp.linalg.solve(matrix, ones)[..., 0]
-    except (np.linalg.LinAlgError, RuntimeError) as error:  # d times the radius is 1 to the last digit
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # d times the spectral radius is 1 within rounding
         raise failure() from error
     if not bool(xp.all((x > 0) & (x < _LARGEST_SOLUTION))):
         raise failure()
@@ -236,7 +232,7 @@ def _solved(matrix: Array, failure: Callable[[], Exception]) -> Array:
 
 
 def _reached(initial: Array, transition: Array, like: Array) -> Array:
-    """Mark the states of every chain that have positive weight at some time by ones; weights come as booleans."""
+    """Return 1 for states that have positive weight at some time, else 0; weights are booleans."""
     xp = namespace(initial)
     marks = initial
     for _ in range(int(initial.shape[-1]) - 1):
@@ -244,24 +240,17 @@ def _reached(initial: Array, transition: Array, like: Array) -> Array:
     return xp.astype(marks, like.dtype)
 
 
-def _in_pieces(left: Side, right: Side, log_psi: Array, d: float) -> Array:
-    """Sum aligned pairs in the log domain, (1, N), some at a time to bound the memory."""
-    xp = namespace(log_psi)
-    count, n, m = log_psi.shape
-    size = max(1, LOG_ENTRIES // (n * m * max(n, m)))
-    parts = []
-    for first in range(0, count, size):
-        some = slice(first, min(first + size, count))
-        sides = [(side[0][some, ...], side[1][some, ...]) for side in (left, right)]
-        parts.append(discounted_log(sides[0], sides[1], log_psi[some, ...], d))
-    return xp.concat(parts)[None, :]
+def _redone(left: Side, right: Side, log_psi: Array, d: float) -> Array:
+    """Sum aligned pairs in the log domain, (1, N)."""
+    logs = [(safe_log(side[0]), safe_log(side[1])) for side in (left, right)]
+    return discounted_log(logs[0], logs[1], log_psi, d)[None, :]
 
 
-# ------------------------------------------------------------------ where the sum is infinite
+# ------------------------------------------------------------------ infinite sums
 
 
 def diverging(side: Side, log_psi: Array, d: float) -> Exception:
-    """Name the first chain whose discounted kernel with itself is infinite."""
+    """Return the error of the first chain whose discounted self-kernel is infinite."""
     initial, transition, leaf = (to_numpy(x) for x in (*side, log_psi))
     for i in range(len(initial)):
         radius = spectral_radius(initial[i], transition[i], leaf[i])
@@ -271,7 +260,7 @@ def diverging(side: Side, log_psi: Array, d: float) -> Exception:
 
 
 def spectral_radius(initial: Array, transition: Array, log_psi: Array, steps: int = 2000) -> float:
-    """Find how many times k_L of a chain with itself grows from L to L + 1, as L grows: powers, in NumPy.
+    """Compute the growth factor of the self-kernel k_L of a chain per time step, by powers, in NumPy.
 
     Parameters
     ----------
@@ -280,7 +269,7 @@ def spectral_radius(initial: Array, transition: Array, log_psi: Array, steps: in
     log_psi : ndarray of shape (n, n)
         Logarithms of the leaf kernels.
     steps : int
-        Number of powers; the growth is that of the last half.
+        Number of powers; the growth is measured over the second half.
     """
     top = float(log_psi.max())
     psi = np.exp(log_psi - top)

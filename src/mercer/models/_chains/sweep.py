@@ -15,7 +15,7 @@ Side: TypeAlias = tuple[Array, Array]
 
 
 class Tape(NamedTuple):
-    """What a sweep leaves for the backward one of `mercer.models._chains.adjoint`."""
+    """Intermediate results for the backward sweep of `mercer.models._chains.adjoint`."""
 
     lengths: tuple[int, ...]
     block: int
@@ -42,7 +42,7 @@ def sweep(
     Parameters
     ----------
     layout : Aligned or Tile
-        How tables are held.
+        Memory layout of the tables.
     left, right : pair of arrays
         Initial and transition weights.
     psi : array
@@ -50,16 +50,16 @@ def sweep(
     lengths : tuple of int
         Strictly increasing numbers of time steps, at least 1.
     block : int
-        Number of steps between two scalings. The factors are constants to a gradient: no value depends on them.
+        Number of steps between two scalings. No value depends on the factors, so gradients ignore them.
     first : array, default=None
         Leaf kernels of the first observation; ``psi`` if not given.
     keep : bool
-        Keep every r-th table for a backward sweep, r about the square root of the length.
+        Store every r-th table for a backward sweep, with r about the square root of the length.
 
     Returns
     -------
     values : array
-        Log kernels, one row per length; NaN where sums left the floating range.
+        Log kernels, one row per length; NaN if sums leave the floating-point range.
     tape : Tape
     """
     xp = namespace(psi)
@@ -95,18 +95,18 @@ def sweep(
 
 
 def without_gradient(x: Array) -> Array:
-    """Take a number out of a gradient's sight."""
+    """Detach a number from gradients."""
     return x.detach() if is_torch_array(x) else x
 
 
 def floating_range(x: Array) -> tuple[float, float]:
-    """Bound the sums whose small entries are still exact and whose next steps do not overflow."""
+    """Return bounds of sums whose small entries are still exact and whose next steps do not overflow."""
     info = namespace(x).finfo(x.dtype)
     return math.sqrt(float(info.smallest_normal)), float(info.max) * 1e-3
 
 
 def steps_between_scalings(left: Side, right: Side, psi: Array) -> int:
-    """Choose the number of steps between two rescalings from the dtype and from how fast a sum can grow."""
+    """Choose the number of steps between two rescalings from the dtype and the growth rate of sums."""
     if 0 in psi.shape:
         return 1
     xp = namespace(psi)

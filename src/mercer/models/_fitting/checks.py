@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats
+from mercer._notices import notify, notify_unconverged
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import datum_name, point_name, segment_sum, segments
@@ -20,22 +19,6 @@ from mercer.models._fitting.emission_steps import leaf_of
 from mercer.models._fitting.topology import allowed
 from mercer.models.hmm import HMMs
 from mercer.models.inference import ONE_SERIES
-
-__all__ = [
-    "check_given",
-    "check_kind",
-    "check_observed",
-    "check_pooled_size",
-    "check_range",
-    "check_something",
-    "check_spread",
-    "check_suited",
-    "impossible",
-    "warn_of_one_series",
-    "warn_of_short",
-    "warn_of_unconverged",
-    "warn_of_unvisited",
-]
 
 LARGEST = 1e150
 
@@ -64,10 +47,8 @@ def warn_of_one_series(X: Any) -> None:
     shape: tuple[int, ...] = getattr(X, "shape", ())
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind == "f" and len(shape) == 2 and shape[1] < 10 and shape[0] > 10 * shape[1]:
-        warnings.warn(
-            f"X is read as {shape[0]} series of {shape[1]} values: {ONE_SERIES}",
-            UserWarning,
-            stacklevel=2,
+        notify(
+            f"X is read as {shape[0]} series of {shape[1]} values. {ONE_SERIES}",
         )
 
 
@@ -102,16 +83,16 @@ def check_something(X: Any, leaf: Estimator) -> None:
     x, _ = segments(X)
     if leaf.takes == "symbols":
         if np.all(x == X.alphabet.missing):
-            raise ValueError("there is nothing to learn from: all symbols are missing. Pass observed symbols.")
+            raise ValueError("There is nothing to learn from: all symbols are missing. Pass observed symbols.")
         return
     entries = x.data if isinstance(x, CSRRows) else x
     if leaf.takes == "counts" and not np.any(entries):
-        raise ValueError("there is nothing to learn from: all counts are zero. Pass at least one positive count.")
+        raise ValueError("There is nothing to learn from: all counts are zero. Pass at least one positive count.")
     if leaf.takes == "vectors":
         unseen = np.flatnonzero(np.isnan(x).all(axis=0))
         if len(unseen):
             raise ValueError(
-                f"there is nothing to learn about coordinate {unseen[0]}: it is NaN in all samples. Leave it out."
+                f"There is nothing to learn about coordinate {unseen[0]}: it is NaN in all samples. Leave it out."
             )
 
 
@@ -207,23 +188,14 @@ def warn_of_short(lengths: Floats, sizes: Floats, components: int, name: Callabl
         i = int(short[0])
         others = f" (and {len(short) - 1} others)" if len(short) > 1 else ""
         each = f" of {components} components" if components > 1 else ""
-        warnings.warn(
+        notify(
             f"{name(i)}{others} has {lengths[i]} observations for {sizes[i]} states{each}; {cure}.",
-            UserWarning,
-            stacklevel=2,
         )
 
 
 def warn_of_unconverged(found: Found, n_iter: int, who: str = "Baum-Welch") -> None:
     """Warn, once for all models, of those that have not converged."""
-    late = [(name, int(i)) for fit, name in found for i in np.flatnonzero(~fit.converged)]
-    if late:
-        named = ", ".join(name(i) for name, i in late[:5]) + (f" and {len(late) - 5} others" if len(late) > 5 else "")
-        warnings.warn(
-            f"{who} stopped after n_iter = {n_iter} iterations, before {named} converged. Increase n_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+    notify_unconverged(who, n_iter, [name(int(i)) for fit, name in found for i in np.flatnonzero(~fit.converged)])
 
 
 def warn_of_unvisited(found: Found, cure: str) -> None:
@@ -236,8 +208,6 @@ def warn_of_unvisited(found: Found, cure: str) -> None:
     ]
     if empty:
         others = f" (and {len(empty) - 1} other models)" if len(empty) > 1 else ""
-        warnings.warn(
+        notify(
             f"State {empty[0][1]} of {empty[0][0]}{others} is never visited and keeps its starting values; {cure}.",
-            UserWarning,
-            stacklevel=2,
         )

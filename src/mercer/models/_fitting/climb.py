@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Floats, Indices, Mask
+from mercer._notices import notify_unconverged
 from mercer._parallel import progress_bar
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
-from mercer.models._forward.interface import Expectations
-
-__all__ = [
-    "UNVISITED",
-    "Climbed",
-    "Collapsed",
-    "FitInfo",
-    "Goal",
-    "Impossible",
-    "ascend",
-    "better_of",
-    "climb",
-    "in_order",
-]
 
 Model = TypeVar("Model")
 
@@ -51,11 +36,11 @@ class Goal(Protocol):
         """Log prior of each model, up to a constant."""
         ...
 
-    def expect(self, models: Any, data: Data) -> tuple[Expectations, Any]:
-        """E-step: return expectations of the hidden variables, and intermediate results for the M-step."""
+    def expect(self, models: Any, data: Data) -> tuple[Any, Any]:
+        """E-step: return expectations, with ``log_prob`` and ``visits`` per sequence, and what the M-step needs."""
         ...
 
-    def maximize(self, models: Any, data: Data, found: Expectations, memory: Any) -> Any:
+    def maximize(self, models: Any, data: Data, found: Any, memory: Any) -> Any:
         """M-step: refit the models to the expectations."""
         ...
 
@@ -133,9 +118,16 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     return Climbed(joined, objective, steps, converged, visits)
 
 
-def ascend(
-    step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str
-) -> tuple[Model, Floats, bool]:
+class Ascent(NamedTuple):
+    """How the iterations of one model ended."""
+
+    model: Any
+    objective: Floats
+    """What is maximized, before each iteration."""
+    converged: bool
+
+
+def ascend(step: Callable[[Model], tuple[float, Model]], model: Model, n_iter: int, tol: float, what: str) -> Ascent:
     """Iterate one model until its objective grows by at most ``tol``; ``n_iter`` times if ``tol`` is 0.
 
     Warns if the model has not converged.
@@ -163,14 +155,10 @@ def ascend(
             gained = value - objective[-1] if objective else np.inf
             objective.append(value)
             if tol > 0 and gained <= tol:
-                return model, np.array(objective), True
+                return Ascent(model, np.array(objective), True)
     if tol > 0 and n_iter > 1:
-        warnings.warn(
-            f"EM stopped after n_iter = {n_iter} iterations, before {what} converged. Increase n_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return model, np.array(objective), False
+        notify_unconverged("EM", n_iter, [what])
+    return Ascent(model, np.array(objective), False)
 
 
 def _counted(n_iter: int, label: str) -> Any:
@@ -182,7 +170,7 @@ def _counted(n_iter: int, label: str) -> Any:
     return nullcontext(plain)
 
 
-def _expected(goal: Goal, models: Any, data: Data, active: Indices) -> tuple[Expectations, Any]:
+def _expected(goal: Goal, models: Any, data: Data, active: Indices) -> tuple[Any, Any]:
     """Run the E-step; raise an error with the position of the model if it fails."""
     try:
         found, memory = goal.expect(models, data)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from mercer._array import Floats, Indices
+from mercer._cached import cached_property
 from mercer.data.segments import segment_sum
 from mercer.models._forward.interface import Runs
-
-__all__ = ["Data"]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,6 @@ from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._forward.interface import Densities, Evidence, Expectations, Symbols
 from mercer.models.mixture import Mixtures
 
-__all__ = ["DensityStep", "EmissionStep", "SymbolStep", "emission_step", "evenly", "expected_log", "leaf_of"]
-
 COLLAPSED = 1e-30
 """Fraction of the pooled variance below which a Gaussian has collapsed onto a point."""
 
@@ -175,7 +173,7 @@ class DensityStep(EmissionStep):
         if len(bad):
             raise ValueError(
                 f"the variance of a Gaussian has collapsed to {variance[tuple(bad[0])]:.1g}, around a single "
-                "observation or equal ones. Give it a floor, such as mc.Gaussian(floor=1e-3)."
+                "observation or equal ones. Use a floor, such as mc.Gaussian(floor=1e-3)."
             )
 
     def _floor_cost(self, leaves: Any, data: Data) -> Floats | float:
@@ -267,7 +265,7 @@ def _divergence(prior: Any, current: Any) -> Floats:
     # A probability that rounding made 0 or 1 would have infinite divergence from a prior that is close to it.
     theta = np.clip(to_numpy(current.natural_parameters), -LARGEST_LOG, LARGEST_LOG)
     value = to_numpy(current.log_partition(theta)) - theta @ to_numpy(prior.mean_parameters)[0]
-    return np.asarray(value / getattr(current, "_draws", 1))  # the prior of a multinomial counts words
+    return np.asarray(value / getattr(current, "n_draws", 1))  # the prior of a multinomial counts words
 
 
 def _variances(batch: Gaussians) -> Floats:

@@ -9,8 +9,6 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.families.gaussian import Gaussians
 
-__all__ = ["fit_gaussians"]
-
 
 def fit_gaussians(
     x: Floats,

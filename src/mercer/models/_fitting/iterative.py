@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
-from mercer._random import seed_of
 from mercer.data.segments import datum_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
-
-__all__ = ["IterativeEstimator"]
 
 
 class IterativeEstimator(Estimator):
@@ -28,10 +26,7 @@ class IterativeEstimator(Estimator):
     n_init: int
     random_state: Any
 
-    def _seed(self) -> int:
-        """Return the seed; draw one if ``random_state`` is a generator."""
-        return seed_of(self.random_state)
-
+    @warns_once
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> Any:
         """Fit one model to each sample.
 

@@ -17,8 +17,6 @@ from mercer.models._fitting.mixture_steps import generator, numbers, seed_shares
 from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
 
-__all__ = ["starts"]
-
 POINTS = 20_000
 """Maximum number of observations per model that a start uses."""
 

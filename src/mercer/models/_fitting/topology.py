@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer._array import Mask
 
-__all__ = ["allowed", "check_topology", "jebara_states"]
-
 LEFT_RIGHT_STEP = 2
 """Largest step of "left-right": the fit of unbounded steps is worse on series, since starts skip most states."""
 NAMES = ("ergodic", "left-right", "banded")

@@ -1,1 +1,1 @@
-"""Forward, backward and the best path: many sequences under many models."""
+"""Forward-backward and Viterbi recursions for many sequences under many models."""

@@ -1,4 +1,4 @@
-"""What the states of models think of observations: from an emission, of any family or mixture, to evidence."""
+"""Likelihoods of observations under the states of hidden Markov models, for emissions of any family or mixture."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mercer.models._forward.interface import Densities, Evidence, Symbols
 from mercer.models._forward.work import CHUNK_SECONDS, share
 
 CELLS = 20_000
-"""Points times states whose densities are computed at once: their parameters stay in the cache."""
+"""Points times states whose densities are computed at once, so that the parameters stay in the cache."""
 
 
 def evidence_of(emission: Any, x: Any, owner: Floats) -> Evidence:
-    """Ask the states of every point's own model.
+    """Compute the likelihood of every point under the states of its own model.
 
     Parameters
     ----------
     emission : batch of shape (N, n)
-        What every state of every model emits.
+        Emission distributions of n states of N models.
     x : ndarray of shape (T, ...)
-        Points: codes of symbols, or vectors.
+        Points: symbol codes or vectors.
     owner : ndarray of int of shape (T,)
-        Position of the model of every point, ascending.
+        Index of the model of each point, ascending.
     """
     if isinstance(emission, Categoricals):
         return Symbols(np.asarray(x), code_probabilities(emission))
@@ -35,7 +35,7 @@ def evidence_of(emission: Any, x: Any, owner: Floats) -> Evidence:
 
 
 def code_probabilities(emission: Categoricals) -> Floats:
-    """Probability of every code, ``(*B, n_codes)``: symbols, sums for ambiguity codes, 1 for the missing one."""
+    """Probability of every code, ``(*B, n_codes)``; ambiguity codes sum over their symbols, the missing code has 1."""
     p = to_numpy(emission.probability).astype(np.float64, copy=False)
     k, sets = p.shape[-1], emission.alphabet.ambiguity
     table = np.ones((*p.shape[:-1], k + len(sets) + 1))
@@ -48,7 +48,7 @@ def code_probabilities(emission: Categoricals) -> Floats:
 def row_log_prob(emission: Any, x: Any, owner: Floats) -> Floats:
     """Log density of every point in the states of its own model, ``(T, n)``.
 
-    Gaussians and their mixtures go through compiled loops; other families bring every point beside its own states.
+    Gaussians and their mixtures use compiled loops; other families broadcast every point against its own states.
     """
     if isinstance(emission, Gaussians):
         return _gaussian(emission, x, owner)
@@ -58,13 +58,13 @@ def row_log_prob(emission: Any, x: Any, owner: Floats) -> Floats:
         return _by_model(emission, x, owner)
     table = np.empty((x.shape[0], int(emission.shape[-1])))
     for rows in _blocks(x, table.shape[1]):
-        aligned = emission[owner[rows]]  # every point beside its own states
+        aligned = emission[owner[rows]]  # the states of every point's model
         table[rows] = to_numpy(aligned.log_prob(x[rows][:, None]))[..., 0]
     return table
 
 
 def _by_model(emission: Any, x: Any, owner: Floats) -> Floats:
-    """One model at a time, in blocks that stay in the cache."""
+    """Evaluate one model at a time, in blocks that fit into the cache."""
     table = np.empty((x.shape[0], int(emission.shape[-1])))
     ends = np.searchsorted(owner, np.arange(len(emission) + 1))
     for i in range(len(emission)):
@@ -75,7 +75,7 @@ def _by_model(emission: Any, x: Any, owner: Floats) -> Floats:
 
 
 def _blocks(x: Any, n: int) -> Iterator[Any]:
-    """Cut points into blocks, those with missing coordinates apart: the others depend on them in no bit."""
+    """Split points into blocks; those with missing coordinates are separate, so they never change the others' bits."""
     step = max(1, CELLS // n)
     if hasattr(x, "indptr") or x.dtype.kind != "f" or not np.isnan(x).any():
         yield from (slice(begin, begin + step) for begin in range(0, x.shape[0], step))
@@ -113,13 +113,13 @@ def _marginal(emission: Gaussians, x: Floats, owner: Floats) -> Floats:
     table, missing = np.zeros((len(x), int(emission.shape[-1]))), np.isnan(x)
     for pattern in np.unique(missing, axis=0):
         rows, seen = np.flatnonzero(np.all(missing == pattern, axis=1)), np.flatnonzero(~pattern)
-        if len(seen):  # of what was not observed at all the density is 1
+        if len(seen):  # a fully missing point has density 1
             table[rows] = _gaussian(emission.marginal(seen), x[np.ix_(rows, seen)], owner[rows])
     return table
 
 
 def _mixture(emission: Any, x: Any, owner: Floats) -> Floats:
-    """Log of the sum over components, which are asked like states of their own."""
+    """Log of the sum over components, each evaluated like a separate state."""
     weights = safe_log(to_numpy(emission.weights))
     models, n, m = weights.shape
     parts = emission.components.reshape(models, n * m)
@@ -136,6 +136,6 @@ def _mixture(emission: Any, x: Any, owner: Floats) -> Floats:
 
 
 def _pieces(count: int, each: float) -> tuple[list[slice], float]:
-    """Cut points into pieces for threads; the points alone decide."""
+    """Split points into pieces for threads; the split depends on the points only, not on the number of threads."""
     step = max(1, int(CHUNK_SECONDS / each))
     return [slice(begin, begin + step) for begin in range(0, count, step)], count * each

@@ -1,73 +1,61 @@
-"""Forward and backward over many sequences and many models at once (ALG-FB): one interface for fits and inference.
+"""Forward-backward over many sequences and many models at once (ALG-FB): one interface for fits and inference.
 
-A *run* is a stretch of observations read under one model. What a state thinks of an observation is the *evidence*:
-`Symbols` (codes and one table of probabilities per model) or `Densities` (a row of log densities per observation).
-Every number of a run depends on that run and its model alone, whatever stands beside it and on how many threads.
+A *run* is a segment of observations evaluated under one model. The *evidence* is the likelihood of each observation
+under each state: `Symbols` (codes and one table of probabilities per model) or `Densities` (a row of log densities per
+observation). Every result of a run depends on that run and its model only, not on other runs or the number of threads.
 
-Scaled recursions in vector lanes do the work (`mercer.models._forward.scaled`). They know when they may be wrong:
-such runs are done again with numbers of a wider range (`mercer.compiled.forward_ranged`).
+Scaled recursions in SIMD lanes do the work (`mercer.models._forward.scaled`). They detect when a result may be
+inaccurate; such runs are repeated with numbers of a wider range (`mercer.compiled.forward_ranged`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._cached import cached_property
 from mercer.models._forward.work import share
-
-__all__ = [
-    "Densities",
-    "Evidence",
-    "Expectations",
-    "Runs",
-    "Symbols",
-    "expectations",
-    "log_likelihoods",
-    "paths",
-    "steps",
-]
 
 
 class _Stretches(NamedTuple):
     start: Floats
-    """First observation of every run, ``(S,)`` int."""
+    """First observation of each run, ``(S,)`` int."""
     length: Floats
-    """Number of its observations, ``(S,)`` int; 0 is allowed."""
+    """Number of observations, ``(S,)`` int; 0 is allowed."""
     model: Floats
-    """Position of its model, ``(S,)`` int."""
+    """Index of the model, ``(S,)`` int."""
 
 
 class Runs(_Stretches):
-    """Stretches of observations, each under one model."""
+    """Segments of observations, each under one model."""
 
     @cached_property
     def plans(self) -> dict[Any, Any]:
-        """How they were cut into groups, for the next iteration of EM."""
+        """Partitions into groups, kept for the next iteration of EM."""
         return {}
 
     @cached_property
     def plain(self) -> Runs:
-        """The same with numbers of one type, contiguous and writable, for which loops are compiled once."""
+        """The same as contiguous, writable int64 arrays, so that loops are compiled once."""
         start, length, model = (np.require(x, np.int64, ["C", "W"]) for x in self)
         return Runs(start, length, model)
 
     @classmethod
     def own(cls, offsets: Floats) -> Runs:
-        """Sequence i under model i."""
+        """Evaluate sequence i under model i."""
         return cls(offsets[:-1], np.diff(offsets), np.arange(len(offsets) - 1))
 
     @classmethod
     def shared(cls, offsets: Floats) -> Runs:
-        """Read every sequence under model 0."""
+        """Evaluate every sequence under model 0."""
         return cls(offsets[:-1], np.diff(offsets), np.zeros(len(offsets) - 1, dtype=int))
 
     @classmethod
     def crossed(cls, offsets: Floats, n_models: int) -> Runs:
-        """Read every sequence under every model, model by model."""
+        """Evaluate every sequence under every model, model by model."""
         m = len(offsets) - 1
         return cls(
             np.tile(offsets[:-1], n_models), np.tile(np.diff(offsets), n_models), np.repeat(np.arange(n_models), m)
@@ -94,10 +82,10 @@ Evidence: TypeAlias = Symbols | Densities
 
 
 class Expectations(NamedTuple):
-    """What is expected of the hidden states given the observations; all zero where a run is impossible or empty."""
+    """Expected statistics of the hidden states given the observations; zero for impossible or empty runs."""
 
     log_prob: Floats
-    """``(S,)``: -inf where impossible, 0 where empty."""
+    """``(S,)``: -inf for impossible runs, 0 for empty ones."""
     first: Floats
     """Posterior of the first state, ``(S, n)``."""
     transitions: Floats
@@ -105,9 +93,9 @@ class Expectations(NamedTuple):
     visits: Floats
     """Expected numbers of visits, ``(S, n)``."""
     states: Floats | None
-    """Posteriors of the states at every observation, ``(T, n)``, zero outside of all runs; where asked for."""
+    """Posteriors of the states at every observation, ``(T, n)``, zero outside all runs; None unless requested."""
     symbols: Floats | None
-    """Expected numbers of every code in every state, ``(S, n, n_codes)``; of `Symbols` alone."""
+    """Expected numbers of every code in every state, ``(S, n, n_codes)``; None for `Densities`."""
 
 
 def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> Floats:
@@ -118,9 +106,9 @@ def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, run
     initial, transition : ndarray of shape (N, n) and (N, n, n)
         Probabilities of N models.
     evidence : Symbols or Densities
-        What the states think of the observations.
+        Likelihoods of the observations under the states.
     runs : Runs
-        Stretches of observations and their models.
+        Segments of observations and their models.
     """
     from mercer.compiled.forward_ranged import ranged_likelihood
     from mercer.models._forward import scaled
@@ -140,11 +128,11 @@ def log_likelihoods(initial: Floats, transition: Floats, evidence: Evidence, run
 def expectations(
     initial: Floats, transition: Floats, evidence: Evidence, runs: Runs, *, states: bool = False
 ) -> Expectations:
-    """Log probabilities, expected transitions and visits of every run; with ``states`` every posterior.
+    """Log probabilities, expected transitions and visits of every run; with ``states``, all posteriors.
 
     Parameters are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_expectations
+    from mercer.compiled.forward_ranged import ranged_posteriors
     from mercer.models._forward import scaled
 
     size, n = len(runs.start), initial.shape[1]
@@ -171,8 +159,8 @@ def expectations(
     def again(s: int) -> None:
         rows = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s]))
         posterior = np.empty((int(runs.length[s]), n))
-        cells = np.zeros(len(posterior), np.int64)  # all steps in one
-        log_prob[s] = ranged_expectations(*tables(s), cells, found.transitions[s : s + 1], posterior)
+        cells = np.zeros(len(posterior), np.int64)  # one cell for all steps
+        log_prob[s] = ranged_posteriors(*tables(s), cells, found.transitions[s : s + 1], posterior, np.empty(0), False)
         found.first[s], found.visits[s] = posterior[0], posterior.sum(axis=0)
         if found.states is not None:
             found.states[rows] = posterior
@@ -195,7 +183,7 @@ def steps(
     ``ends[s]:ends[s + 1]``, and its step into observation t belongs to the ``cell[t]``-th of them. The other parameters
     are those of `log_likelihoods`.
     """
-    from mercer.compiled.forward_ranged import ranged_expectations
+    from mercer.compiled.forward_ranged import ranged_posteriors
     from mercer.models._forward import scaled
 
     runs, n = runs.plain, initial.shape[1]
@@ -204,7 +192,7 @@ def steps(
 
     def again(s: int) -> None:
         rows, mine = slice(int(runs.start[s]), int(runs.start[s] + runs.length[s])), out[ends[s] : ends[s + 1]]
-        log_prob[s] = ranged_expectations(*tables(s), cell[rows], mine, np.empty((0, n)))
+        log_prob[s] = ranged_posteriors(*tables(s), cell[rows], mine, np.empty((0, n)), np.empty(0), False)
         mine /= max(runs.length[s] - 1, 1)
 
     if not sound.all():
@@ -214,7 +202,7 @@ def steps(
 
 
 def paths(initial: Floats, transition: Floats, evidence: Evidence, runs: Runs) -> tuple[Floats, Floats]:
-    """Find the most probable states (Viterbi), ``(T,)`` with -1 outside of all runs, and their log probabilities."""
+    """Find the most probable states (Viterbi), ``(T,)`` with -1 outside all runs, and their log probabilities."""
     from mercer.compiled.best_path import log_path
 
     runs = runs.plain
@@ -240,8 +228,8 @@ def _problem(initial: Floats, transition: Floats, evidence: Evidence) -> Any:
 def _ranged(
     initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
 ) -> Callable[[int], tuple[Floats, Floats, Floats, Floats]]:
-    """Return what gives the numbers of one run: its model, numbers and exponents of the evidence ``(length, n)``."""
-    from mercer.compiled.forward_ranged import from_logs, split
+    """Return a function of a run: initial, transition, significands and exponents of its evidence ``(length, n)``."""
+    from mercer.compiled.ranged import from_logs, split
 
     first, step = (np.array(x, dtype=np.float64) for x in (initial, transition))
     if isinstance(evidence, Symbols):
@@ -260,7 +248,7 @@ def _ranged(
 def _logs(
     initial: Floats, transition: Floats, evidence: Evidence, runs: Runs
 ) -> Callable[[int], tuple[Floats, Floats, Floats]]:
-    """Return what gives the logarithms of one run: initial, transition and evidence ``(length, n)``."""
+    """Return a function of a run: logarithms of initial, transition and its evidence ``(length, n)``."""
     first, step = safe_log(np.asarray(initial, np.float64)), safe_log(np.asarray(transition, np.float64))
     if isinstance(evidence, Symbols):
         by_code = np.ascontiguousarray(safe_log(np.asarray(evidence.probability, np.float64)).swapaxes(1, 2))
@@ -275,17 +263,17 @@ def _logs(
 
 
 def _log_densities(evidence: Densities, rows: slice, s: int) -> Floats:
-    """Log densities of one run; raise for what is none. Scaled recursions leave all such runs to the others."""
+    """Return log densities of one run, or raise for NaN or +inf, which the scaled recursions report as unsound."""
     table = np.require(evidence.log_density[rows], np.float64, ["C", "W"])
     if not np.all(table < np.inf):
         raise ValueError(
-            f"a log density of sequence {s} is NaN or +inf, so that its probability is no number: look for NaN in the "
-            "data or in the parameters, and for variances of zero"
+            f"A log density of sequence {s} is NaN or +inf, so its probability is undefined. Check the data and the "
+            "parameters for NaN, and for variances of zero."
         )
     return table
 
 
 def _redo(work: Callable[[int], None], done: Floats, runs: Runs, n: int) -> None:
-    """Do the runs that are not done, one by one."""
+    """Process the runs that are not done, one by one."""
     left = np.flatnonzero(~done & (runs.length > 0))
     share(work, left.tolist(), float(runs.length[left].sum()) * n * n * 2e-8)

@@ -1,7 +1,7 @@
-"""Scaled forward and backward recursions of many runs: the lane and the thread of every run, and whether it is sound.
+"""Scaled forward-backward recursions of many runs: assignment to lanes and threads, and soundness checks.
 
-The compiled loops stand in `mercer.compiled.forward`; `mercer.models._forward.interface` asks this file first and hands
-what is not sound to `mercer.compiled.forward_ranged`.
+The compiled loops are in `mercer.compiled.forward`. `mercer.models._forward.interface` calls this module first and
+repeats unsound runs with `mercer.compiled.forward_ranged`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats
-from mercer.compiled.forward import FLOOR, FOUND, TRUSTED, Form, Sink, history_size, passes, work_size
+from mercer.compiled.code import is_compiled
+from mercer.compiled.forward import FOUND, TRUSTED, Sink, history_size, passes, work_size
+from mercer.compiled.forward_form import Form
 from mercer.compiled.forward_sinks import EXPECTATIONS, STEPS, expectations_room, steps_room
+from mercer.compiled.forward_steps import FLOOR
 from mercer.compiled.lanes import aligned
+from mercer.compiled.layout import owned
 from mercer.models._forward.interface import Runs
 from mercer.models._forward.work import CHUNK_SECONDS, share
 
-__all__ = ["Problem", "Targets", "scaled_expectations", "scaled_log_likelihoods", "scaled_steps"]
-
 LANE_STATES = 20
-"""Models of more states have their own lanes full: their runs go one by one."""
+"""Runs of models with more states are processed one by one, because a single run fills the lanes."""
+LANES_AFTER_SECONDS = 0.25
+"""Lanes of one number of states are compiled when they would have saved this time: so much work usually comes again."""
 GROUP_NUMBERS = 8_000_000
-"""Runs so long that a group of them would keep more weights than this go one by one."""
+"""Runs are processed one by one if a group of them would store more weights than this."""
 
 
 class Problem(NamedTuple):
-    """Models and evidence as the compiled loops want them: flat, contiguous, writable, what is possible raised."""
+    """Models and evidence for the compiled loops: flat, contiguous, writable, positive values raised to the floor."""
 
     loop: tuple[Any, ...]
     """Values and codes of the evidence, number of codes, initial, transition, exact transition, number of states."""
@@ -40,9 +44,9 @@ class Problem(NamedTuple):
     def of(cls, initial: Floats, transition: Floats, log_density: Floats | None, codes: Any, table: Any) -> Problem:
         """Take log densities ``(T, n)``, or codes ``(T,)`` and their table ``(N, n, n_codes)``."""
         if log_density is not None:
-            values, symbols, n_codes = _owned(log_density, np.float64), np.empty(0, np.int64), 0
+            values, symbols, n_codes = owned(log_density, np.float64), np.empty(0, np.int64), 0
         else:
-            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), _owned(codes, np.int64), table.shape[2]
+            values, symbols, n_codes = _raised(table.swapaxes(1, 2)), owned(codes, np.int64), table.shape[2]
         exact = np.array(transition, dtype=np.float64)
         arrays = (x.reshape(-1) for x in (_raised(initial), _raised(transition), exact))
         return cls((values.reshape(-1), symbols, n_codes, *arrays, initial.shape[1]), initial, transition)
@@ -54,19 +58,19 @@ class Problem(NamedTuple):
 
     @property
     def raised(self) -> Floats:
-        """Whether a probability of the model had to be raised, ``(N,)``."""
+        """Whether a probability of the model was raised to the floor, ``(N,)``."""
         first, step = ((x > 0) & (x < FLOOR) for x in (self.initial, self.transition))
         return np.any(first, axis=1) | np.any(step, axis=(1, 2))
 
     @property
     def mixing(self) -> Floats:
-        """Bound on the ratio of two backward weights in every model, ``(N,)``: inf where a transition is impossible."""
+        """Bound on the ratio of two backward weights in every model, ``(N,)``: inf if a transition is impossible."""
         with np.errstate(divide="ignore", over="ignore"):
             return 1.0 / self.transition.min(axis=(1, 2), initial=1.0).astype(np.float64)
 
 
 class Targets(NamedTuple):
-    """Where expectations are written, flat: empty where nobody wants them."""
+    """Flat output arrays of expectations; empty if not requested."""
 
     first: Floats
     transitions: Floats
@@ -86,13 +90,13 @@ class _Group(NamedTuple):
 
 
 def scaled_log_likelihoods(problem: Problem, runs: Runs) -> tuple[Floats, Floats]:
-    """Return the log probability of every run, and whether it is sound."""
+    """Return the log probability of every run, and whether it is accurate."""
     found = _sweep(problem, runs)
     log_prob, least, low = found[:, 0], found[:, 1], found[:, 2]
     model, length = runs.model, runs.length
     sound = least >= 1 / TRUSTED
-    # Nothing was raised; or every state leads to every other, and their backward weights are within a known ratio.
-    # Twice the floor, because sums and quotients were rounded.
+    # Accurate if nothing was raised, or if all transitions are possible and bound the ratio of backward weights.
+    # The bound is twice the floor because sums and quotients were rounded.
     exact = (low >= 2 * FLOOR) & ~problem.raised[model]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         bounded = problem.mixing[model] / least <= TRUSTED
@@ -109,25 +113,25 @@ def scaled_log_likelihoods(problem: Problem, runs: Runs) -> tuple[Floats, Floats
 
 
 def scaled_expectations(problem: Problem, runs: Runs, targets: Targets) -> tuple[Floats, Floats]:
-    """Write expectations; return the log probability of every run, and whether all of it is sound."""
+    """Write expectations; return the log probability of every run, and whether its results are accurate."""
     given = (*targets, *problem.loop[1:3])  # codes and their number
     found = _sweep(problem, runs, EXPECTATIONS, given, lambda group: expectations_room(group.form, problem.n))
     return found[:, 0].copy(), _sound(found)
 
 
 def scaled_steps(problem: Problem, runs: Runs, cell: Floats, ends: Floats, out: Floats) -> tuple[Floats, Floats]:
-    """Write mean posteriors of the steps of every cell; return log probabilities, and whether all of it is sound.
+    """Write mean posteriors of the steps of every cell; return log probabilities and whether they are accurate.
 
     Parameters
     ----------
     cell : ndarray of int of shape (T,)
-        Which cell of its run the step into every observation belongs to.
+        Cell of the step into each observation, counted within its run.
     ends : ndarray of int of shape (S + 1,)
         Run s has the cells ``ends[s]:ends[s + 1]``.
     out : ndarray of shape (number of cells, n, n)
-        Where to write.
+        Output.
     """
-    counts = np.append(np.diff(ends), 0)  # the last one is for lanes without a run
+    counts = np.append(np.diff(ends), 0)  # the last entry is for lanes without a run
 
     def room(group: _Group) -> int:
         width = group.form.runs
@@ -139,7 +143,7 @@ def scaled_steps(problem: Problem, runs: Runs, cell: Floats, ends: Floats, out: 
 
 
 def _sound(found: Floats) -> Floats:
-    """Tell where the sums are in range and the backward weights leave what was raised without effect; not for NaN."""
+    """Whether sums are in range and backward weights bound the effect of raised values; False for NaN."""
     return (found[:, 1] >= 1 / TRUSTED) & (found[:, 3] <= TRUSTED)
 
 
@@ -150,21 +154,24 @@ def _sweep(
     given: tuple[Any, ...] = (),
     room: Callable[[_Group], int] | None = None,
 ) -> Floats:
-    """Run one pass, or both where there is a sink; return what was found, ``(S, FOUND)``."""
+    """Run the forward pass, and the backward pass if there is a sink; return results of shape ``(S, FOUND)``."""
     n, history = problem.n, sink is not None
+    last = n if sink is STEPS else 0
     found = np.zeros((len(runs.length), FOUND))
     found[:, 1] = 1.0  # an empty run is sound
     found[:, 2] = 1.0
     flat = found.reshape(-1)
-    if (n, history) not in runs.plans:
-        runs.plans[n, history] = _groups(n, runs.length, history)
-    items, seconds = runs.plans[n, history]
+    types = (*problem.loop, *runs, runs.start, 0, 0, flat, flat, flat, flat, given)
+    lanes = n <= LANE_STATES and _lanes_pay(n, sink, last, int(runs.length.sum()), types)
+    if (n, history, lanes) not in runs.plans:
+        runs.plans[n, history, lanes] = _groups(n, runs.length, history, lanes)
+    items, seconds = runs.plans[n, history, lanes]
 
     def work(item: _Group) -> None:
         scratch = aligned((work_size(item.form, n),))
         kept = aligned((history_size(item.form, item.longest, history),))
         own = aligned((0 if room is None else room(item),))
-        passes(item.form, sink, n if sink is STEPS else 0)(
+        passes(item.form, sink, last)(
             *problem.loop, *runs, item.slots, item.first, item.last, scratch, kept, own, flat, given
         )
 
@@ -172,10 +179,39 @@ def _sweep(
     return found
 
 
-def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]:
-    """Cut runs into groups and groups into pieces of work; the forms have the same bits, so any choice is right.
+_saved: dict[tuple[int, Sink | None], float] = {}
+"""Seconds that the compiled lanes of some number of states would have saved so far; infinite if they are compiled."""
 
-    A group takes as long as its longest run, wherefore few or very different runs go one by one.
+
+def _lanes_pay(n: int, sink: Sink | None, last: int, observations: int, types: tuple[Any, ...]) -> bool:
+    """Whether to put several runs of n states side by side, which is compiled for n; a row serves several n.
+
+    Code that is on disk is used at once. Other code is compiled when there is enough work for it. All forms give the
+    same bits.
+    """
+    saved, key = _saved.get((n, sink), 0.0), (n, sink)
+    if key not in _saved and is_compiled(passes(Form.together(n), sink, last), types):
+        saved = np.inf
+    else:
+        saved += observations * (_row_step(n) - _lanes_step(n) / Form.together(n).lanes)
+    _saved[key] = saved
+    return saved > LANES_AFTER_SECONDS
+
+
+def _row_step(n: int) -> float:
+    """Return the approximate seconds of one observation of a row."""
+    return (60 + 5 * n * Form.alone(n).vectors) * 1e-9
+
+
+def _lanes_step(n: int) -> float:
+    """Return the approximate seconds of one observation of each of the runs in lanes."""
+    return (60 + 2.5 * n * n) * 1e-9
+
+
+def _groups(n: int, length: Floats, history: bool, lanes: bool) -> tuple[list[_Group], float]:
+    """Partition runs into groups and groups into pieces of work; all forms give the same bits, so any choice is right.
+
+    A group takes as long as its longest run, so few runs or runs of very different lengths are processed one by one.
     """
     order = np.argsort(-length, kind="stable")
     order = order[: np.count_nonzero(length)]
@@ -183,7 +219,7 @@ def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]
     alone = order
     items: list[_Group] = []
     total = 0.0
-    if n <= LANE_STATES:
+    if lanes:
         form = Form.together(n)
         slots = np.full((-(-len(order) // form.lanes), form.lanes), -1)
         slots.flat[: len(order)] = order
@@ -193,15 +229,14 @@ def _groups(n: int, length: Floats, history: bool) -> tuple[list[_Group], float]
             together &= lengths[:, 0] * form.size * 2 <= GROUP_NUMBERS
         alone = slots[~together].reshape(-1)
         alone = alone[alone >= 0]
-        lanes = np.ascontiguousarray(slots[together]).reshape(-1)
-        total += _cut(items, form, lanes, lengths[together, 0], (60 + 2.5 * n * n) * 1e-9)
-    step = (60 + 5 * n * single.vectors) * 1e-9
-    total += _cut(items, single, np.ascontiguousarray(alone), length[alone], step)
+        side_by_side = np.ascontiguousarray(slots[together]).reshape(-1)
+        total += _cut(items, form, side_by_side, lengths[together, 0], _lanes_step(n))
+    total += _cut(items, single, np.ascontiguousarray(alone), length[alone], _row_step(n))
     return items, total
 
 
 def _cut(items: list[_Group], form: Form, slots: Floats, longest: Floats, step: float) -> float:
-    """Add pieces of about `CHUNK_SECONDS`; return the seconds of all. It depends on the runs alone."""
+    """Add pieces of about `CHUNK_SECONDS`; return the total in seconds. The cut depends on the runs only."""
     if not len(longest):
         return 0.0
     seconds = np.cumsum(longest * step)
@@ -214,12 +249,7 @@ def _cut(items: list[_Group], form: Form, slots: Floats, longest: Floats, step: 
 
 
 def _raised(x: Floats) -> Floats:
-    """Copy probabilities, those between zero and the floor raised to it."""
+    """Copy probabilities; positive ones below the floor are raised to it."""
     x = np.array(x, dtype=np.float64, order="C")
     x[(x > 0) & (x < FLOOR)] = FLOOR
     return x
-
-
-def _owned(x: Any, dtype: Any) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, dtype, ["C", "W"])

@@ -1,4 +1,4 @@
-"""When the loops over sequences use threads: pieces of a millisecond, and none for less than two of them."""
+"""Threads for the loops over sequences: pieces of a millisecond, and no threads for less than two of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from mercer._parallel import n_threads, thread_map
 
-__all__ = ["CHUNK_SECONDS", "share"]
-
 CHUNK_SECONDS = 1e-3
 """Work that one thread takes at a time; less than two of these stay on one thread."""
 
@@ -16,8 +14,8 @@ Item = TypeVar("Item")
 
 
 def share(work: Callable[[Item], None], items: list[Item], seconds: float) -> None:
-    """Do the items, on threads where all of them take long enough."""
-    if seconds < 2 * CHUNK_SECONDS:  # not even the thread map's own time is worth it
+    """Process the items, on threads if they take long enough together."""
+    if seconds < 2 * CHUNK_SECONDS:  # less than the overhead of the thread map
         for item in items:
             work(item)
         return

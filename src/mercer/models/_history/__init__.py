@@ -1,1 +1,1 @@
-"""Two data under one hidden chain or tree: sums over the history that they share (MK-3, MK-4, MK-6)."""
+"""Two samples under one hidden chain or tree: sums over their shared hidden states (MK-3, MK-4, MK-6)."""

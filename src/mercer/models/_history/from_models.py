@@ -1,4 +1,4 @@
-"""Data beside the hidden states that may have made them: operands of hidden Markov models and of mixtures."""
+"""Operands of samples under hidden Markov models and mixtures: evidence of the hidden states."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from mercer.models._forward.evidence import code_probabilities, row_log_prob
 from mercer.models._history.operand import MixedOperand, history_operand
 from mercer.models.inference import read
 
-__all__ = ["independent_history", "one_of_several", "shared_chain"]
-
 
 def shared_chain(model: Any, X: Any) -> Operand:
     """Prepare sequences of one length under one hidden Markov model (MK-4)."""
     model._require_one()
     X = read(model.emission, X)
     length = _one_length(X)
-    n = int(model.n_states[0])  # the states after these are padding
+    n = int(model.n_states[0])  # further states are padding
     evidence = _evidence(model.emission[:, :n], X.values, model.initial)
     chain = np.arange(-1, length - 1)
     root, transition = model.initial[0, :n], model.transition[0, :n, :n]
@@ -31,7 +29,7 @@ def shared_chain(model: Any, X: Any) -> Operand:
 
 
 def independent_history(model: Any, X: Any) -> Operand:
-    """Prepare points, or sequences of one length, under one mixture: every position has its own component (MK-3)."""
+    """Prepare points, or sequences of one length, under one mixture: each position has its own component (MK-3)."""
     model._require_one()
     alphabet = getattr(model.components, "alphabet", None)
     length, example = 1, None
@@ -49,7 +47,7 @@ def independent_history(model: Any, X: Any) -> Operand:
 
 
 def one_of_several(model: Any, X: Any) -> Operand:
-    """Prepare data under a mixture of models with hidden histories: the whole datum has one component."""
+    """Prepare samples under a mixture of models with hidden states: each sample has one component."""
     model._require_one()
     several = range(int(model.weights.shape[-1]))
     return MixedOperand(
@@ -58,18 +56,20 @@ def one_of_several(model: Any, X: Any) -> Operand:
 
 
 def _one_length(X: Sequences) -> int:
-    """Return the length that all sequences have; raise where two differ."""
+    """Return the common length of all sequences; raise if two differ."""
     if len(X) == 0:
         return 1
     lengths = X.lengths
     short, long = int(np.argmin(lengths)), int(np.argmax(lengths))
     if lengths[long] == 0:
-        raise ValueError(f"{X.name(long)} is empty: it shares no hidden state with others; leave empty sequences out")
+        raise ValueError(
+            f"{X.name(long)} is empty, so it shares no hidden state with others. Leave empty sequences out."
+        )
     if lengths[short] != lengths[long]:
         raise ValueError(
-            f"{X.name(short)} has {lengths[short]} observations and {X.name(long)} has {lengths[long]}: a hidden state "
-            "is shared at every position, so that all sequences need one length; mc.PairHMM and mc.AffinePairHMM "
-            "compare sequences of different lengths"
+            "All sequences must have the same length, because they share a hidden state at every position; "
+            f"{X.name(short)} has {lengths[short]} observations and {X.name(long)} has {lengths[long]}. Use mc.PairHMM "
+            "or mc.AffinePairHMM to compare sequences of different lengths."
         )
     return int(lengths[0])
 

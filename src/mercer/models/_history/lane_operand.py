@@ -1,4 +1,4 @@
-"""Samples under one hidden chain or tree of few states: tiles by compiled loops, and where they are sound."""
+"""Samples under one hidden chain or tree of few states: tiles by compiled loops, and soundness checks."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats, safe_log
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.compiled import forest
 from mercer.compiled.forest import LANES
 from mercer.compiled.lanes import aligned
-from mercer.compiled.layout import to_lanes
+from mercer.compiled.layout import owned, to_lanes
 from mercer.models._history.forest import Range
 from mercer.models._history.planes import History, check_alike
 
-__all__ = ["LaneOperand"]
-
 
 class Model(NamedTuple):
-    """A hidden tree as the compiled loops want it: nodes in the order of the forest, contiguous arrays."""
+    """A hidden tree in the layout of the compiled loops: nodes in the order of the forest, contiguous arrays."""
 
     children: Floats
     """``(V,)`` int."""
     roots: Floats
     """``(V,)`` int, 1 for a root."""
     waits: Floats
-    """``(V,)`` int, 1 where the message of another branch goes to the stack."""
+    """``(V,)`` int, 1 if the message of another branch is pushed to the stack."""
     depth: int
     step: Floats
-    """Transitions of every node, ``(V, S, S)``, or of all of them, ``(1, S, S)``."""
+    """Transitions of each node, ``(V, S, S)``, or one for all nodes, ``(1, S, S)``."""
     root: Floats
     """``(S,)``."""
     range: Range
 
     @classmethod
     def of(cls, history: History) -> Model:
-        """Put the nodes in order."""
+        """Sort the nodes."""
         order, step = history.forest, np.asarray(history.transition)
         children, roots, waits = (x.astype(np.int64) for x in (order.children, order.roots, order.waits))
         step = step[None] if step.ndim == 2 else step[order.order]
-        return cls(children, roots, waits, order.depth, _owned(step), _owned(history.root), history.range)
+        return cls(children, roots, waits, order.depth, owned(step), owned(history.root), history.range)
 
     @property
     def states(self) -> int:
@@ -52,29 +51,29 @@ class Model(NamedTuple):
         self, left: Floats, right: Floats, rows: Floats, groups: Floats, targets: Floats, columns: Floats,
         shape: tuple[int, int], *, logarithms: bool = False,
     ) -> tuple[Floats, Floats]:  # fmt: skip
-        """Sum over all histories of rows of the left side that meet groups of the right side.
+        """Sum over all hidden states, for rows of the left side paired with groups of the right side.
 
         Parameters
         ----------
         left, right : ndarray of shape (I, V, S) and (groups, V, S, LANES)
             Evidence, or its ``logarithms``.
         rows, groups : ndarray of int of shape (K, side) and (K,)
-            What meets, several rows at once.
+            Pairs of rows and groups, several rows at once.
         targets, columns : ndarray of int of shape (K, side) and (K,)
             Rows, and groups of columns, of the result.
         shape : (R, C)
-            Of the result.
+            Shape of the result.
 
         Returns
         -------
         values, sound : ndarrays of shape (R, C)
-            Logarithms, relative to the evidence's own scales, and whether they can be trusted.
+            Logarithms, relative to the scales of the evidence, and whether they are accurate.
         """
         limits, side = self.range, rows.shape[1]
         record = np.empty((4 if logarithms else 3, *shape))
-        step = _owned(np.swapaxes(self.step, 1, 2)).reshape(-1)
+        step = owned(np.swapaxes(self.step, 1, 2)).reshape(-1)
         forest.sweep(self.states, side, not limits.plain, logarithms)(
-            self.children, self.roots, self.waits, _owned(left).reshape(-1), _owned(right).reshape(-1), step,
+            self.children, self.roots, self.waits, owned(left).reshape(-1), owned(right).reshape(-1), step,
             self.states**2 if len(self.step) > 1 else 0, self.root, limits.floor,
             *(np.require(x, np.int64, ["C", "W"]) for x in (rows, groups, targets, columns)),
             aligned(((self.depth + 1) * self.states * side * LANES,)), np.empty((2, side), dtype=np.int64), record,
@@ -99,21 +98,21 @@ class Packed(NamedTuple):
     values: Floats
     """``(N, V, S)``."""
     groups: Floats | None
-    """The same in SIMD lanes, ``(groups, V, S, LANES)``; None where it has to be made."""
+    """The same in SIMD lanes, ``(groups, V, S, LANES)``; None if not computed yet."""
     logs: Floats | None
-    """Logarithms, where float64 cannot hold some of the values."""
+    """Logarithms, if some values underflow float64."""
 
     @classmethod
     def of(cls, logs: Floats, watched: bool) -> Packed:
-        """Take logarithms; zero means impossible where entries are watched."""
+        """Create from logarithms; zero means impossible if entries are checked."""
         values = np.exp(logs)
         lost = bool(np.any((values < np.finfo(np.float64).tiny) & (logs > -np.inf)))
-        if watched:  # what is raised here will be found lost
+        if watched:  # raised values are reported as unsound later
             values = np.where(logs > -np.inf, np.maximum(values, forest.SMALLEST), 0.0)
         return cls(values, _in_lanes(values), logs if lost else None)
 
     def take(self, key: Any) -> Packed:
-        """Take some samples; neighbors that begin with a group share its memory."""
+        """Select samples; a contiguous selection that starts at a group shares its memory."""
         groups = None
         if isinstance(key, slice) and self.groups is not None:
             start, stop, step = key.indices(len(self.values))
@@ -122,18 +121,16 @@ class Packed(NamedTuple):
         return Packed(self.values[key], groups, None if self.logs is None else self.logs[key])
 
     def lanes(self) -> Floats:
-        """Return the groups, made now where they do not exist."""
+        """Return the groups, computed on first use."""
         return _in_lanes(self.values) if self.groups is None else self.groups
 
     def logarithms(self, which: Floats) -> Floats:
-        """Return logarithms of some samples."""
+        """Return logarithms of selected samples."""
         return np.asarray(safe_log(self.values[which]) if self.logs is None else self.logs[which])
 
 
-class LaneOperand:
-    """Samples with the evidence of a shared hidden tree: answers tiles by loops over SIMD lanes (MK-3, MK-4, MK-6)."""
-
-    order: Floats | None = None
+class LaneOperand(OneAxis):
+    """Samples with the evidence of a shared hidden tree: computes tiles by loops over SIMD lanes (MK-3, MK-4, MK-6)."""
 
     def __init__(self, model: Model, evidence: Packed, shift: Floats, example: str | None) -> None:
         self.model = model
@@ -143,7 +140,7 @@ class LaneOperand:
 
     @classmethod
     def of(cls, history: History, logs: Floats, shift: Floats, example: str | None) -> Self:
-        """Take the logarithms of relative evidence, ``(N, V, S)``, and the sums of what it is relative to."""
+        """Create from the logarithms of relative evidence, ``(N, V, S)``, and the sums of its scales."""
         ordered = np.ascontiguousarray(logs[:, history.forest.order])
         return cls(Model.of(history), Packed.of(ordered, not history.range.plain), shift, example)
 
@@ -151,11 +148,6 @@ class LaneOperand:
     def nodes(self) -> int:
         """Number of hidden nodes."""
         return int(self.evidence.values.shape[1])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self.shift),)
 
     @property
     def tile_hint(self) -> int:
@@ -183,7 +175,7 @@ class LaneOperand:
         return values
 
     def alone(self) -> Floats:
-        """Log kernel of every sample with itself, ``(N,)``: the bits of `pair`."""
+        """Log kernel of every sample with itself, ``(N,)``: bit-identical to `pair`."""
         lanes, side = self.evidence.lanes(), forest.rows_at_once(self.model.states)
         targets, groups = _blocks(np.arange(LANES), len(lanes), side)
         rows = np.minimum(groups[:, None] * LANES + targets, len(self) - 1)
@@ -194,7 +186,7 @@ class LaneOperand:
         return rescued(values, sound, lambda i: self._again(self, i, i)) + 2 * self.shift
 
     def _again(self, other: Self, rows: Floats, columns: Floats) -> Floats:
-        """Compute some pairs from log evidence, and what is doubtful even so in the log domain throughout."""
+        """Compute some pairs from log evidence; repeat those that are still unsound in the log domain."""
         blocks, place = np.unique(np.stack([rows, columns // LANES]), axis=1, return_inverse=True)
         (left, i), (groups, g) = (np.unique(x, return_inverse=True) for x in blocks)
         inside = np.minimum(groups[:, None] * LANES + np.arange(LANES), len(other) - 1).ravel()
@@ -210,19 +202,14 @@ class LaneOperand:
 
 
 def _in_lanes(values: Floats) -> Floats:
-    """Bring (N, V, S) into groups, (groups, V, S, LANES); the last sample fills up."""
+    """Arrange (N, V, S) in groups, (groups, V, S, LANES), padded by the last sample."""
     return to_lanes(values, (1, 2), LANES)
 
 
 def _blocks(rows: Floats, groups: int, side: int) -> tuple[Floats, Floats]:
-    """List all blocks of ``side`` rows, the last row filling up, with every group: (K, side) and (K,)."""
+    """List all blocks of ``side`` rows, padded by the last row, with every group: (K, side) and (K,)."""
     count = -(-len(rows) // side)
     some = (
         rows[np.minimum(np.arange(count * side), len(rows) - 1)].reshape(count, side) if len(rows) else rows[:0, None]
     )
     return np.tile(some, (groups, 1)), np.repeat(np.arange(groups), count)
-
-
-def _owned(x: Floats) -> Floats:
-    """Make an array contiguous and writable: Numba would compile anew for one that is not."""
-    return np.require(x, np.float64, ["C", "W"])

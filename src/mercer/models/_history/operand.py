@@ -1,4 +1,4 @@
-"""Data under one hidden chain or tree as an operand of the Gram engine."""
+"""Samples under one hidden chain or tree as an operand of the Gram engine."""
 
 from __future__ import annotations
 
@@ -8,62 +8,58 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import device, is_numpy_array
 
-from mercer._array import Array, Floats, beside, logsumexp, namespace
-from mercer._coupling import Operand
+from mercer._array import Array, beside, logsumexp, namespace
+from mercer._coupling import OneAxis, Operand
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
-from mercer.models._history.planes import Evidence, History, aligned, check_alike, crossed, plane_sums
-from mercer.models._history.rescue import below, redone
-
-__all__ = ["LANE_STATES", "MixedOperand", "PlaneOperand", "history_operand"]
-
+from mercer.models._history.planes import Evidence, History, aligned, below, check_alike, crossed, plane_sums, redone
 
 LANE_STATES = 16
-"""Models of more states go by matrix products, in NumPy too."""
+"""Models with more states use matrix products, in NumPy too."""
 
 
 def history_operand(
     parent: Any, transition: Any, root: Any, evidence: Any, pruning: float = 0.0, example: str | None = None
 ) -> Operand:
-    r"""Prepare data that one hidden chain or tree has made: log kernels of pairs that share the hidden states.
+    r"""Prepare samples under one hidden chain or tree, for log kernels of pairs that share the hidden states.
 
     Parameters
     ----------
     parent : array of int of shape (V,)
-        Parent of every node, before its children; -1 for a root. Several roots are independent trees.
+        Parent of each node, which comes before its children; -1 for a root. Several roots are independent trees.
     transition : array of shape (V, S, S) or (S, S)
-        ``transition[v, a, b]`` is the probability of state b in node v whose parent is in state a; one matrix for
-        all edges, or one for every node (that of a root does not count).
+        ``transition[v, a, b]`` is the probability of state b in node v if its parent is in state a; one matrix for
+        all edges, or one per node (that of a root is ignored).
     root : array of shape (S,)
         Probabilities of the states of a root.
     evidence : array of shape (N, V, S)
-        Log probability of what datum n shows at node v given its state; -inf where it is impossible.
+        Log likelihood of the observation of sample n at node v given its state; -inf if it is impossible.
     pruning : float, default=0.0
-        Probability that two data part below a node with children, each with hidden states of its own from there on.
+        Probability that two samples separate below an internal node, and have independent hidden states from there on.
     example : str, optional
-        What one of the data is like, for the message where two operands have different numbers of nodes.
+        Description of a sample, for the error if two operands have different numbers of nodes.
 
     Returns
     -------
     operand
-        Answers `pair` and `alone` with logarithms, -inf where impossible.
+        Computes `pair` and `alone` as logarithms, -inf for impossible pairs.
 
     Notes
     -----
-    MK-3 (all nodes are roots), MK-4 (a chain) and MK-6 (a tree) are one recursion, from the leaves on:
+    MK-3 (all nodes are roots), MK-4 (a chain) and MK-6 (a tree) are one recursion, starting at the leaves:
 
     .. math:: m_v(a) = e_s[v,a]\, e_t[v,a] \prod_{c \text{ below } v} \sum_b T_c[a,b]\, m_c(b), \qquad
               \kappa(s, t) = \prod_{\text{roots } r} \sum_a \pi(a)\, m_r(a)
 
-    With prunings :math:`m_v(a)` becomes :math:`p L_s[v,a] L_t[v,a] + (1-p) m_v(a)`, L the likelihood of one datum
+    With prunings :math:`m_v(a)` becomes :math:`p L_s[v,a] L_t[v,a] + (1-p) m_v(a)`, L the likelihood of one sample
     below v.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.models._history.operand import history_operand
-    >>> shows = np.log([[[0.9, 0.2], [0.9, 0.2]], [[0.1, 0.8], [0.9, 0.2]]])  # two data, two nodes, two states
-    >>> data = history_operand([-1, 0], [[0.7, 0.3], [0.3, 0.7]], [0.5, 0.5], shows)
+    >>> evidence = np.log([[[0.9, 0.2], [0.9, 0.2]], [[0.1, 0.8], [0.9, 0.2]]])  # 2 samples, 2 nodes, 2 states
+    >>> data = history_operand([-1, 0], [[0.7, 0.3], [0.3, 0.7]], [0.5, 0.5], evidence)
     >>> np.exp(data.pair(data)).round(4)
     array([[0.2399, 0.0477],
            [0.0477, 0.0896]])
@@ -74,18 +70,19 @@ def history_operand(
     nodes, states = len(forest), int(root.shape[0])
     if tuple(transition.shape) not in ((states, states), (nodes, states, states)):
         raise ValueError(
-            f"transition has shape {tuple(transition.shape)}: give {(states, states)} or {(nodes, states, states)}"
+            f"transition must have shape {(states, states)} or {(nodes, states, states)}; got "
+            f"{tuple(transition.shape)}."
         )
     if tuple(evidence.shape[1:]) != (nodes, states):
-        raise ValueError(f"evidence has shape {tuple(evidence.shape)}: give (N, {nodes}, {states})")
+        raise ValueError(f"evidence must have shape (N, {nodes}, {states}); got {tuple(evidence.shape)}.")
     if not 0 <= pruning <= 1:
-        raise ValueError(f"pruning = {pruning}: give a probability")
+        raise ValueError(f"pruning must be a probability; got {pruning}.")
     history = History(forest, transition, root, float(pruning), Range.of(forest, transition, root))
     tops = without_gradient(xp.max(evidence, axis=2))
     if bool(xp.any(xp.isnan(tops))):
-        raise ValueError("the evidence holds NaN: a density of the model is not a number there")
+        raise ValueError("The evidence contains NaN: a density of the model is not a number there.")
     shift = xp.sum(xp.astype(tops, xp.float64), axis=1)
-    # What no state can show makes its datum impossible, and its other numbers do not matter.
+    # An observation without a possible state makes its sample impossible, whatever its other entries.
     logs = evidence - xp.where(xp.isfinite(tops), tops, xp.zeros_like(tops))[:, :, None]
     logs = xp.where(xp.isfinite(tops)[:, :, None], logs, xp.zeros_like(logs))
     if is_numpy_array(logs) and pruning == 0 and states <= LANE_STATES:
@@ -102,7 +99,7 @@ def history_operand(
 
 
 def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, Array]:
-    """Bring all arrays to the library, device and type of the probabilities of the root."""
+    """Convert all arrays to the library, device and dtype of the probabilities of the root."""
     arrays = [x if hasattr(x, "dtype") else np.asarray(x, dtype=float) for x in (root, transition, evidence)]
     foreign = next((x for x in arrays if not is_numpy_array(x)), None)
     if foreign is None:
@@ -115,10 +112,8 @@ def _together(root: Any, transition: Any, evidence: Any) -> tuple[Array, Array, 
     return first, step, shown
 
 
-class PlaneOperand:
-    """Data with the evidence of a shared hidden tree: answers tiles by summing over its states."""
-
-    order: Floats | None = None
+class PlaneOperand(OneAxis):
+    """Samples with the evidence of a shared hidden tree; computes tiles by summing over its states."""
 
     def __init__(self, history: History, evidence: Evidence, shift: Array, example: str | None) -> None:
         self.history = history
@@ -132,13 +127,8 @@ class PlaneOperand:
         return len(self.history.forest)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (int(self.shift.shape[0]),)
-
-    @property
     def tile_hint(self) -> int:
-        """Rows of a tile whose planes stay in the cache; more on an accelerator, where starting costs."""
+        """Number of rows of a tile whose planes fit into the cache; more on an accelerator, because of launch costs."""
         numbers = 1 << 15 if _on_host(self.shift) else 1 << 19
         return max(16, 8 * round(math.sqrt(numbers / int(self.history.root.shape[0])) / 8))
 
@@ -168,7 +158,7 @@ class PlaneOperand:
         return xp.reshape(values, shape) + (self.shift[:, None] + other.shift[None, :])
 
     def alone(self) -> Array:
-        """Log kernel of every datum with itself, ``(N,)``."""
+        """Log kernel of every sample with itself, ``(N,)``."""
         values, sound = plane_sums(self.history, self.evidence, self.evidence, aligned)
         values = redone(values, sound, self.history, self.evidence, self.evidence, lambda which: (which, which))
         return values + 2 * self.shift
@@ -178,31 +168,24 @@ def _on_host(x: Array) -> bool:
     return is_numpy_array(x) or "cpu" in str(device(x)).lower()
 
 
-class MixedOperand:
-    """Data under one of several models, the whole datum under the same one: log sum over k of w_k kappa_k.
+class MixedOperand(OneAxis):
+    """Samples under a mixture of models, one model per pair: log sum over k of w_k kappa_k.
 
     Parameters
     ----------
     log_weights : array of shape (m,)
         Logarithms of the probabilities of the models.
     parts : list of m operands
-        The data under every model.
+        The samples under each model.
     """
-
-    order: Floats | None = None
 
     def __init__(self, log_weights: Array, parts: list[Operand]) -> None:
         self.log_weights = log_weights
         self.parts = parts
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return tuple(self.parts[0].shape)
-
-    @property
     def tile_hint(self) -> int:
-        """Rows of a tile that suit the caches of the parts."""
+        """Number of rows of a tile that suits the parts."""
         return min(int(part.tile_hint) for part in self.parts)
 
     def __len__(self) -> int:
@@ -216,7 +199,7 @@ class MixedOperand:
         return self._mixed([a.pair(b) for a, b in zip(self.parts, other.parts, strict=True)])
 
     def alone(self) -> Array:
-        """Log kernel of every datum with itself, ``(N,)``."""
+        """Log kernel of every sample with itself, ``(N,)``."""
         return self._mixed([part.alone() for part in self.parts])
 
     def _mixed(self, values: list[Array]) -> Array:

@@ -1,26 +1,26 @@
-"""Shared histories by array operations: planes of pairs, one per state, from the leaves to the roots.
+"""Sums over shared hidden states by array operations: one plane of pairs per state, from the leaves to the roots.
 
-For torch (on any device, gradients flow), for any other array library, and for models of many states.
+Used for torch (on any device, with gradients), for other array libraries, and for models of many states.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from mercer._array import Array, namespace, safe_log
+from mercer._array import Array, logsumexp, namespace, safe_log
+from mercer.models._chains.rescue import patch
 from mercer.models._chains.sweep import without_gradient
 from mercer.models._history.forest import Forest, Range
 
-__all__ = ["Evidence", "History", "aligned", "check_alike", "crossed", "plane_sums"]
-
 _NEVER = -1e300
-"""Logarithm of the scale of a message that is zero: below all others, and no infinity."""
+"""Logarithm of the scale of a zero message: finite, but below all others."""
 
 
 @dataclass(frozen=True)
 class History:
-    """A hidden chain or tree, and how its states follow each other."""
+    """A hidden chain or tree with its transition probabilities."""
 
     forest: Forest
     transition: Array
@@ -28,7 +28,7 @@ class History:
     root: Array
     """``(S,)``."""
     pruning: float
-    """Probability that a node's own children are two, one for each datum, and so is all below them."""
+    """Probability that two samples separate below a node, with independent hidden states from there on."""
     range: Range
 
     def edge(self, v: int) -> Array:
@@ -38,9 +38,9 @@ class History:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the states of every node think of every datum, as planes; relative to the best state of the node.
+    """Likelihood of every sample under the states of every node, as planes, relative to the best state of the node.
 
-    ``below`` is the same for the likelihood of all that a datum shows in the tree below a node; only for prunings.
+    ``below`` is the likelihood of all observations of a sample below a node; it is only used for pruning.
     """
 
     values: Array
@@ -49,10 +49,10 @@ class Evidence:
     below: Array | None = None
     below_logs: Array | None = None
     below_tops: Array | None = None
-    """``(V, N)``, logarithms of what ``below`` was divided by."""
+    """``(V, N)``, logarithms of the scales of ``below``."""
 
     def take(self, take: Any) -> Self:
-        """Take some data."""
+        """Select samples."""
         return type(self)(*(None if x is None else take(x) for x in self._fields()))
 
     def _fields(self) -> tuple[Array | None, ...]:
@@ -60,41 +60,45 @@ class Evidence:
 
 
 def check_alike(left: Any, right: Any) -> None:
-    """Raise where two operands have different hidden nodes: sequences of different lengths."""
+    """Raise if two operands have different numbers of hidden nodes, such as sequences of different lengths."""
     if left.nodes != right.nodes:
         what = " and ".join(x.example for x in (left, right) if x.example is not None)
         raise ValueError(
-            f"a hidden history of {left.nodes} nodes and one of {right.nodes} cannot be shared"
-            + (f" ({what}): mc.PairHMM and mc.AffinePairHMM compare sequences of any lengths" if what else "")
+            f"Both sides must have the same number of hidden nodes; got {left.nodes} and {right.nodes}"
+            + (
+                f" ({what}). Use mc.PairHMM or mc.AffinePairHMM to compare sequences of different lengths."
+                if what
+                else "."
+            )
         )
 
 
 def crossed(a: Array, b: Array) -> tuple[Array, Array]:
-    """Bring every datum beside every other."""
+    """Broadcast every sample against every other."""
     return a[..., :, None], b[..., None, :]
 
 
 def aligned(a: Array, b: Array) -> tuple[Array, Array]:
-    """Bring every datum beside its partner."""
+    """Align every sample with its partner."""
     return a, b
 
 
 def plane_sums(history: History, left: Evidence, right: Evidence, beside: Any) -> tuple[Array, Array]:
-    """Sum over all histories: logarithms in float64, and whether they are sound.
+    """Sum over all hidden states; return float64 logarithms and whether they are accurate.
 
     Parameters
     ----------
     history : History
         The hidden tree.
     left, right : Evidence
-        Of I and J data.
+        Evidence of I and J samples.
     beside : callable
         `crossed` for all pairs, `aligned` for I = J pairs.
 
     Returns
     -------
     values, sound : arrays of shape (I, J) or (I,)
-        Relative to the evidence's own scales; an unsound value means nothing.
+        Relative to the scales of the evidence; ignore values that are not sound.
     """
     xp = namespace(left.values, history.root)
     forest, limits = history.forest, history.range
@@ -125,13 +129,13 @@ def plane_sums(history: History, left: Evidence, right: Evidence, beside: Any) -
 
 
 class Message(NamedTuple):
-    """What a node knows of all below it: numbers of every state, the logarithm of their scale, what is possible."""
+    """Message of a node: one number per state, the logarithm of their scale, and which entries are possible."""
 
     values: Array
-    """``(S, ...)`` of every pair."""
+    """``(S, ...)``, one entry per pair."""
     log_scale: Array
     possible: Array | None
-    """Where entries are not zero but for rounding; None where nobody has to know."""
+    """Which entries are possible, even if they underflow; None if this is not needed."""
 
     def times(self, other: Message) -> Message:
         """Multiply by the message of a child."""
@@ -139,7 +143,7 @@ class Message(NamedTuple):
         return Message(self.values * other.values, self.log_scale + other.log_scale, both)
 
     def scaled(self, limits: Range) -> tuple[Message, Array]:
-        """Divide by the largest entry of every pair; tell whether nothing of importance was lost."""
+        """Divide by the largest entry of every pair; return whether the result is accurate."""
         xp = namespace(self.values)
         top = without_gradient(xp.max(self.values, axis=0))
         fine = top >= limits.least
@@ -148,12 +152,12 @@ class Message(NamedTuple):
         log_scale = self.log_scale + xp.astype(xp.log(scale), xp.float64)
         if self.possible is not None:
             lost = xp.any(self.possible & (without_gradient(values) < limits.floor), axis=0)
-            # Where nothing is possible the sum is zero, and no rounding has made it so.
+            # If no entry is possible, the sum is exactly zero, not by underflow.
             fine = ~lost & (fine | ~xp.any(self.possible, axis=0))
         return Message(values, log_scale, self.possible), fine
 
     def passed(self, edge: Array, flat: Array) -> Message:
-        """Pass to the parent: sum over the states by one matrix product."""
+        """Return the message to the parent: a sum over states by one matrix product."""
         xp, shape, possible = namespace(flat), self.values.shape, None
         if self.possible is not None:
             marks = xp.reshape(xp.astype(self.possible, flat.dtype), flat.shape)
@@ -162,11 +166,11 @@ class Message(NamedTuple):
 
 
 def _pruned(pruning: float, left: Evidence, right: Evidence, beside: Any, v: int, shared: Message) -> Message:
-    """Let two data part below node ``v`` with the probability of a pruning, each with its own likelihood."""
+    """Mix in the product of the samples' own likelihoods below node ``v``, with the probability of pruning."""
     xp = namespace(shared.values)
     a, b = beside(_node(left.below, v), _node(right.below, v))
     c, d = beside(_node(left.below_tops, v), _node(right.below_tops, v))
-    never = xp.full_like(shared.log_scale, _NEVER)  # a message of zeros has no scale, and must not set one
+    never = xp.full_like(shared.log_scale, _NEVER)  # a zero message has no scale
     log_scale = xp.where(xp.max(shared.values, axis=0) > 0, shared.log_scale, never)
     top = xp.maximum(log_scale, c + d)
     apart, together = (xp.astype(xp.exp(x - top), a.dtype) for x in (c + d, log_scale))
@@ -180,3 +184,87 @@ def _pruned(pruning: float, left: Evidence, right: Evidence, beside: Any, v: int
 def _node(x: Array | None, v: int) -> Array:
     assert x is not None, "likelihoods below nodes are prepared for prunings"
     return x[v, ...]
+
+
+# -- pairs whose scaled sums may have lost something: again, in the log domain -------------------------------
+
+_ENTRIES = 2**21
+"""Numbers of the largest array: 16 MB."""
+
+
+def redone(values: Array, sound: Array, history: History, left: Evidence, right: Evidence, rows: Any) -> Array:
+    """Replace what is not sound, some pairs at a time.
+
+    Parameters
+    ----------
+    values, sound : arrays of shape (K,)
+        Logarithms of K pairs, and whether they can be trusted.
+    history : History
+        The hidden tree.
+    left, right : Evidence
+        Of both sides.
+    rows : callable
+        Turns positions of pairs into positions of their data in ``left`` and ``right``.
+    """
+
+    def compute(which: Array) -> Array:
+        sides = [
+            side.take(lambda x, at=at: namespace(x).take(x, at, axis=-1))
+            for side, at in zip((left, right), rows(which), strict=True)
+        ]
+        return log_sums(history, *sides)
+
+    return patch(values, ~sound, compute, max(1, _ENTRIES // int(history.root.shape[0]) ** 2))
+
+
+def log_sums(history: History, left: Evidence, right: Evidence) -> Array:
+    """Sum over all histories of aligned pairs, ``(K,)``, in the log domain and float64."""
+    xp, forest = namespace(left.logs, history.root), history.forest
+    total: Any = 0.0
+    waiting: list[Array] = []
+    for j, v in enumerate(forest.order.tolist()):
+        message = xp.astype(left.logs[v, ...], xp.float64) + xp.astype(right.logs[v, ...], xp.float64)
+        for _ in range(int(forest.children[j])):
+            message = message + waiting.pop()
+        if history.pruning > 0 and forest.children[j] > 0:
+            apart = math.log(history.pruning) + _likelihood(left, v) + _likelihood(right, v)
+            together = math.log1p(-history.pruning) if history.pruning < 1 else -math.inf
+            message = logsumexp(xp.stack([apart, message + together]), axis=0)
+        if forest.roots[j]:
+            total = total + logsumexp(message + safe_log(xp.astype(history.root, xp.float64))[:, None], axis=0)
+        else:
+            waiting.append(_passed(history.edge(v), message))
+    return total
+
+
+def below(forest: Any, edge: Any, logs: Array) -> tuple[Array, Array]:
+    """Likelihoods of all that a datum shows in the tree below every node, ``(V, S, N)``, relative, and ``(V, N)`` tops.
+
+    The tops are logarithms and constants to a gradient, as all scales are.
+    """
+    xp = namespace(logs)
+    found: list[Array] = [None] * len(forest)
+    waiting: list[Array] = []
+    for j, v in enumerate(forest.order.tolist()):
+        message = xp.astype(logs[v, ...], xp.float64)
+        for _ in range(int(forest.children[j])):
+            message = message + waiting.pop()
+        found[v] = message
+        if not forest.roots[j]:
+            waiting.append(_passed(edge(v), message))
+    every = xp.stack(found)
+    top = without_gradient(xp.max(every, axis=1))
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    return every - top[:, None, :], top
+
+
+def _passed(edge: Array, message: Array) -> Array:
+    """Sum over the states of a child, ``(S, K)``, for every state of its parent."""
+    xp = namespace(message)
+    return logsumexp(safe_log(xp.astype(edge, xp.float64))[:, :, None] + message[None, :, :], axis=1)
+
+
+def _likelihood(side: Evidence, v: int) -> Array:
+    assert side.below_logs is not None
+    assert side.below_tops is not None
+    return side.below_logs[v, ...] + side.below_tops[v, None, :]

@@ -11,24 +11,22 @@ import numpy as np
 from mercer._array import Floats
 from mercer._parallel import n_threads, thread_map
 from mercer.data.segments import segment_sum
-from mercer.models._kde.sums import two_sums
+from mercer.models._kde.points import two_sums
 
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
-__all__ = ["criterion", "cross_validated", "pooled_scale", "scale_factor", "shrunk", "silverman"]
-
 WIDEST = 4.0
-"""The search begins at this multiple of Silverman's variance, and goes down by halves."""
+"""The search starts at this multiple of Silverman's variance and halves it repeatedly."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 STEPS = 26
-"""Golden sections of an interval of factor 4: a relative precision of 5e-6."""
+"""Golden-section steps on an interval of factor 4, for a relative precision of 5e-6."""
 
 
 def silverman(data: Floats, indptr: Floats) -> Floats:
-    """Silverman's rule for every set, ``(N,)``: optimal where the points are from an isotropic Gaussian.
+    """Silverman's rule for every set, ``(N,)``: optimal for points from an isotropic Gaussian.
 
-    h = s (4 / ((d + 2) m))^(2 / (d + 4)), s the variance of the coordinates, their average; 0 for one point.
+    h = s (4 / ((d + 2) m))^(2 / (d + 4)), with s the average variance of the coordinates; 0 for one point.
     """
     sizes, d = np.diff(indptr), data.shape[1]
     least = np.maximum(sizes, 1)
@@ -39,10 +37,10 @@ def silverman(data: Floats, indptr: Floats) -> Floats:
 
 
 def shrunk(bandwidth: Floats, sizes: Floats, scale: float, strength: float, dimension: int) -> Floats:
-    """Shrink bandwidths to those that ``scale`` implies for sets of these sizes, in the logarithm.
+    """Shrink log bandwidths to those that ``scale`` implies for sets of these sizes.
 
-    The best bandwidth of m points from one density falls as m^(-2 / (d + 4)); its scale, h m^(2 / (d + 4)), is what
-    sets of different sizes share. A bandwidth of 0 is unknown: it becomes the prior's.
+    The best bandwidth of m points from one density falls as m^(-2 / (d + 4)); its scale, h m^(2 / (d + 4)), is
+    comparable between sets of different sizes. A bandwidth of 0 is unknown and becomes that of the prior.
     """
     known = bandwidth > 0
     usual = scale / scale_factor(sizes, dimension)
@@ -52,12 +50,12 @@ def shrunk(bandwidth: Floats, sizes: Floats, scale: float, strength: float, dime
 
 
 def scale_factor(sizes: Floats, dimension: int) -> Floats:
-    """Return m^(2 / (d + 4)), by which a bandwidth is multiplied to be one of a single point."""
+    """Return m^(2 / (d + 4)), the factor that converts a bandwidth to that of a single point."""
     return np.asarray(sizes, dtype=float) ** (2 / (dimension + 4))
 
 
 def pooled_scale(bandwidth: Floats, sizes: Floats, dimension: int) -> float:
-    """Average the scales of bandwidths that are known, in the logarithm, a set as often as it has points; 0 if none."""
+    """Average the log scales of known bandwidths, weighted by the number of points; 0 if none is known."""
     known = bandwidth > 0
     if not known.any():
         return 0.0
@@ -74,7 +72,7 @@ def criterion(packed: PointSets, sizes: Floats, bandwidth: Floats, unit: Floats)
         sums[part] = two_sums(packed[part], 1 / (4 * bandwidth[part]))
 
     pieces = np.array_split(np.arange(len(sizes)), min(len(sizes), 8 * n_threads()))
-    work(pieces[0])  # in this thread, so that the loops are compiled once, and before others need them
+    work(pieces[0])  # in this thread first, so that the loops are compiled only once
     thread_map(work, pieces[1:], threads=n_threads(), label="bandwidths")
     # N(x; 0, 2h) is exp(-x^2 / 4h) (4 pi h)^(-d/2), and N(x; 0, h) the square of that exponential times 2^(d/2)
     bracket = sums[:, 0] / m**2 - 2 ** (d / 2) * 2 * (sums[:, 1] - m) / (m * (m - 1))
@@ -82,10 +80,9 @@ def criterion(packed: PointSets, sizes: Floats, bandwidth: Floats, unit: Floats)
 
 
 def cross_validated(data: Floats, indptr: Floats, floor: Floats) -> Floats:
-    """Minimise the least-squares criterion (EST-6) for every set, not below ``floor (N,)``.
+    """Minimize the least-squares criterion (EST-6) for every set, not below ``floor (N,)``.
 
-    A ladder of halves from four times Silverman's variance down finds the valley, which may be one of several; golden
-    sections find its bottom.
+    Repeated halving from four times Silverman's variance brackets the lowest minimum; golden-section search refines it.
     """
     from mercer.compiled.points import PointSets
 
@@ -97,7 +94,7 @@ def cross_validated(data: Floats, indptr: Floats, floor: Floats) -> Floats:
     packed, sizes, floor = PointSets.of(data, indptr)[active], sizes[active], floor[active]
     top = np.log(WIDEST * best[active])
     low = np.log(np.maximum(floor, np.finfo(float).tiny))
-    low = np.maximum(low, top - 40 * math.log(2))  # a floor of 0: as far as Silverman's variance times 4e-12
+    low = np.maximum(low, top - 40 * math.log(2))  # with a floor of 0, down to Silverman's variance times 4e-12
     unit = np.exp(top)
 
     def at(log_bandwidth: Floats) -> Floats:
@@ -114,13 +111,13 @@ def cross_validated(data: Floats, indptr: Floats, floor: Floats) -> Floats:
         fresh = at(np.where(smaller, a, b))
         at_a, at_b = np.where(smaller, fresh, at_b), np.where(smaller, at_a, fresh)
     found, lowest = np.where(at_a < at_b, a, b), np.minimum(at_a, at_b)
-    found = np.where(value < lowest, middle, found)  # a step of the ladder, where its neighbourhood has two valleys
+    found = np.where(value < lowest, middle, found)  # the grid point, if its neighborhood has two minima
     best[active] = np.maximum(np.exp(found), floor)
     return best
 
 
 def _ladder(at: Callable[[Floats], Floats], top: Floats, low: Floats) -> tuple[Floats, Floats]:
-    """Return where the criterion is least among top, top / 2, ... low, and its value."""
+    """Return the minimizer of the criterion among top, top / 2, ..., low, and its value."""
     best, value = top, at(top)
     for step in range(1, math.ceil(float(np.max(top - low)) / math.log(2)) + 1):
         here = np.maximum(top - step * math.log(2), low)

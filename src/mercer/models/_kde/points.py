@@ -1,4 +1,4 @@
-"""The points of kernel density estimates: a field of a batch whose members have different sizes."""
+"""The points of kernel density estimates: an array of a batch whose members have different sizes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from mercer.data.ragged import offsets_of
 if TYPE_CHECKING:
     from mercer.compiled.points import PointSets
 
-__all__ = ["Points"]
-
 
 class Points:
-    """N sets of points of one dimension, one after the other; immutable.
+    """N sets of points of one dimension, concatenated; immutable.
 
     Parameters
     ----------
@@ -27,7 +25,7 @@ class Points:
     indptr : array of shape (N + 1,)
         Set i is ``data[indptr[i]:indptr[i + 1]]``.
     single : bool, default=False
-        Whether this is the one set of a batch of shape ().
+        Whether this is the single set of a batch of shape ().
     """
 
     parts: ClassVar[tuple[str, ...]] = ("data", "indptr", "single")
@@ -42,7 +40,7 @@ class Points:
 
     @classmethod
     def _make(cls, *content: Any) -> Self:
-        """Make one from arrays that nobody else can write into."""
+        """Create from arrays that no other code can modify."""
         made = object.__new__(cls)
         made._hold(*content)
         return made
@@ -57,7 +55,7 @@ class Points:
         return f"Points({len(self)} sets, {len(self.data)} points of {self.dimension} coordinates)"
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
-        raise TypeError("Points of several sets are no matrix: take points.data and points.indptr, or points.set(i)")
+        raise TypeError("Points of several sets are not a matrix. Use points.data and points.indptr, or points.set(i).")
 
     @property
     def dimension(self) -> int:
@@ -66,7 +64,7 @@ class Points:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the batch, and of one point."""
+        """Shape of the batch, followed by that of one point."""
         return (self.dimension,) if self.single else (len(self), self.dimension)
 
     @property
@@ -86,7 +84,7 @@ class Points:
 
     @property
     def packed(self) -> PointSets:
-        """The points as the compiled loops read them, made once."""
+        """The points in the layout of the compiled loops, cached."""
         if self._packed is None:
             from mercer.compiled.points import PointSets
 
@@ -98,14 +96,14 @@ class Points:
         return self.data[self.indptr[i] : self.indptr[i + 1]]
 
     def __getitem__(self, key: Any) -> Self:
-        """Take some sets: a number, a slice or an array."""
+        """Select sets by an integer, a slice or an array."""
         if self.single:
-            raise IndexError("these are the points of a single estimate, which cannot be indexed")
+            raise IndexError("The points of a single estimate cannot be indexed.")
         chosen = np.arange(len(self))[key]
         single = np.ndim(chosen) == 0
         index = np.atleast_1d(chosen)
         if index.ndim != 1:
-            raise IndexError("kernel density estimates have one batch axis: index it with a number, a slice or a list")
+            raise IndexError("Kernel density estimates have one batch axis. Index it with a number, a slice or a list.")
         data, indptr = _ragged.gather(self.data, self.indptr, index)
         return self._make(data, indptr, single, None if self._packed is None else self._packed[index])
 
@@ -114,14 +112,60 @@ class Points:
         return self._make(self.data, self.indptr, single, self._packed)
 
     def joined(self, parts: Sequence[Self]) -> Self:
-        """Put sets below each other."""
+        """Concatenate sets."""
         sizes = np.concatenate([part.sizes for part in parts])
         return self._make(np.concatenate([part.data for part in parts]), offsets_of(sizes), False)
 
     def row_digests(self) -> list[bytes]:
-        """Digest every set, a function of its points in their order."""
+        """Digest every set from its points in their order."""
         return _ragged.digests(self.data, self.indptr, b"points")
 
     def as_arrays(self) -> dict[str, Floats]:
-        """Return all of the content as arrays, for a file."""
+        """Return the content as arrays, for a file."""
         return {name: np.asarray(getattr(self, name)) for name in self.parts}
+
+
+# -- sums of base kernels; Numba is imported when a loop runs ------------------------------------------------
+
+
+def log_sums(a: PointSets, b: PointSets, left: Floats, right: Floats, factor: Floats) -> Floats:
+    """Compute log sum_ij exp(-factor |x_i - y_j|^2) for pairs of sets, exact where every term underflows.
+
+    Parameters
+    ----------
+    a, b : PointSets
+        Sets of points.
+    left, right : int arrays of shape (P,)
+        Which sets of ``a`` and of ``b`` are paired.
+    factor : array of shape (P,)
+        Positive.
+    """
+    from mercer.compiled import points
+
+    scale = -points.LOG2_E * factor
+
+    def ask(term: int, which: Any, shift: Floats) -> Floats:
+        return a.ask(term, b, left[which], right[which], scale[which], shift)[:, 0]
+
+    return points.log_sums(ask, scale)
+
+
+def log_sums_at(x: Floats, packed: PointSets, sets: PointSets, which: int, factor: float) -> Floats:
+    """Compute log sum_j exp(-factor |x_t - y_j|^2) for points x ``(T, d)``, also ``packed``, and one set y."""
+    from mercer.compiled import points
+
+    scale = -points.LOG2_E * factor
+
+    def ask(term: int, some: Floats, shift: Floats) -> Floats:
+        asked = packed if len(some) == len(x) else points.PointSets.of(x[some], np.array([0, len(some)]))
+        return asked.ask_each(term, sets, which, scale, shift)
+
+    return points.log_sums(ask, np.full(len(x), scale))
+
+
+def two_sums(a: PointSets, factor: Floats) -> Floats:
+    """Sum exp(-factor |x_i - x_j|^2) and its square over all i and j of every set, ``(N, 2)``."""
+    from mercer.compiled.points import LOG2_E, TWO_SUMS
+
+    every = np.arange(len(a))
+    return a.ask(TWO_SUMS, a, every, every, -LOG2_E * factor)

@@ -1,1 +1,1 @@
-"""What Markov chains are made of: counts, tables of contexts, recursions, scores."""
+"""Components of Markov chains: counts, tables of contexts, recursions, scores."""

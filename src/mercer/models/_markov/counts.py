@@ -1,4 +1,4 @@
-"""Numbers of windows in sequences: what Markov chains are fitted to, evaluated on and differentiated through."""
+"""Counts of windows in sequences, the sufficient statistics of Markov chains."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mercer.data.windows import windows_of
 
 
 def n_heads(k: int, order: int, end: bool) -> int:
-    """Count the outcomes of an initial law: heads of ``order`` symbols, and with an end all shorter sequences."""
+    """Count the outcomes of an initial distribution: ``order`` symbols, and with an end also all shorter sequences."""
     return int(k**order + (sum(k**j for j in range(order)) if end else 0))
 
 
 def transitions_of(values: Floats, offsets: Floats, k: int, order: int, end: bool) -> tuple[Floats, Floats, Floats]:
-    """List every transition between plain symbols: its sequence, its window ``context * w + symbol``, its position.
+    """List the transitions between plain symbols: sequence, window ``context * w + symbol`` and position.
 
     With an end, a sequence of at least ``order`` symbols also goes from its last context to the symbol ``k``; the
-    position is that of the newest symbol (of an empty sequence: that of its neighbour).
+    position is that of the newest symbol (for an empty sequence, that of the next one).
     """
     width = k + end
     found = windows_of(values, offsets, k, order + 1)
@@ -38,7 +38,7 @@ def transitions_of(values: Floats, offsets: Floats, k: int, order: int, end: boo
 
 
 def endings_of(values: Floats, offsets: Floats, k: int, order: int) -> tuple[Floats, Floats, Floats]:
-    """Return the last context of every sequence that has one, of plain symbols: it, the sequence, the last position."""
+    """Return the last context of plain symbols, the sequence and the last position, for sequences that have one."""
     if order == 0:
         n = len(offsets) - 1
         return np.zeros(n, dtype=np.int64), np.arange(n), np.maximum(offsets[1:] - 1, 0)
@@ -48,7 +48,7 @@ def endings_of(values: Floats, offsets: Floats, k: int, order: int) -> tuple[Flo
 
 
 def counted(X: Sequences, k: int, order: int, end: bool) -> tuple[Floats, Any]:
-    """Count the transitions of every sequence: the windows that occur anywhere ``(U,)``, and a CSR array ``(M, U)``."""
+    """Count the transitions of every sequence; return the windows that occur, ``(U,)``, and a CSR array ``(M, U)``."""
     owner, window, _ = transitions_of(X.values, X.offsets, k, order, end)
     windows, column = np.unique(window, return_inverse=True)
     ones = np.ones(len(owner))
@@ -56,7 +56,7 @@ def counted(X: Sequences, k: int, order: int, end: bool) -> tuple[Floats, Any]:
 
 
 def heads_of(X: Sequences, k: int, order: int) -> Floats:
-    """Read the first ``order`` symbols of every sequence, all plain, as a number; ``(M,)``."""
+    """Encode the first ``order`` plain symbols of every sequence as a number, ``(M,)``."""
     head = np.zeros(len(X), dtype=np.int64)
     for j in range(order):
         head = head * k + X.values[X.offsets[:-1] + j]

@@ -1,4 +1,4 @@
-"""Discounted probability products of Markov chains: sequences of all lengths, in logarithms (PPK-4.2a, PPK-4.2b)."""
+"""Discounted probability products of Markov chains: sums over all lengths, in logarithms (PPK-4.2a, PPK-4.2b)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class DiscountedProductOperand(ProductOperand):
         return namespace(values).reshape(values, (1, i, j))
 
     def alone(self) -> Array:
-        """Log kernel of every chain with itself, ``(1, N)``; raises where it is infinite."""
+        """Log kernel of every chain with itself, ``(1, N)``; raises if it is infinite."""
         everyone = np.arange(len(self))
         return self._aligned(self, everyone, everyone, named=True)[None, :]
 
     def _aligned(self, other: ProductOperand, rows: Floats, columns: Floats, named: bool) -> Array:
-        """Answer the pairs (rows[p], columns[p]), a few at a time."""
+        """Compute the pairs (rows[p], columns[p]), a few at a time."""
         a, b, d = self.logs, other.logs, self.lengths.d
         xp = namespace(a.first, b.first)
         size = max(1, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
@@ -61,25 +61,25 @@ class DiscountedProductOperand(ProductOperand):
 
 
 def _all_steps(first: Array, step: Array, stop: Array, d: float, skip: bool) -> tuple[Array, Floats]:
-    """Compute log sum_t d^t first M^t stop of P pairs from logarithms, and NaN, or the growth where it is infinite.
+    """Compute log sum_t d^t first M^t stop of P pairs from logarithms, and the growth of infinite sums (else NaN).
 
-    ``skip`` leaves out t = 0: chains of order 0 begin with a step. The running weights w_t = (d M)^t 1 tell how much
-    can follow: ``first w_t`` times what one context is worth at most.
+    ``skip`` leaves out t = 0: chains of order 0 begin with a step. The running weights w_t = (d M)^t 1 bound
+    the remainder.
     """
     xp = namespace(first)
     pairs, contexts, k = step.shape
     log_d = math.log(d)
 
     def moved(x: Array) -> Array:
-        if contexts == 1:  # nothing is remembered
+        if contexts == 1:  # order 0 has no context
             after = xp.concat([x[:, :, None]] * k, axis=-1)
-        else:  # the oldest symbol is forgotten
+        else:  # drop the oldest symbol
             after = xp.concat([xp.reshape(x, (pairs, contexts // k, k))] * k, axis=1)
         return logsumexp(step + after, axis=-1) + log_d
 
     ends, mass = stop, xp.zeros_like(first)
     total = xp.full_like(first[:, 0], -xp.inf) if skip else logsumexp(first + ends, axis=-1)
-    worth = np.zeros(pairs)  # log of the largest running weights so far, added up
+    worth = np.zeros(pairs)  # sum of the logs of the largest running weights so far
     for count in range(1, MOST_STEPS + 1):  # noqa: B007
         ends, mass = moved(ends), moved(mass)
         total = xp.logaddexp(total, logsumexp(first + ends, axis=-1))
@@ -87,7 +87,7 @@ def _all_steps(first: Array, step: Array, stop: Array, d: float, skip: bool) -> 
         worth = np.logaddexp(worth, largest)
         left = to_numpy(without_gradient(logsumexp(first + mass, axis=-1)))
         with np.errstate(invalid="ignore"):
-            rest = left + worth + math.log(2.0)  # largest <= 1/2: what follows is at most twice what came
+            rest = left + worth + math.log(2.0)  # largest <= 1/2, so the remainder is at most twice the last term
             done = (rest <= to_numpy(without_gradient(total)) + math.log(TAIL)) | (largest <= _LOG_TINY)
         done &= largest <= math.log(0.5)
         if done.all() or (largest > _HOPELESS).any():

@@ -12,24 +12,23 @@ from mercer.families.categorical import Categoricals
 from mercer.models._chains.operand import chain_operand
 
 GRAM_STATES = 128
-"""The most states that such a model may have."""
+"""Largest number of states of such a model."""
 
 
 def gram_operand(chains: Any, coupling: Coupling, lengths: Any) -> Operand:
     """Couple Markov chains through their states: all strings of 1 to ``order`` symbols, the last of which is emitted.
 
-    A string of L symbols is then exactly L states, also where L is less than the order. States are determined by the
-    symbols, so that a power on the hidden weights is a power on the probability of the string.
+    A string of L symbols then has exactly L states, even if L is less than the order. States are determined by the
+    symbols, so a power of the hidden weights is a power of the probability of the string.
     """
     k, order = len(chains.alphabet), chains.order
     states = sum(k**j for j in range(1, order + 1)) if order else 1
     if chains.end:
-        raise ValueError("this kernel compares chains without an end: fit them with end=False, and give a length")
+        raise ValueError("This kernel compares chains without an end. Fit them with end=False, and pass a length.")
     if states > GRAM_STATES:
         raise ValueError(
-            f"this kernel of Markov chains of order {order} over {k} symbols runs over {states}^2 pairs of contexts, "
-            f"and {GRAM_STATES}^2 are feasible: lower the order, or use ProbabilityProduct, which needs no such "
-            "pairs"
+            f"This kernel of Markov chains of order {order} over {k} symbols runs over {states}^2 pairs of contexts, "
+            f"more than {GRAM_STATES}^2. Lower the order, or use ProbabilityProduct, which does not need such pairs."
         )
     chains = chains.dense()
     if order == 0:
@@ -51,14 +50,14 @@ def _on_grams(initial: Array, transition: Array, k: int, order: int) -> tuple[Ar
     n = int(initial.shape[0])
     laws = [xp.sum(xp.reshape(initial, (n, k**j, -1)), axis=-1) for j in range(1, order + 1)]
     rows, targets, base = [], [], 0
-    for j in range(1, order):  # a string grows by a symbol
+    for j in range(1, order):  # append a symbol
         longer, shorter = xp.reshape(laws[j], (n, k**j, k)), laws[j - 1][..., None]
         possible = shorter > 0
         row = longer / xp.where(possible, shorter, xp.ones_like(shorter))
         rows.append(xp.where(possible, row, xp.full_like(row, 1.0 / k)))
         base += k**j
         targets.append(base + np.arange(k ** (j + 1)).reshape(k**j, k))
-    rows.append(transition)  # a context forgets its oldest symbol
+    rows.append(transition)  # drop the oldest symbol of a context
     targets.append(base + (np.arange(k**order)[:, None] * k + np.arange(k)) % k**order)
     row, target = xp.concat(rows, axis=1), np.concatenate(targets)
     states = len(target)

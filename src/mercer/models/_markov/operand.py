@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log
-from mercer._coupling import power
+from mercer._cached import cached_property
+from mercer._coupling import OneAxis, power
 
 PAIR_CELLS = 1 << 22
-"""Numbers of the pairs that the recursion in logarithms holds at once."""
+"""Number of entries of the pairs that the log-domain recursion processes at once."""
+MOST_CELLS = 1 << 20
+"""Numbers of the table of one chain beyond which a product is refused: it needs several such tables for each row of a
+tile, and a pass over one for every pair and symbol."""
+LEAST_ROWS = 8
+"""Rows of a tile of large tables: fewer would leave SIMD lanes idle."""
 TINY = 1e-150
-"""Products of two powers below this leave the range of floats."""
+"""Products of two powers below this underflow."""
+
+
+def check_cells(chains: Any) -> None:
+    """Raise if the table of all contexts of a chain is too large, though most of them were never observed."""
+    k, contexts = len(chains.alphabet), chains.n_contexts
+    if contexts * k > MOST_CELLS:
+        raise ValueError(
+            f"the product of Markov chains of order {chains.order} over {k} symbols sums over {contexts:,} contexts, "
+            f"observed or not: {contexts * k:,} numbers or {8e-9 * contexts * k:.2g} GB per chain, of at most "
+            f"{MOST_CELLS:,}. Use a lower order, a smaller alphabet, or mc.Spectrum(k={chains.order + 1}), "
+            "which counts observed words only."
+        )
 
 
 class Tables(NamedTuple):
-    """What the recursion runs on: powers of probabilities, or their logarithms."""
+    """Tables of the recursion: powers of probabilities, or their logarithms."""
 
     first: Array
-    """Law of the contexts after the first ``order`` symbols, ``(N, C)``."""
+    """Distribution of the contexts after the first ``order`` symbols, ``(N, C)``."""
     step: Array
     """``(N, C, k)``."""
     stop: Array
     """Weight of a context at the end, ``(N, C)``."""
     short: tuple[Array, ...]
-    """Laws of the sequences of every length below the order, ``(N, k^L)``."""
+    """Distributions of the sequences of every length below the order, ``(N, k^L)``."""
 
 
-class ProductOperand:
+class ProductOperand(OneAxis):
     """Markov chains under a probability product: one vector of contexts per pair, length by length.
 
     Parameters
@@ -38,14 +55,13 @@ class ProductOperand:
     chains : MarkovChains of shape (N,)
         The chains.
     rho : float
-        The power.
+        The exponent.
     lengths : tuple of int
-        Numbers of symbols.
+        Lengths of the sequences.
     """
 
-    order: Floats | None = None
     by_length: ClassVar[bool] = True
-    """Answers have a first axis of lengths."""
+    """Results have a first axis of lengths."""
 
     def __init__(self, chains: Any, rho: float, lengths: tuple[int, ...]) -> None:
         self.chains = chains
@@ -53,15 +69,15 @@ class ProductOperand:
         self.lengths = lengths
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return tuple(self.chains.shape)
+    def tile_hint(self) -> int:
+        """Number of rows of a tile, such that the tables of both sides fit into the cache if possible."""
+        cells = self.chains.n_contexts * len(self.chains.alphabet)
+        return int(np.clip((1 << 17) // cells, 16 if cells <= 1 << 18 else LEAST_ROWS, 256))
 
     @property
-    def tile_hint(self) -> int:
-        """Rows of a tile: tables of both sides stay in the cache where they can."""
-        cells = self.chains.n_contexts * len(self.chains.alphabet)
-        return int(np.clip((1 << 17) // cells, 16, 256))
+    def _at_once(self) -> int:
+        """Chains whose dense tables are made at once, where each is used by itself."""
+        return max(LEAST_ROWS, PAIR_CELLS // (self.chains.n_contexts * len(self.chains.alphabet)))
 
     def __len__(self) -> int:
         return len(self.chains)
@@ -71,7 +87,7 @@ class ProductOperand:
 
     @property
     def _steps(self) -> Floats:
-        """Numbers of steps after the first ``order`` symbols, ascending, of the lengths that have as many."""
+        """Numbers of steps after the first ``order`` symbols, ascending, for lengths of at least ``order``."""
         order = self.chains.order
         return np.array(sorted({n - order for n in self.lengths if n >= order}), dtype=int)
 
@@ -112,9 +128,10 @@ class ProductOperand:
     @cached_property
     def underflows(self) -> bool:
         """Whether products of powers may leave the range of floats, so that only logarithms are right."""
-        logs = self.logs
-        tables = [logs.first, logs.step, logs.stop, *logs.short]
-        return any(np.min(x, where=np.isfinite(x), initial=0.0) < np.log(TINY) for x in tables)
+        p = self.probabilities
+        tables = [p.first, p.step, p.stop, *p.short]
+        least = min(float(np.min(x, where=x > 0, initial=1.0)) for x in tables)
+        return bool(self.rho * np.log(least) < np.log(TINY))
 
     def pair(self, other: Self) -> Array:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
@@ -131,6 +148,10 @@ class ProductOperand:
 
     def alone(self) -> Array:
         """Log kernel of every chain with itself, ``(H, N)``."""
+        step = self._at_once
+        if len(self) > step:
+            parts = [self[begin : begin + step].alone() for begin in range(0, len(self), step)]
+            return namespace(parts[0]).concat(parts, axis=-1)
         everyone, wanted = np.arange(len(self)), self._steps
         if not is_numpy_array(self.probabilities.first) or self.underflows:
             short = [logsumexp(2 * p, axis=-1) for p in self.logs.short]
@@ -138,7 +159,7 @@ class ProductOperand:
             return self._by_length(long, short, wanted, namespace(self.logs.first).stack)
         p = self.powers
         tables = (p.first, p.step, p.stop)
-        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a chain that leaves the products as they are
+        nobody = tuple(np.ones_like(x[:1]) for x in tables)  # a neutral chain, which leaves products unchanged
         long = _products(nobody, tuple(x * x for x in tables), wanted)[:, 0]
         lost = np.flatnonzero(np.isnan(long).any(axis=0))
         if len(lost):
@@ -146,12 +167,12 @@ class ProductOperand:
         return self._by_length(long, [safe_log(np.sum(x * x, axis=-1)) for x in p.short], wanted, np.stack)
 
     def _by_length(self, long: Array, short: list[Array], wanted: Floats, stack: Any) -> Array:
-        """Put what was computed for every number of steps in the order of the lengths."""
+        """Arrange the results of every number of steps in the order of the lengths."""
         order, steps = self.chains.order, wanted.tolist()
         return stack([short[n] if n < order else long[steps.index(n - order), ...] for n in self.lengths])
 
     def _pair_in_logs(self, other: Self) -> Array:
-        """Answer every pair in logarithms: slower, for any array library, and right for any probabilities."""
+        """Compute every pair in logarithms: slower, for any array library, and accurate for any probabilities."""
         i, j, wanted = len(self), len(other), self._steps
         xp = namespace(self.logs.first, other.logs.first)
         rows, columns = np.repeat(np.arange(i), j), np.tile(np.arange(j), i)
@@ -163,7 +184,7 @@ class ProductOperand:
         return self._by_length(long, short, wanted, xp.stack)
 
     def _aligned_logs(self, other: Self, rows: Floats, columns: Floats, wanted: Floats) -> Array:
-        """Answer the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
+        """Compute the pairs (rows[p], columns[p]) in logarithms, ``(H, P)``, a few at a time."""
         a, b = self.logs, other.logs
         xp = namespace(a.first, b.first)
         cells = self.chains.n_contexts * len(self.chains.alphabet)
@@ -179,7 +200,7 @@ class ProductOperand:
 
 
 def _products(left: tuple[Floats, ...], right: tuple[Floats, ...], wanted: Floats) -> Floats:
-    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN where digits were lost."""
+    """Log kernels of every pair of powered chains (first, step, stop), ``(H, I, J)``; NaN if inaccurate."""
     from mercer.compiled.contexts import LANES, couple_pairs
 
     size = len(right[0])
@@ -197,7 +218,7 @@ def _smallest(step: Floats) -> Floats:
 
 
 def _chains_last(x: Floats, padded: int) -> Floats:
-    """Put the chains last, and zeros after them."""
+    """Move the chains to the last axis, padded by zeros."""
     out = np.zeros((*x.shape[1:], padded))
     out[..., : len(x)] = np.moveaxis(x, 0, -1)
     return out
@@ -211,9 +232,9 @@ def _log_products(first: Array, step: Array, stop: Array, wanted: Floats) -> Arr
     for steps in wanted.tolist():
         for _ in range(done, steps):
             moved = now[..., None] + step
-            if contexts == 1:  # nothing is remembered
+            if contexts == 1:  # order 0 has no context
                 now = logsumexp(moved, axis=-1)
-            else:  # the oldest symbol is forgotten
+            else:  # drop the oldest symbol
                 now = logsumexp(xp.reshape(moved, (pairs, k, contexts // k, k)), axis=1)
                 now = xp.reshape(now, (pairs, contexts))
         done = steps

@@ -1,4 +1,4 @@
-"""Fisher scores of sequences under Markov chains: numbers of windows minus what is expected of them (FK-6, FK-7)."""
+"""Fisher scores of sequences under Markov chains: observed minus expected counts of windows (FK-6, FK-7)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
     n_parameters = chains.n_contexts * width
     if not as_sparse and len(chains) * len(X) * n_parameters > CELLS:
         raise ValueError(
-            f"the scores of {len(X)} sequences under {len(chains)} chains have {n_parameters} columns, too many to be "
-            "dense: ask for sequence_scores(X, sparse=True), or lower the order"
+            f"The scores of {len(X)} sequences under {len(chains)} chains have {n_parameters} columns, too many for a "
+            "dense matrix. Use sequence_scores(X, sparse=True), or lower the order."
         )
     uncertain = np.zeros(len(X), dtype=bool)
     uncertain[np.repeat(np.arange(len(X)), X.lengths)[X.values >= k]] = True
@@ -42,13 +42,13 @@ def sequence_scores(chains: Any, X: Sequences, parametrization: str, as_sparse: 
 
 
 def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: int) -> Any:
-    """Compute expected numbers of windows in the uncertain sequences, CSR ``(M, P)``."""
+    """Compute expected counts of windows in sequences with ambiguous symbols, CSR ``(M, P)``."""
     from mercer.compiled.contexts import expected_windows
 
     some = X[which]
     members = chains.alphabet.membership > 0
     initial, *rows = chains._lookup(i)
-    # The first symbols are given (FK-6): where the initial law excludes all their readings, these count alike.
+    # The first symbols are given (FK-6); if the initial distribution excludes all their readings, these count equally.
     initial = np.maximum(initial, 1e-100 * initial.max())
     owner, window, number = expected_windows(
         initial, *rows, chains.order, len(chains.alphabet), chains.end, some.values, some.offsets, members
@@ -62,23 +62,23 @@ def _expected(chains: Any, i: int, X: Sequences, which: Floats, n_parameters: in
 
 def _no_score(X: Sequences, i: int) -> ValueError:
     return ValueError(
-        f"{X.name(i)} has probability zero under the shared model, so that it has no score: fit the model with "
-        "prior='pooled' or smoothing=1, or leave the sequence out"
+        f"{X.name(i)} has probability zero under the shared model, so it has no score. Fit the model with "
+        "prior='pooled' or smoothing=1, or leave the sequence out."
     )
 
 
 def _centred(chains: Any, i: int, counts: Any, parametrization: str, X: Sequences) -> Any:
-    """Subtract what is expected from the numbers of windows, context by context."""
+    """Subtract the expected counts of windows from the observed ones, context by context."""
     width = len(chains.alphabet) + chains.end
-    counts.sum_duplicates()  # which sorts the entries by row and column
+    counts.sum_duplicates()  # sorts the entries by row and column
     entries = counts.tocoo()
     key = entries.row.astype(np.int64) * chains.n_contexts + entries.col // width
     begins = np.ones(len(key), dtype=bool)
     begins[1:] = key[1:] != key[:-1]
-    visited, line = key[begins], np.cumsum(begins) - 1  # a line for every context that a sequence visits
+    visited, line = key[begins], np.cumsum(begins) - 1  # one line per context that a sequence visits
     row, context = np.divmod(visited, chains.n_contexts)
     cells = np.bincount(line * width + entries.col % width, weights=entries.data, minlength=len(visited) * width)
-    number = cells.astype(float).reshape(len(visited), width)  # of nothing, whole numbers are counted
+    number = cells.astype(float).reshape(len(visited), width)  # counts of an empty selection are integers
     visits = number.sum(axis=1, keepdims=True)
     used, place = np.unique(context, return_inverse=True)
     rows = chains.transition.rows_at(i, used) if chains.sparse else to_numpy(chains.transition[i])[used]

@@ -1,4 +1,4 @@
-"""Tables of Markov chains of high order: every chain stores the contexts that it has seen, all share the rest."""
+"""Tables of Markov chains of high order: each chain stores its own contexts, and all share the rest."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from mercer._array import Floats
 
 CELLS = 1 << 27
-"""Numbers that a table may have when it is made dense (1 GiB)."""
+"""Largest number of entries of a dense table (1 GiB)."""
 
 
 class Compressed:
-    """Entries of N chains one after the other, and entries that all of them share; immutable.
+    """Entries of N chains, concatenated, and entries that all chains share; immutable.
 
-    ``indices[indptr[i]:indptr[i + 1]]`` are the places of chain i, ascending, and ``data`` what stands there;
-    ``shared_indices`` and ``shared_data`` belong to all.
+    ``indices[indptr[i]:indptr[i + 1]]`` are the columns of chain i, ascending, and ``data`` their values;
+    ``shared_indices`` and ``shared_data`` belong to all chains.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("data", "indices", "indptr", "shared_data", "shared_indices", "columns")
@@ -42,22 +42,24 @@ class Compressed:
         return f"{type(self).__name__}({len(self)} chains over {self.columns} places: {kept})"
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
-        raise TypeError(f"{type(self).__name__} is no array, since most of it is not stored: take that of p.dense()")
+        raise TypeError(
+            f"{type(self).__name__} is not an array, because most of it is not stored. Use that of p.dense()."
+        )
 
     @property
     def dtype(self) -> Any:
         """The type of the entries."""
         return self.data.dtype
 
-    def packed(self) -> dict[str, Floats]:
-        """Return all of the content as arrays, for a file."""
+    def as_arrays(self) -> dict[str, Floats]:
+        """Return the content as arrays, for a file."""
         return {name: np.asarray(getattr(self, name)) for name in self.parts}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, name) for name in self.parts)
 
     def __getitem__(self, key: Any) -> Self:
-        """Take some chains: a slice or an array."""
+        """Select chains by a slice or an array."""
         rows = np.arange(len(self))[key]
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -65,13 +67,13 @@ class Compressed:
         return self._with(self, self.data[entries], self.indices[entries], indptr, rows)
 
     def joined(self, parts: Sequence[Self]) -> Self:
-        """Put chains below each other; they must share the same entries."""
+        """Concatenate chains; they must share the same entries."""
         for part in parts:
             same = np.array_equal(part.shared_indices, self.shared_indices)
             if not same or not np.array_equal(part.shared_data, self.shared_data):
                 raise ValueError(
-                    "these Markov chains share different rows, since they were fitted with different priors: fit them "
-                    "together, or join p.dense() and q.dense()"
+                    "These Markov chains share different rows, because they were fitted with different priors. Fit "
+                    "them together, or join p.dense() and q.dense()."
                 )
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
         return self._with(
@@ -83,11 +85,11 @@ class Compressed:
         )
 
     def _with(self, source: Any, data: Floats, indices: Floats, indptr: Floats, rows: Floats | None) -> Self:
-        """Make a table of the same columns: of the chains ``rows`` of one, or of several tables joined."""
+        """Make a table with the same columns, from the chains ``rows`` of one table or from several tables."""
         return type(self)(data, indices, indptr, self.shared_data, self.shared_indices, self.columns)
 
     def row_digests(self) -> list[bytes]:
-        """Digest what every chain is, a function of its content alone."""
+        """Digest every chain from its content only."""
         shared = self.shared_indices.tobytes() + self.shared_data.tobytes() + repr(self.columns).encode()
         key = blake2b(shared, digest_size=16).digest()
         return [
@@ -99,36 +101,36 @@ class Compressed:
     digests = row_digests
 
     def _extra(self, i: int) -> bytes:
-        """Return what a chain has beside its entries."""
+        """Return the content of a chain other than its entries."""
         return b""
 
     def check_size(self, cells: int) -> None:
-        """Raise where a dense table would not fit."""
+        """Raise if a dense table would be too large."""
         if cells > CELLS:
             raise ValueError(
-                f"{len(self)} chains over {self.columns} contexts are {cells:.3g} numbers when they are made dense: "
-                "lower the order, or take fewer of them"
+                f"{len(self)} chains over {self.columns} contexts are {cells:.3g} numbers as a dense array. Lower the "
+                "order, or use fewer chains."
             )
 
 
 class SparseRows(Compressed):
-    """Rows of transition probabilities: a chain's own, else the shared one, else a uniform one.
+    """Rows of transition probabilities: the chain's own row, else the shared row, else a uniform row.
 
     ``data`` has the shape ``(entries, w)``, ``columns`` is the number of contexts.
     """
 
     @property
     def width(self) -> int:
-        """Number of outcomes of a row: symbols, and the end where there is one."""
+        """Number of outcomes of a row: symbols, and the end if there is one."""
         return int(self.data.shape[1])
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the dense table."""
+        """Shape of the dense table."""
         return len(self), self.columns, self.width
 
     def shared_rows(self, contexts: Floats) -> Floats:
-        """Return the rows ``(U, w)`` of chains that have not seen these contexts."""
+        """Return the rows ``(U, w)`` of chains without these contexts."""
         rows = np.full((len(contexts), self.width), 1.0 / self.width)
         hit, at = found_in(self.shared_indices, contexts)
         rows[hit] = self.shared_data[at]
@@ -152,7 +154,7 @@ class SparseRows(Compressed):
         return out
 
     def lookup(self, i: int) -> tuple[Floats, Floats]:
-        """Return the place of every context of chain ``i`` in a table of rows, and that table."""
+        """Return the index of every context of chain ``i`` in a table of rows, and that table."""
         begin, end = self.indptr[i], self.indptr[i + 1]
         uniform = np.full((1, self.width), 1.0 / self.width)
         slots = np.zeros(self.columns, dtype=np.int64)
@@ -175,9 +177,9 @@ class SparseRows(Compressed):
 
 
 class SparseLaws(Compressed):
-    """Laws of the first symbols: a chain's own entries, a share of the shared entries, and a share of uniform.
+    """Distributions of the first symbols: a chain's own entries, plus shares of the common and a uniform one.
 
-    ``shares (N, 2)`` says how much of the shared entries and of a uniform law every chain has.
+    ``shares (N, 2)`` are the weights of the shared entries and of the uniform distribution in every chain.
     """
 
     parts = (*Compressed.parts, "shares")
@@ -197,7 +199,7 @@ class SparseLaws(Compressed):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the dense table."""
+        """Shape of the dense table."""
         return len(self), self.columns
 
     def _with(self, source: Any, data: Floats, indices: Floats, indptr: Floats, rows: Floats | None) -> Self:
@@ -219,7 +221,7 @@ class SparseLaws(Compressed):
         return out
 
     def dense(self) -> Floats:
-        """Return all laws, ``(N, H)``."""
+        """Return all distributions, ``(N, H)``."""
         self.check_size(len(self) * self.columns)
         out = np.repeat(self.shares[:, 1:] / self.columns, self.columns, axis=1)
         out[:, self.shared_indices] += self.shares[:, :1] * self.shared_data
@@ -227,21 +229,21 @@ class SparseLaws(Compressed):
         return out
 
     def merged(self, i: int) -> tuple[Floats, Floats, float]:
-        """Return the entries of chain ``i`` (places and numbers) and its share of the uniform law."""
+        """Return the entries of chain ``i`` (columns and values) and its share of the uniform distribution."""
         begin, end = self.indptr[i], self.indptr[i + 1]
         heads = np.union1d(self.shared_indices, self.indices[begin:end])
         values = self[i : i + 1].at(heads)[0] - self.shares[i, 1] / self.columns
         return heads, values, float(self.shares[i, 1])
 
     def totals(self) -> Floats:
-        """Sum of every law."""
+        """Sum of every distribution."""
         own = np.zeros(len(self))
         np.add.at(own, np.repeat(np.arange(len(self)), np.diff(self.indptr)), self.data)
         return own + self.shares[:, 0] * self.shared_data.sum() + self.shares[:, 1]
 
 
 def found_in(sorted_values: Floats, wanted: Floats) -> tuple[Floats, Floats]:
-    """Return which of ``wanted`` are in ``sorted_values`` (positions among ``wanted``), and where."""
+    """Return which of ``wanted`` are in ``sorted_values`` (indices into ``wanted``), and where."""
     if not len(sorted_values):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)

@@ -1,1 +1,1 @@
-"""The recursions of pair hidden Markov models: affine gaps (MK-5b), general visits (MK-5), matches, fits."""
+"""Recursions of pair hidden Markov models: affine gaps (MK-5b), general models (MK-5), matches and fits."""

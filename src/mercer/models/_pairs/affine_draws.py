@@ -1,4 +1,4 @@
-"""Draws of pair HMMs with affine gaps: single sequences, and pairs that share their matches (MK-5b)."""
+"""Samples from pair HMMs with affine gaps: single sequences, and pairs that share their matches (MK-5b)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from mercer._random import random_generator
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import Laws
 
-__all__ = ["drawn"]
-
 MOST_LETTERS = 2e8
-"""More letters than this are expected by mistake: a gigabyte of them."""
+"""Largest expected number of letters: a gigabyte. More is probably a mistake."""
 LETTERS_AT_ONCE = 2e6
-"""Letters that are expected of the sequences that are drawn together."""
+"""Expected number of letters of the sequences that are drawn at once."""
 
 
 def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
-    """Draw ``size`` histories of every model, and ``copies`` sequences of each, with runs of their own."""
+    """Draw ``size`` sets of matches of every model, and ``copies`` sequences of each, with independent insertions."""
     if not is_whole(size, 0):
-        raise ValueError(f"size = {size!r}: give a whole number of sequences, 0 or more")
+        raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
     rng = random_generator(random_state)
     return [_of_one(Laws.of(model, i), model.alphabet, int(size), rng, copies) for i in range(len(model))]
 
@@ -33,9 +31,9 @@ def _of_one(laws: Laws, alphabet: Any, size: int, rng: np.random.Generator, copi
     mean = matches + (matches + 1.0) * run
     if mean * size * copies > MOST_LETTERS:
         raise ValueError(
-            f"sequences of the model have {mean:.3g} letters on average (continuation {laws.continuation:.17g}, extend "
-            f"{laws.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}: draw fewer, or give a "
-            "smaller continuation or extend"
+            f"Sequences of the model have {mean:.3g} letters on average (continuation {laws.continuation:.17g}, extend "
+            f"{laws.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}. Draw fewer, or use a "
+            "smaller continuation or extend."
         )
     some = int(np.clip(LETTERS_AT_ONCE / max(mean, 1e-9), 1, max(size, 1)))
     parts: list[list[tuple[Floats, Floats]]] = [[] for _ in range(copies)]
@@ -55,10 +53,10 @@ def _joined(parts: list[tuple[Floats, Floats]], alphabet: Any) -> Sequences:
 
 
 def _with_runs(laws: Laws, matches: Floats, letters: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Insert runs before, between and after the matched letters of every sequence; return all codes, and lengths."""
+    """Add insertions before, between and after the matched letters of every sequence; return all codes, and lengths."""
     places = int((matches + 1).sum())
     run = (rng.random(places) < laws.open) * rng.geometric(1.0 - laws.extend, size=places)
-    follows = np.ones(places, dtype=np.int64)  # a match after every run but the last of a sequence
+    follows = np.ones(places, dtype=np.int64)  # a match after every run except the last of a sequence
     follows[np.cumsum(matches + 1) - 1] = 0
     kind = np.repeat(np.tile([False, True], places), np.stack([run, follows], axis=1).reshape(-1))
     codes = np.empty(len(kind), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""EM of pair HMMs with affine gaps, on pairs of sequences that are thought to share a history (MK-5b)."""
+"""EM of pair HMMs with affine gaps, on pairs of sequences that are assumed to be related (MK-5b)."""
 
 from __future__ import annotations
 
@@ -9,34 +9,23 @@ import numpy as np
 from mercer._array import Floats
 from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
-from mercer.models._fitting.climb import ascend
+from mercer.models._fitting.climb import Ascent, ascend
 from mercer.models._forward.work import share
 from mercer.models._pairs.affine_expectations import Laws
 from mercer.models._pairs.joint import lowest_eigenvalue
 
-__all__ = ["Climb", "climb_pairs"]
-
 LEARNED = ("gaps", "letters", "substitution")
-"""What EM can learn."""
+"""Parameters that EM can learn."""
 PAIRS_OF_A_TASK = 8
-"""Pairs that one thread takes at a time."""
+"""Number of pairs that a thread processes at a time."""
 SECONDS_OF_A_CELL = 6e-8
-"""Work of one place of each of two sequences, about."""
+"""Approximate seconds per pair of positions of two sequences."""
 SHORT_OF_THE_BORDER = 0.9
-"""Where a full step leaves the positive semi-definite matrices, this part of the way to their border is gone."""
-
-
-class Climb(NamedTuple):
-    """How EM ended."""
-
-    laws: Laws
-    objective: Floats
-    """Sum of log kappa over the pairs plus the log prior (up to a constant), before every iteration."""
-    converged: bool
+"""If a full step leaves the positive semi-definite matrices, this fraction of the way to their boundary is used."""
 
 
 class _Expected(NamedTuple):
-    """Expected numbers of events, over all pairs."""
+    """Expected counts of events, over all pairs."""
 
     log_kernel: float
     matched: Floats
@@ -56,11 +45,11 @@ def climb_pairs(
     strength: float,
     n_iter: int,
     tol: float,
-) -> Climb:
-    """Maximise the sum of log kappa over pairs plus a log prior whose mode is the start.
+) -> Ascent:
+    """Maximize the sum of log kappa over pairs plus a log prior whose mode is the start.
 
-    Every law has the start's outcomes ``strength`` times beside what is expected, so that nothing that the start allows
-    becomes impossible. The objective never falls. It stops where it grows by ``tol`` per symbol at most.
+    Each distribution has ``strength`` pseudo-counts, spread as in the start, so nothing that the start allows becomes
+    impossible. The objective never decreases. EM stops once it grows by at most ``tol`` per symbol.
     """
 
     def step(laws: Laws) -> tuple[float, Laws]:
@@ -68,7 +57,7 @@ def climb_pairs(
         value = found.log_kernel + _log_prior(laws, start, learn, strength)
         return value, _maximize(laws, start, found, learn, strength)
 
-    return Climb(*ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data"))
+    return ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
 
 
 def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
@@ -76,7 +65,7 @@ def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
 
 
 def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
-    """Sum expected numbers over all pairs, in their order whatever the number of threads."""
+    """Sum expected counts over all pairs, in their order for any number of threads."""
     from mercer.compiled.pairs_affine_ranged import pairs_expected
 
     first, second = pairs
@@ -100,21 +89,21 @@ def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected
     if not np.isfinite(log_kernel).all():
         p = int(np.flatnonzero(~np.isfinite(log_kernel))[0])
         raise ValueError(
-            f"{X.name(first[p])} and {X.name(second[p])} have probability zero together where EM starts, so that "
-            "nothing can be learned from them: give a start without zeros, such as a positive open_probability and "
-            "extend_probability"
+            f"{X.name(first[p])} and {X.name(second[p])} have joint probability zero at the start of EM, so nothing "
+            "can be learned from them. Use a start without zeros, such as a positive open_probability and "
+            "extend_probability."
         )
     matched, letters, runs = (sum(parts) for parts in zip(*sums, strict=True))
     members = laws.membership
-    # A code is shared out to its letters by their probabilities: expected numbers are parameter times gradient.
+    # A code is distributed over its letters by their probabilities: expected counts are parameter times gradient.
     per_letter = laws.joint * (members.T @ ratio(matched, joint) @ members)
     inserted = shared_out(letters, insertion, laws.insertion, members)
     return _Expected(float(log_kernel.sum()), per_letter, inserted, float(runs[0]), float(runs[1]), n)
 
 
 def _log_prior(laws: Laws, start: Laws, learn: tuple[str, ...], strength: float) -> float:
-    """Log prior up to a constant: ``strength`` outcomes of every law that is learned, spread as in the start."""
-    if strength == 0:  # laws may reach zeros then, whose logarithms count nothing
+    """Log prior up to a constant: ``strength`` pseudo-counts per learned distribution, spread as in the start."""
+    if strength == 0:  # probabilities may become zero then; 0 log 0 = 0
         return 0.0
     value = 0.0
     if "gaps" in learn:
@@ -134,7 +123,7 @@ def _cross(now: Floats, then: Floats) -> float:
 
 
 def _maximize(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...], strength: float) -> Laws:
-    """Fit the laws again to what is expected."""
+    """Refit the distributions to the expected counts."""
     if "gaps" in learn:
         matches, inserted = float(found.matched.sum()), found.opened + found.extended
         places = 2 * (matches + found.n_pairs)  # before, between and after matches, in each sequence
@@ -162,9 +151,9 @@ def _rate(yes: float, all_: float, start: float, strength: float) -> float:
 def _toward(old: Floats, new: Floats) -> Floats:
     """Go from ``old`` to ``new``, as far as the matrices between them are positive semi-definite.
 
-    What is maximised is concave on this line and highest at ``new``, so that any step along it is a gain. The positive
-    semi-definite matrices are convex: the good steps are an interval. Stopping short of its end leaves room for the
-    next step.
+    The objective is concave on this line with its maximum at ``new``, so any step along it increases the objective.
+    The positive semi-definite matrices are convex, so the feasible steps are an interval. Stopping short of its end
+    leaves room for the next step.
     """
 
     def stays(step: float) -> bool:

@@ -1,4 +1,4 @@
-"""What pair HMMs with affine gaps expect: probabilities and scores of single sequences, and matches (MK-5b)."""
+"""Expectations under pair HMMs with affine gaps: likelihoods and scores of single sequences, and matches (MK-5b)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.data import Sequences
 from mercer.models._scores.weighted import check_parametrization
-
-__all__ = ["Laws", "log_probabilities", "pair_posterior", "score_names", "scores"]
 
 
 class Laws(NamedTuple):
@@ -26,14 +24,14 @@ class Laws(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, i: int = 0) -> Laws:
-        """Read the member ``i`` of a batch."""
+        """Create from member ``i`` of a batch."""
         joint, insertion = (np.asarray(to_numpy(x)[i], dtype=np.float64) for x in (model.joint, model.insertion))
         opened, extended, goes_on = (float(to_numpy(x)[i]) for x in (model.open, model.extend, model.continuation))
         return cls(joint, insertion, opened, extended, goes_on, model.alphabet.membership)
 
     @property
     def match(self) -> Floats:
-        """Law of one letter of a match, ``(k,)``."""
+        """Distribution of one letter of a match, ``(k,)``."""
         return np.asarray(self.joint.sum(axis=1))
 
     @property
@@ -48,7 +46,7 @@ class Laws(NamedTuple):
 
     @property
     def of_codes(self) -> tuple[Floats, Floats, float, float, float]:
-        """What recursions over pairs of codes run on: joint, insertion, open, extend, continuation."""
+        """Parameters of the recursions over pairs of codes: joint, insertion, open, extend, continuation."""
         return self.joint_of_codes, self.insertion_of_codes, self.open, self.extend, self.continuation
 
     @property
@@ -82,7 +80,7 @@ def _single(laws: Laws, X: Sequences, events: Floats, matched: Floats, letters: 
 def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
     """Fisher scores of every sequence under every model, ``(N, M, 3 + 2 k)`` (FK-7).
 
-    Columns: continuation, open, extend, the letters of matches (k) and of insertions (k). With n the expected number of
+    Columns: continuation, open, extend, the letters of matches (k) and of insertions (k). With n the expected count of
     an outcome of probability p, and m that of all outcomes of its kind: ``"logit"`` is n - p m, ``"weight"`` is
     n / p - m, computed without the division.
     """
@@ -99,15 +97,15 @@ def _scores_of_one(laws: Laws, X: Sequences, parametrization: str) -> Floats:
     excluded = np.flatnonzero(_single(laws, X, events, matched, letters) == -np.inf)
     if len(excluded):
         raise ValueError(
-            f"{X.name(excluded[0])} has probability zero under the model, and no score: leave it out, or give a model "
-            "without zeros"
+            f"{X.name(excluded[0])} has probability zero under the model, so it has no score. Leave it out, or use a "
+            "model without zeros."
         )
     parameters = np.array([laws.continuation, laws.open, laws.extend])
     numbers = events * parameters
     matches, inserted = numbers[:, :1], numbers[:, 1:2] + numbers[:, 2:]
     chances = np.concatenate(
         [matches + 1, matches + 1, inserted], axis=1
-    )  # a run may begin after every match, and first
+    )  # a run may begin at the start and after every match
     blocks = [
         (events, parameters, chances),
         (matched @ laws.membership, laws.match, matches),

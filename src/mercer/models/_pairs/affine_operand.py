@@ -8,31 +8,62 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import Laws
-from mercer.models._pairs.affine_odds import Odds, odds
 from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
 
-__all__ = ["AffineOperand"]
-
 TILE_CELLS = 2e7
-"""Cells of the recursion that a tile should have: a few milliseconds."""
+"""Number of cells of the recursion per tile: a few milliseconds."""
+
+
+class Odds(NamedTuple):
+    """What the recursion runs on.
+
+    With the letters' reference probabilities r divided out, and x = (1-e) X / (1-o), y = (1-e) Y / (1-o)^2 in place of
+    the X and Y of MK-5b, the recursion has one gap weight g = o (1-e) / (1-o) and the same form for both strings::
+
+        M(i,j) = match[s_i,t_j] z(i-1,j-1)
+        x(i,j) = inserted[s_i] (g M(i-1,j) + e x(i-1,j)),    u = M + x
+        y(i,j) = inserted[t_j] (g u(i,j-1) + e y(i,j-1)),    z = u + y
+        log kappa = base + log z(n,m) + sum log r[s_i] + sum log r[t_j]
+
+    with match[a,b] = c (1-o)^2 J[a,b] / (r_a r_b) and inserted = insertion / r. Here r is the distribution of
+    insertions, so that inserted is 1; and numbers are tilted, divided by e per letter, which makes e 1 too.
+    """
+
+    match: Floats
+    """Tilted, ``(C, C)``."""
+    log_letter: Floats
+    """log (r e), ``(C,)``."""
+    gap: float
+    """g / e, the weight of a run of insertions."""
+    base: float
+    """log((1-c) (1-o)^2)."""
+
+
+def odds(laws: Laws) -> Odds:
+    """Compute the tilted odds of a model whose distribution of insertions has no zeros."""
+    joint, r, o, e, c = laws.of_codes
+    match = c * (1 - o) ** 2 * (joint / r[:, None] / r) / e**2
+    base = float(np.log1p(-c) + 2 * np.log1p(-o))
+    return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base)
 
 
 class Recursion(NamedTuple):
-    """The model's numbers, once for all strings."""
+    """Parameters of the recursion, computed once for all strings."""
 
     laws: Laws
     """For the recursion in numbers of unlimited range."""
     fast: Odds | None
-    """For the lanes; None where they have no scaling."""
+    """For the lanes; None if they have no safe scaling."""
     scalings: tuple[Scaling, ...]
-    """Of the lanes, in the order in which they are tried; none where the parameters are too extreme for all."""
+    """Scalings of the lanes, in the order in which they are tried; empty if the parameters are too extreme."""
 
 
 def recursion(model: Any, precision: str) -> Recursion:
-    """Choose how to compute under the one model of a batch."""
+    """Choose the recursion for the single model of a batch."""
     laws = Laws.of(model)
     laws = laws._replace(joint=(laws.joint + laws.joint.T) / 2)
     insertion, gap = laws.insertion, laws.open * (1 - laws.extend) / (1 - laws.open)
@@ -47,15 +78,15 @@ def recursion(model: Any, precision: str) -> Recursion:
     return Recursion(laws, fast, tuple(s for s in scalings if s is not None))
 
 
-class AffineOperand:
-    """Strings that meet under one model.
+class AffineOperand(OneAxis):
+    """Strings that are compared under one model.
 
     Parameters
     ----------
     values, offsets : ndarray
-        Codes of all strings end to end; string i is ``values[offsets[i]:offsets[i + 1]]``.
+        Concatenated codes of all strings; string i is ``values[offsets[i]:offsets[i + 1]]``.
     recursion : Recursion
-        The model's numbers.
+        Parameters of the recursion.
     """
 
     def __init__(self, values: Any, offsets: Any, recursion: Recursion) -> None:
@@ -66,22 +97,17 @@ class AffineOperand:
 
     @classmethod
     def of(cls, model: Any, X: Sequences, precision: str) -> Self:
-        """Prepare strings for the one model of a batch."""
+        """Prepare strings for the single model of a batch."""
         return cls(X.values, X.offsets, recursion(model, precision))
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Batch shape."""
-        return (len(self),)
-
-    @property
     def order(self) -> Any:
-        """Sort by length, so that neighboring lanes end together."""
+        """Sort by length, so that neighboring lanes end at the same time."""
         return np.argsort(self.lengths, kind="stable")
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile: some milliseconds of work, and whole blocks of lanes."""
+        """Number of rows of a tile: a few milliseconds of work, in whole blocks of lanes."""
         side = math.sqrt(TILE_CELLS) / max(1.0, float(self.lengths.mean()) if len(self) else 1.0)
         return int(np.clip(16 * math.ceil(side / 16), 16, 256))
 
@@ -96,7 +122,7 @@ class AffineOperand:
         return type(self)(self.values[places], offsets, self.recursion)
 
     def pair(self, other: Self) -> Floats:
-        """Log kernels of every pair, ``(I, J)``; -inf where a pair is impossible."""
+        """Log kernels of every pair, ``(I, J)``; -inf if a pair is impossible."""
         out = np.empty((len(self), len(other)))
         sound = np.zeros(out.shape, dtype=bool)
         for scaling in self.recursion.scalings:
@@ -125,7 +151,7 @@ class AffineOperand:
         return out
 
     def _in_lanes(self, other: Self, scaling: Scaling) -> Floats:
-        """Log kernels of every pair by vector lanes; not finite where numbers left their range."""
+        """Log kernels of every pair in SIMD lanes; not finite if numbers leave the floating-point range."""
         from mercer.compiled.pairs_affine import lane_kernels
 
         numbers = self.recursion.fast
@@ -147,17 +173,19 @@ class AffineOperand:
         return logs
 
     def _ranged(self, other: Self, rows: Any, columns: Any) -> Floats:
-        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is right for all parameters."""
+        """Log kernels of the pairs (rows[p], columns[p]) by the recursion that is accurate for all parameters."""
         from mercer.compiled.pairs_affine_ranged import ranged_kernels
 
         out = np.empty(len(rows))
-        # Copies, because Numba would compile anew for read-only arrays.
+        # Copies, because Numba compiles separately for read-only arrays.
         sides = [np.array(x, kind) for o in (self, other) for x, kind in ((o.values, np.int32), (o.offsets, np.int64))]
         ranged_kernels(*sides, rows, columns, *self.recursion.laws.of_codes, out)
         return out
 
 
 def _sums(logs: Floats, values: Any, offsets: Any) -> Floats:
-    """Sum the logarithms of the letters of each string, each from its own letters only."""
-    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[:-1]  # what is behind the last offset is no string
+    """Sum the logarithms of the letters of each string, independently of other strings."""
+    sums = np.add.reduceat(np.append(logs[values], 0.0), offsets)[
+        :-1
+    ]  # values beyond the last offset belong to no string
     return np.where(np.diff(offsets) > 0, sums, 0.0)

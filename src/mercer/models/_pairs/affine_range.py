@@ -1,34 +1,34 @@
-r"""Why a strip of columns with one exponent loses nothing, and for which parameters and lengths.
+r"""Proof that strips of columns with a common exponent are accurate, and for which parameters and lengths.
 
 Tilted numbers. Divide the numbers of cell (i, j) by e^(i+j). Then the weight of an alignment (a set of matches, in
 increasing order in both strings) is the product of its match weights, at most p each, times G per nonempty run of
-inserted letters, G = g/e, whatever its length; and z(i, j) is the sum over all alignments of the first i and j letters.
+inserted letters, G = g/e, for any length; and z(i, j) is the sum over all alignments of the first i and j letters.
 Let D(i, j) be the same sum for all letters after these, H = max(1, G) and L = min(1, G).
 
-Heights. A strip has an exponent E in each group of rows, and stores numbers as (number) 2^(start-E). The exponent never
-falls, neither down the rows nor to the right. It is 0 at first, where z(0,0) = 1, and is raised only where the z of
-some strip's last column would be stored above 2^(start+1), to where this z is stored above 2^start.
+Exponents. A strip has an exponent E in each group of rows, and stores numbers as (number) 2^(start-E). E never
+decreases, neither down the rows nor to the right. It starts at 0, where z(0,0) = 1, and is raised only if the z of the
+last column of a strip would be stored above 2^(start+1); then this z is stored above 2^start.
 
-(1) z(i', j') >= L^2 z(i, j) for i' >= i, j' >= j: letters that are appended open at most one run in either string. So
-    the z of a strip's last column is stored above 2^start L^2 in all rows. Where that column lies beyond the end of t
+(1) z(i', j') >= L^2 z(i, j) for i' >= i, j' >= j: appended letters open at most one run in either string. So the
+    z of the last column of a strip is stored above 2^start L^2 in all rows. If that column lies beyond the end of t
     (nothing matches there), the z of the last column of t is stored above 2^start L^2 / H.
 (2) z(i+1, j) <= rho z(i, j), rho = H + p (1 + m G) / L: the new letter is inserted, or matched with one of m letters.
     So numbers stay below 2^top, top = start + 1 + (rows + 1) log2 rho + log2 1/L, in a group of ``rows`` rows.
-(3) An amount a that is lost at (i, j) costs a D(i, j) / L at most.
+(3) A loss of a at (i, j) reduces the result by at most a D(i, j) / L.
 (4) z(n, m) >= z(i, j) D(i, j) / H^2: join an alignment before (i, j) and one after it; two runs may become one.
-(5) D(i, j) <= S D(i, j') for j <= j' <= j + w, w the strip's width: from an alignment of what follows (i, j) remove the
-    r matches with t_(j+1) .. t_j'. At most C(w,r) C(n,r) alignments become the same one, and weights fall by at most
+(5) D(i, j) <= S D(i, j') for j <= j' <= j + w, w the width of the strip: from an alignment after (i, j), remove the r
+    matches with t_(j+1) .. t_j'. At most C(w,r) C(n,r) alignments become the same one, and weights decrease by at most
     p^r H^(2r+2) / L^2. So S = H^2 / L^2 sum_r C(w,r) C(n,r) (p H^2)^r.
 
-Together: if every lost amount is stored below 2^floor, and there are eight per cell at most, then the loss relative to
+Together: if every loss is stored below 2^floor, and there are at most eight per cell, then the total loss relative to
 z(n, m) is at most 8 n m S H^3 L^-3 2^(floor - start) = 2^(need + floor - start), with
 
     need = 3 + log2(n m) + log2 sum_r C(w,r) C(n,r) (p H^2)^r + 5 |log2 G|.
 
-Float64 starts at 2^0. Numbers underflow below 2^-1022, and so do factors, which carry numbers below 2^top from a strip
-to the next: floor = top - 1022. Float32 has little room. It starts as high as the growth of similar strings allows; its
-factors come in two halves, so that floor = -124; and where numbers grow faster than expected they become infinite and
-stay so until the end, where it is seen.
+Float64 starts at 2^0. Numbers underflow below 2^-1022, and so do the factors that convert numbers below 2^top from one
+strip to the next: floor = top - 1022. Float32 has little range. It starts as high as the growth of similar strings
+allows; its factors are split into two, so floor = -124; and if numbers grow faster than expected, they become infinite
+and stay infinite, which is detected at the end.
 """
 
 from __future__ import annotations
@@ -42,29 +42,27 @@ from scipy.special import gammaln, logsumexp
 
 from mercer._array import Floats
 
-__all__ = ["STRIP", "Scaling", "scaling32", "scaling64"]
-
 STRIP = 8
-"""Columns of the widest strip of any machine, as `mercer.compiled.pairs_affine` chooses it; narrower ones lose less."""
+"""Number of columns of the widest strip on any machine (`mercer.compiled.pairs_affine`); narrower ones lose less."""
 LONGEST = 1 << 20
-"""Letters of a string for which the float64 lanes are proved."""
+"""Largest number of letters of a string for which the float64 lanes are proved accurate."""
 _DIGITS = {"float64": 60, "float32": 30}
-"""Losses are below two to minus this, relative to the result."""
+"""Relative losses are below two to minus this."""
 
 
 class Scaling(NamedTuple):
-    """How the lanes keep their numbers in range.
+    """Scaling that keeps the numbers of the lanes in range.
 
     Parameters
     ----------
     precision : {"float64", "float32"}
-        Type of the numbers.
+        Dtype of the numbers.
     rows : int
-        Rows between two looks at the exponents.
+        Number of rows between two updates of the exponents.
     start : int
-        Exponent at which numbers start, and to which they are brought back.
+        Exponent at which numbers start, and to which they are rescaled.
     budget : float
-        Bits that `need` may take.
+        Bits available for `need`.
     match, gap : float
         The largest tilted match weight p, and the tilted weight of a run G.
     """
@@ -77,9 +75,9 @@ class Scaling(NamedTuple):
     gap: float
 
     def answers(self, n: Any, m: Any) -> Any:
-        """For which strings of n and m letters, ``(I,)`` and ``(J,)``, nothing is lost: bool ``(I, J)``."""
+        """Return for which strings of n and m letters, ``(I,)`` and ``(J,)``, results are accurate: bool ``(I, J)``."""
         longest = int(n.max(initial=0)), int(m.max(initial=0))
-        # Most often all are safe, and one number tells, since `need` grows with both lengths.
+        # Usually all are safe, which the longest pair shows, since `need` grows with both lengths.
         if longest[1] <= LONGEST and _need_of_longest(*longest, self.match, self.gap) <= self.budget:
             return (n > 0)[:, None] & (m > 0)
         with np.errstate(divide="ignore"):
@@ -89,7 +87,7 @@ class Scaling(NamedTuple):
 
 
 def need(n: Any, m: float, match: float, gap: float) -> Floats:
-    """Bits between a result and what may be lost at one place, for strings of n and m letters."""
+    """Bits between a result and the possible loss in one cell, for strings of n and m letters."""
     n = np.asarray(n, dtype=float)
     r = np.arange(STRIP + 1)
     weight = 2 * max(0.0, math.log(gap)) + (math.log(match) if match > 0 else -1e3)
@@ -102,14 +100,14 @@ def need(n: Any, m: float, match: float, gap: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def _need_of_longest(n: int, m: int, match: float, gap: float) -> float:
-    """Return `need` of one pair, at once where it was asked before: every tile of a Gram matrix asks."""
+    """Return `need` of one pair, cached because every tile of a Gram matrix needs it."""
     return float(need(max(n, 1), max(m, 1), match, gap))
 
 
 def scaling64(match: float, gap: float) -> Scaling | None:
     """Choose the rows of a group for float64, from the largest tilted match weight and that of a run.
 
-    None where no choice is safe: then numbers need exponents of their own.
+    None if no choice is safe; then every number needs its own exponent.
     """
     if not (0 < gap < math.inf and match < math.inf):
         return None

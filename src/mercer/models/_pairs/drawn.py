@@ -1,4 +1,4 @@
-"""Which pairs of sequences a model of pairs learns from."""
+"""Selection of the pairs of sequences that a pair HMM is fitted to."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._array import Floats
 from mercer.data import Sequences
-
-__all__ = ["classes_of", "drawn_pairs"]
+from mercer.data.segments import digest_order
 
 
 def classes_of(X: Sequences, y: Any) -> Floats:
-    """Return one label for every sequence, none of them missing; whole numbers and text also where y holds objects."""
+    """Return one label per sequence, none missing; integers and strings are unpacked from arrays of objects."""
     label = np.asarray(y)
     if label.shape != (len(X),):
-        raise ValueError(f"y has shape {label.shape} for {len(X)} sequences: give one class for each")
+        raise ValueError(f"y must have one class per sequence; got shape {label.shape} for {len(X)} sequences.")
     values = label.tolist()
     for i, value in enumerate(values):
         if _is_missing(value):
             raise ValueError(
-                f"{X.name(i)} has no class, because y[{i}] is {value}: give it one, leave it out, or leave out y"
+                f"{X.name(i)} has no class: y[{i}] is {value}. Add one, leave the sequence out, or omit y."
             )
     if label.dtype == object:
         label = np.array(values)
         if label.dtype == object or label.ndim != 1 or len({isinstance(value, str) for value in values}) > 1:
-            raise ValueError("y mixes labels of different kinds: give whole numbers, or text, for all classes")
+            raise ValueError("y mixes labels of different types. Use whole numbers or strings for all classes.")
     return label
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN, or the missing value of pandas, which is neither true nor false."""
+    """Whether a label is None, NaN, or pandas.NA, which has no truth value."""
     try:
         return value is None or bool(value != value)
     except TypeError:
@@ -42,15 +41,14 @@ def _is_missing(value: Any) -> bool:
 def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -> tuple[Floats, Floats]:
     """List pairs of different sequences of one class, at most ``n_pairs``, drawn without replacement.
 
-    They do not depend on the order of the data: members of a class are sorted by what they hold. ``otherwise`` is what
-    somebody can do who has none.
+    They do not depend on the order of the samples: members of a class are sorted by content. ``otherwise`` is the
+    remedy in the error if there are no pairs.
     """
-    digests = X.digests()
-    order = np.array(sorted(range(len(X)), key=digests.__getitem__), dtype=np.int64)
+    order = digest_order(X)
     groups = [order]
     if y is not None:
         label = classes_of(X, y)
-        if type_of_target(label) not in ("continuous", "unknown"):  # numbers to be predicted are no classes
+        if type_of_target(label) not in ("continuous", "unknown"):  # regression targets are not classes
             _, member = np.unique(label, return_inverse=True)
             groups = [order[member[order] == g] for g in range(member.max() + 1)]
     sizes = np.array([len(group) for group in groups])
@@ -59,8 +57,8 @@ def drawn_pairs(X: Sequences, y: Any, n_pairs: int, seed: int, otherwise: str) -
     if total == 0:
         what = "there is only one" if len(groups) == 1 else "no class has two"
         raise ValueError(
-            f"EM of a pair HMM learns from pairs of sequences that share a class, and {what}: give more sequences, "
-            f"{'leave out y, ' if y is not None else ''}or {otherwise}"
+            f"EM of a pair HMM learns from pairs of sequences that share a class, and {what}. Pass more sequences, "
+            f"{'omit y, ' if y is not None else ''}or {otherwise}."
         )
     chosen = np.arange(total)
     if total > n_pairs:

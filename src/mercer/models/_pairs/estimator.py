@@ -1,4 +1,4 @@
-"""The base of the estimators of pair HMMs: one model that all sequences share, learned from pairs of them."""
+"""Base class of the estimators of pair HMMs: one model for all sequences, learned from pairs of them."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats
+from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
-from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.families.estimator import Context, Estimator
 
-__all__ = ["Fitted", "PairEstimator"]
-
 
 class Fitted(NamedTuple):
-    """What a fit found."""
+    """Result of a fit."""
 
     model: Any
     """A batch of shape ``(1,)``."""
     objective: Floats
-    """What EM maximizes, before every iteration."""
+    """The objective of EM before each iteration."""
     converged: bool
     scale: float | None = None
-    """Natural logarithms in a unit of a substitution matrix."""
+    """Natural logarithms per unit of a substitution matrix."""
 
 
 class PairEstimator(Estimator):
-    """An estimator of one model of pairs. A subclass writes `_fitted(X, context, y)`."""
+    """An estimator of one model of pairs. A subclass implements `_fitted(X, context, y)`."""
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
@@ -48,10 +46,6 @@ class PairEstimator(Estimator):
     tol: float
     random_state: Any
 
-    def _seed(self) -> int:
-        """Return the seed, or draw one from a generator."""
-        return seed_of(self.random_state)
-
     # -- data --------------------------------------------------------------------------------------------
 
     def context(self, X: Sequences) -> Context:
@@ -60,17 +54,18 @@ class PairEstimator(Estimator):
         return Context(dimension=len(X.alphabet), alphabet=X.alphabet)
 
     def shared_context(self, X: Any) -> Context:
-        """Return ``context(X)``, which takes no time."""
+        """Return ``context(X)``, which is cheap."""
         return self.context(X)
 
     # -- fits --------------------------------------------------------------------------------------------
 
+    @warns_once
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to all sequences; it becomes ``model_``, of shape ``(1,)``.
 
         Parameters
         ----------
-        X : Sequences or what makes them
+        X : Sequences or array-like
             The training data.
         y : array of shape (N,), default=None
             Classes; EM learns from pairs of one class.
@@ -84,7 +79,7 @@ class PairEstimator(Estimator):
         return self._keep(found)
 
     def _keep(self, found: Fitted) -> Self:
-        """Keep what only some estimators have."""
+        """Store attributes that only some estimators have."""
         return self
 
     def _fitted(self, X: Sequences, context: Context, y: Any) -> Fitted:
@@ -94,26 +89,21 @@ class PairEstimator(Estimator):
         return self._fitted(X, context, y).model
 
     def _check_classes(self, X: Sequences, y: Any) -> None:
-        """Raise where y is of another length."""
+        """Raise if y has another length."""
         if y is not None and np.shape(y)[:1] != (len(X),):
-            raise ValueError(f"y has shape {np.shape(y)} for {len(X)} sequences: give one class for each")
+            raise ValueError(f"y must have one class per sequence; got shape {np.shape(y)} for {len(X)} sequences.")
 
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
-        """Raise: a pair HMM is a distribution of pairs, and cannot be fitted to one sequence."""
+        """Raise, because a pair HMM is a distribution of pairs and cannot be fitted to one sequence."""
         self._fit_accepted(X, context)
 
     def _fit_accepted(self, X: Any, context: Any) -> NoReturn:
         raise TypeError(
-            "a pair HMM is one model that all sequences share, and is not fitted to each: use fit, or a kernel under a "
-            "shared model, mc.Marginalization(mc.PairHMM(...)) or mc.Fisher(mc.PairHMM(...))"
+            "A pair HMM is one model that all sequences share, so it cannot be fitted to each sample. Use fit, or a "
+            "kernel under a shared model: mc.Marginalization(mc.PairHMM(...)) or mc.Fisher(mc.PairHMM(...))."
         )
 
     # -- after the fit -----------------------------------------------------------------------------------
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log probability of every sequence by itself under the model that ``fit`` learned."""
-        check_is_fitted(self, "model_")
-        return to_numpy(self.model_.log_prob(self.accept(X, context=self.context_)))[0]
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the model that ``fit`` learned, on ``X``; smaller is better."""

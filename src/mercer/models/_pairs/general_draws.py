@@ -1,4 +1,4 @@
-"""Random trajectories of a pair HMM, and the strings that they write (MK-5)."""
+"""Random trajectories of a pair HMM, and the strings that they emit (MK-5)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.elimination import expected_visits
 from mercer.models._pairs.general_single import Parameters
 
-__all__ = ["draw_strings"]
-
 MOST_VISITS = 2e8
-"""More visits than this are expected by mistake: they may write a gigabyte of symbols."""
+"""Largest expected number of visits, which may emit a gigabyte of symbols. More is probably a mistake."""
 
 
 def draw_strings(
     model: Parameters, alphabet: Alphabet, size: int, copies: int, rng: np.random.Generator
 ) -> tuple[Sequences, ...]:
-    """Draw ``size`` trajectories, and from every one of them ``copies`` strings, each by itself."""
+    """Draw ``size`` trajectories, and ``copies`` independent strings from each of them."""
     from mercer.compiled.pairs_draws import walk
 
     n, k = len(model.silent), len(alphabet)
     mean = float(expected_visits(model.initial, model.transition).sum())
     if not mean * size * copies <= MOST_VISITS:
         raise ValueError(
-            f"strings of the model take {mean:.3g} visits on average, and {size * copies} of them more than "
-            f"{MOST_VISITS:.0e}: draw fewer, or give a larger stop (its smallest is {model.transition[:, n].min():.3g})"
+            f"Strings of the model take {mean:.3g} visits on average, and {size * copies} of them more than "
+            f"{MOST_VISITS:.0e}. Draw fewer, or use a larger stop (its smallest is {model.transition[:, n].min():.3g})."
         )
     begin, step = np.cumsum(model.initial), np.cumsum(model.transition, axis=1)
     letters = np.cumsum(model.letters[:, :k], axis=1)
@@ -40,7 +38,7 @@ def draw_strings(
 
 
 def _strings(owner: Floats, codes: Floats, size: int, alphabet: Alphabet) -> Sequences:
-    """Collect symbols, in the order in which they were written, by the string that they belong to."""
+    """Group symbols by string, in the order of emission."""
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=size))])
     return Sequences._make(codes[order], offsets, alphabet, None)

@@ -1,4 +1,4 @@
-"""Expectation maximisation of a pair HMM, over pairs of strings or over single ones, and where it starts (MK-5)."""
+"""Expectation maximization of a pair HMM, for pairs of strings or single strings, and its start (MK-5)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from mercer.models._pairs.general_expectations import pair_counts
 from mercer.models._pairs.general_single import Expected, Parameters, sequence_counts
 from mercer.models.pairhmm import PairHMMs
 
-__all__ = ["GeneralGoal", "Strings", "random_start"]
-
 SILENT = 0.1
-"""Probability of writing nothing where a fit starts."""
+"""Initial probability of emitting nothing."""
 
 
 class Strings(NamedTuple):
-    """What one model is fitted to, as `mercer.models._fitting.climb` asks for it."""
+    """The training data of one model, with the interface of `mercer.models._fitting.climb`."""
 
     X: Sequences
     pairs: tuple[Floats, Floats] | None
-    """Who is in every pair; None for single strings."""
+    """Indices of the two strings of each pair; None for single strings."""
 
     @property
     def size(self) -> int:
-        """One model."""
+        """Number of models: one."""
         return 1
 
     @property
@@ -45,26 +43,26 @@ class Strings(NamedTuple):
 
     @property
     def sequence_offsets(self) -> Floats:
-        """All data belong to the one model."""
+        """All samples belong to the single model."""
         return np.array([0, self.number])
 
     @property
     def mass(self) -> Floats:
-        """Number of symbols, and of ends."""
+        """Number of symbols and ends."""
         lengths = self.X.lengths + 1
         total = lengths.sum() if self.pairs is None else sum(lengths[side].sum() for side in self.pairs)
         return np.array([float(total)])
 
     def some(self, which: Floats) -> Strings:
-        """Keep the one model."""
+        """Return itself, as there is a single model."""
         return self
 
 
 class GeneralGoal:
-    """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected number.
+    """Log probability of the data, plus a Dirichlet prior that adds ``smoothing`` to every expected count.
 
-    Probabilities that are zero at the start stay zero, and have no prior. ``course`` is the objective of every model
-    that was asked about.
+    Probabilities that are zero at the start stay zero, and have no prior. ``course`` records the objective of each
+    E-step.
     """
 
     def __init__(self, smoothing: float) -> None:
@@ -109,30 +107,30 @@ class GeneralGoal:
         )
 
     def _law(self, counts: Floats, p: Floats) -> Floats:
-        """Return rows of probabilities from expected numbers; rows that nobody visits stay as they were."""
+        """Return rows of probabilities from expected counts; unvisited rows stay unchanged."""
         return normalized(np.where(p > 0, counts + self.smoothing, 0.0), p)
 
 
 def _letters(codes: Floats, probability: Floats, alphabet: Alphabet) -> Floats:
-    """Share the numbers of ambiguity codes ``(n, C)`` out among the symbols that they may be, ``(n, k)``."""
+    """Distribute the counts of ambiguity codes ``(n, C)`` over the symbols that they stand for, ``(n, k)``."""
     k = len(alphabet)
     sets = alphabet.indicators(np.arange(k, alphabet.n_codes))
     return codes[:, :k] + shared_out(codes[:, k:], probability[:, k:], probability[:, :k], sets)
 
 
 def random_start(X: Sequences, n: int, seed: int, attempt: int) -> PairHMMs:
-    """Return a model whose strings are as long as the data on average, with frequencies that are perturbed by state."""
+    """Return a model whose strings have the average length of the data, with frequencies perturbed per state."""
     assert X.alphabet is not None
     k = len(X.alphabet)
     codes = np.bincount(X.values, minlength=X.alphabet.n_codes)
-    rng = generator(codes, seed, attempt)  # whatever the order of the data
+    rng = generator(codes, seed, attempt)  # independent of the order of the samples
     indicators = X.alphabet.indicators(np.arange(X.alphabet.n_codes))
     indicators[X.alphabet.missing] = 0.0
     weights = indicators / np.maximum(indicators.sum(axis=1, keepdims=True), 1.0)
     counts = codes @ weights + 1.0
     letters = normalized(counts * np.exp(rng.normal(0.0, 0.5 if n > 1 else 0.0, (n, k))), 1.0 / k)
     visits = max(float(np.mean(X.lengths)), 1.0) / (1 - SILENT)
-    stop = 1.0 / visits  # the number of visits is geometric, 1 at least
+    stop = 1.0 / visits  # the number of visits is geometric, at least 1
     inner = (1 - stop) * normalized(rng.gamma(4.0, 0.25, (n, n)) + np.eye(n), 1.0 / n)
     return PairHMMs(
         initial=normalized(rng.gamma(4.0, 0.25, n), 1.0 / n)[None],

@@ -12,11 +12,9 @@ from mercer.models._forward.work import share
 from mercer.models._pairs.general_operand import GROUP_NUMBERS, Tables, groups, log_kernels, side
 from mercer.models._pairs.general_single import Expected, Parameters
 
-__all__ = ["pair_counts", "pair_matches", "tables_of"]
-
 
 def tables_of(model: Parameters) -> Tables:
-    """Write a model as the recursions of pairs want it."""
+    """Convert a model to the parameters of the pair recursions."""
     emission = np.ascontiguousarray(((1 - model.silent)[:, None] * model.letters).T)
     return Tables(emission, model.silent, model.for_two())
 
@@ -24,7 +22,7 @@ def tables_of(model: Parameters) -> Tables:
 def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) -> Expected:
     """Return expected counts of the trajectories that emit the strings ``first[p]`` and ``second[p]``, for each p.
 
-    Pairs that are impossible have the log probability -inf, and zeros.
+    Impossible pairs have log probability -inf and zero counts.
     """
     tables, n, size = tables_of(model), len(model.silent), len(first)
     value = _truth(tables, X, first, second)
@@ -46,7 +44,7 @@ def pair_counts(model: Parameters, X: Sequences, first: Floats, second: Floats) 
 
 
 class _Sums(NamedTuple):
-    """What the loops write: gradients in the eliminated model, numbers, and log kernels."""
+    """Output of the loops: gradients in the eliminated model, counts, and log kernels."""
 
     start: Floats
     step: Floats
@@ -56,13 +54,13 @@ class _Sums(NamedTuple):
 
     @classmethod
     def zeros(cls, size: int, n: int, codes: int) -> _Sums:
-        """Start the sums of ``size`` pairs under a model of n states."""
+        """Allocate zeros for ``size`` pairs under a model of n states."""
         start, step, symbols, once = map(np.zeros, ((size, n + 1), (size, n, n + 1), (size, n, codes), (size, n)))
         return cls(start, step, symbols, once, np.full(size, -np.inf))
 
 
 def _add_up(tables: Tables, X: Sequences, first: Floats, second: Floats, which: Floats, found: _Sums) -> None:
-    """Run forward and backward over some pairs: in lanes, or one by one where that takes too much memory."""
+    """Run forward-backward over some pairs: in SIMD lanes, or one by one if that needs too much memory."""
     from mercer.compiled.pairs_general import LANES
     from mercer.compiled.pairs_general_expected import expected_sweep
 
@@ -83,14 +81,14 @@ def _add_up(tables: Tables, X: Sequences, first: Floats, second: Floats, which: 
 
 
 def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:
-    """Return the posterior that symbols of the two strings of ``X`` come from one visit, and the log kernel."""
+    """Return the posterior that symbols of the two strings of ``X`` were emitted by one visit, and the log kernel."""
     from mercer.compiled.pairs_general_expected import expected_sweep
 
     tables, one = tables_of(model), np.zeros(1, dtype=np.int64)
     value = float(_truth(tables, X, one, one + 1)[0])
     matched = np.zeros((int(X.lengths[0]), int(X.lengths[1])))
     if value == -np.inf:
-        raise ValueError("the two sequences have probability zero together, so that nothing is known of their matches")
+        raise ValueError("The two sequences have joint probability zero, so their matches are undefined.")
     if len(X.values):
         found = _Sums.zeros(1, *model.letters.shape)
         *arrays, _ = tables.arrays
@@ -100,7 +98,7 @@ def pair_matches(model: Parameters, X: Sequences) -> tuple[Floats, float]:
 
 
 def _truth(tables: Tables, X: Sequences, first: Floats, second: Floats) -> Floats:
-    """Log kernels, in pieces for threads."""
+    """Log kernels, split into pieces for threads."""
     pieces = [slice(begin, begin + 64) for begin in range(0, len(first), 64)]
     value = np.empty(len(first))
 
@@ -113,13 +111,13 @@ def _truth(tables: Tables, X: Sequences, first: Floats, second: Floats) -> Float
 
 
 def _check_range(X: Sequences, first: Floats, second: Floats, value: Floats, again: Floats) -> None:
-    """Raise where a trajectory that decides was lost below the floating range."""
+    """Raise if a trajectory that matters underflowed."""
     known = value > -np.inf
     off = np.zeros(len(value), dtype=bool)
     off[known] = ~(np.abs(again[known] - value[known]) <= 1e-7 * np.maximum(1.0, np.abs(value[known]) * 1e-3))
     if off.any():
         p = int(np.flatnonzero(off)[0])
         raise ArithmeticError(
-            f"what {X.name(first[p])} and {X.name(second[p])} expect of the model leaves the floating range "
-            f"(log kernel {value[p]:.6g}): raise its smallest probabilities, as smoothing does in a fit"
+            f"The expected counts of {X.name(first[p])} and {X.name(second[p])} under- or overflow (log kernel "
+            f"{value[p]:.6g}). Raise the smallest probabilities of the model, as smoothing does in a fit."
         )

@@ -1,4 +1,4 @@
-"""Strings under one pair HMM, ready to be paired: the tables of the recursion and who goes beside whom (MK-5)."""
+"""Strings under one pair HMM as operands: tables of the recursion and grouping of pairs in lanes (MK-5)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._array import Floats
+from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
 from mercer.models._pairs.elimination import Eliminated
 
-__all__ = ["GROUP_NUMBERS", "GeneralOperand", "Tables", "groups", "log_kernels", "side"]
-
 GROUP_NUMBERS = 1 << 24
-"""Pairs so long that a vector of them would keep more weights than this go one by one."""
+"""Pairs are processed one by one if a vector of them would store more weights than this."""
 TILE_CELLS = 1 << 21
-"""Cells, times states, of a tile that takes a few milliseconds."""
+"""Number of cells times states of a tile that takes a few milliseconds."""
 
 
 class Tables(NamedTuple):
-    """One model as the loops want it."""
+    """Parameters of one model for the compiled loops."""
 
     emission: Floats
-    """Probability that a visit writes what a code stands for, ``(n_codes, n)``: (1 - eps) times the letters'."""
+    """Probability that a visit emits a symbol of each code, ``(n_codes, n)``: (1 - eps) times that of its letters."""
     silent: Floats
     """eps, ``(n,)``."""
     pairs: Eliminated
-    """Without the visits that give nothing to both strings."""
+    """The model without visits that emit nothing to both strings."""
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
-        """Emission, silent, start, step (flat), stop, and the logarithm of what two empty strings have."""
+        """Emission, silent, start, step (flat), stop, and the log probability of two empty strings."""
         n, (start, step) = len(self.silent), self.pairs[:2]
         inner = np.ascontiguousarray(step[:, :n]).reshape(-1)
         last = math.log(start[n]) if start[n] > 0 else -math.inf
@@ -40,18 +39,18 @@ class Tables(NamedTuple):
 
     @property
     def floor(self) -> float:
-        """Smallest weight of a cell whose products are sure to stay in range."""
+        """Smallest weight of a cell whose products cannot underflow."""
         emits = _smallest(self.emission)
         factor = emits * min(emits, _smallest(self.silent)) * min(_smallest(self.pairs.step), 1.0)
         return math.inf if factor < 2.0**-800 else 2.0**-800 / factor
 
 
 def _smallest(values: Floats) -> float:
-    """Return the smallest number that is not zero, 1 where all are."""
+    """Return the smallest nonzero number, or 1 if all are zero."""
     return float(np.min(values, where=values > 0, initial=1.0))
 
 
-class GeneralOperand:
+class GeneralOperand(OneAxis):
     """Strings that share a pair HMM of shape (1,); see `mercer._coupling.Operand`.
 
     Parameters
@@ -67,18 +66,13 @@ class GeneralOperand:
         self.X = X
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """One axis, of strings."""
-        return (len(self.X),)
-
-    @property
     def order(self) -> Floats | None:
-        """By length: neighbours fill the lanes of a vector alike."""
+        """Sort by length, so that the lanes of a vector end at about the same time."""
         return np.argsort(self.X.lengths, kind="stable")
 
     @property
     def tile_hint(self) -> int:
-        """Rows of a tile that takes a few milliseconds; whole vectors."""
+        """Number of rows of a tile of a few milliseconds, in whole vectors."""
         from mercer.compiled.pairs_general import LANES
 
         n = len(self.tables.silent)
@@ -104,9 +98,9 @@ class GeneralOperand:
 
 
 def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats) -> Floats:
-    """Log kernel of X[first[p]] and Z[second[p]] for every p; -inf where no trajectory writes both.
+    """Log kernel of X[first[p]] and Z[second[p]] for every p; -inf if no trajectory emits both.
 
-    Every number depends on its two strings only, whatever other pairs are computed with them.
+    Each value depends on its two strings only, not on the other pairs.
     """
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     everyone = np.arange(len(first))
@@ -122,7 +116,7 @@ def log_kernels(tables: Tables, X: Sequences, Z: Sequences, first: Floats, secon
 def _swept(
     tables: Tables, X: Sequences, Z: Sequences, first: Floats, second: Floats, ranged: bool
 ) -> tuple[Floats, Floats]:
-    """Log kernels of pairs, and the smallest weights that were met, ``(P,)``."""
+    """Log kernels of pairs, and the smallest weights that occurred, ``(P,)``."""
     from mercer.compiled.pairs_general import LANES, forward_sweep
 
     value, lowest = np.empty(len(first)), np.empty(len(first))
@@ -137,15 +131,15 @@ def _swept(
 
 
 def side(X: Sequences) -> tuple[Floats, Floats]:
-    """Codes and offsets in one type, for which loops are compiled once."""
+    """Convert codes and offsets to one dtype, so that loops are compiled once."""
     return np.require(X.values, np.int64, ["C", "W"]), np.require(X.offsets, np.int64, ["C", "W"])
 
 
 def groups(first: Floats, tall: Floats, wide: Floats, lanes: int) -> Floats:
-    """Put pairs of about the same size into the lanes of one vector, ``(G, lanes)``; -1 fills up.
+    """Group pairs of similar size into the lanes of one vector, ``(G, lanes)``, padded by -1.
 
-    Strings of the first side go by length; their partners by length as well, up and down in turns, so that a group
-    which holds the end of one row and the beginning of the next has neighbors of one size.
+    Strings of the first side are sorted by length; their partners too, alternately ascending and descending, so that a
+    group that spans the end of one row and the start of the next has pairs of similar size.
     """
     by_row = np.lexsort((first, tall))
     row = np.empty(len(first), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Single strings under pair HMMs: a hidden Markov model with an end, once silent visits are eliminated (MK-5, FK-7).
 
-The marginal likelihood of one string sums over the other. The end is one more symbol that one more state writes,
-so that the recursions of hidden Markov models do the work.
+The marginal likelihood of one string sums over the other. The end is an additional symbol, emitted by an additional
+state, so that the recursions of hidden Markov models apply.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from mercer.models._pairs.elimination import Counts, Eliminated, eliminate
 from mercer.models._scores.scores import ratios
 from mercer.models._scores.weighted import TINY, code_scores, difference
 
-__all__ = ["Expected", "Parameters", "sequence_counts", "sequence_log_prob", "sequence_scores"]
-
 
 class Parameters(NamedTuple):
     """One model in double precision."""
 
     initial: Floats
-    """First state, and last the empty trajectory, ``(n + 1,)``."""
+    """Probabilities of the first state; last, of an empty trajectory, ``(n + 1,)``."""
     transition: Floats
-    """Next state, and last the end, ``(n, n + 1)``."""
+    """Probabilities of the next state; last, of the end, ``(n, n + 1)``."""
     silent: Floats
-    """Probability of writing nothing, ``(n,)``."""
+    """Probability of emitting nothing, ``(n,)``."""
     letters: Floats
-    """Probability of every code where a symbol is written, ``(n, n_codes)``."""
+    """Probability of each code given that a symbol is emitted, ``(n, n_codes)``."""
 
     @classmethod
     def of(cls, models: Any, c: int) -> Parameters:
-        """Read member ``c`` of `PairHMMs`."""
+        """Create from member ``c`` of `PairHMMs`."""
 
         def numbers(x: Any) -> Floats:
             return to_numpy(x)[c].astype(np.float64)
@@ -46,11 +44,11 @@ class Parameters(NamedTuple):
         return cls(initial, transition, numbers(models.silent), code_probabilities(models.emission[c]))
 
     def for_one(self) -> Eliminated:
-        """Leave the visits out that give nothing to one string."""
+        """Eliminate visits that emit nothing to one string."""
         return eliminate(self.initial, self.transition, self.silent, 1 - self.silent, 1 - self.silent)
 
     def for_two(self) -> Eliminated:
-        """Leave the visits out that give nothing to both strings; emissions keep their own weights."""
+        """Eliminate visits that emit nothing to both strings; emissions keep their weights."""
         loud = (1 - self.silent) * (1 + self.silent)
         return eliminate(self.initial, self.transition, self.silent**2, loud, np.ones_like(self.silent))
 
@@ -61,22 +59,22 @@ class Expected(NamedTuple):
     log_prob: Floats
     """``(S,)``."""
     initial: Floats
-    """Numbers of beginnings, ``(S, n + 1)``."""
+    """Expected initial states, ``(S, n + 1)``."""
     transition: Floats
-    """Numbers of transitions, ``(S, n, n + 1)``."""
+    """Expected transitions, ``(S, n, n + 1)``."""
     symbols: Floats
-    """How often every state writes every code, ``(S, n, n_codes)``."""
+    """Expected emissions of each code by each state, ``(S, n, n_codes)``."""
     silent: Floats
-    """How often every state writes nothing, ``(S, n)``."""
+    """Expected silent visits of each state, ``(S, n)``."""
 
     @property
     def visits(self) -> Floats:
-        """How often every state is entered, ``(S, n)``."""
+        """Expected visits to each state, ``(S, n)``."""
         return np.asarray(self.transition[..., :-1].sum(axis=1) + self.initial[:, :-1])
 
 
 def _chain(model: Parameters, X: Sequences) -> tuple[Eliminated, Floats, Floats, Symbols, Floats]:
-    """Write the model as an HMM with a state for the end, and the end of every string as a symbol."""
+    """Convert the model to an HMM with a state for the end, and append an end symbol to every string."""
     found, n = model.for_one(), len(model.silent)
     transition = np.zeros((n + 1, n + 1))
     transition[:n], transition[n, n] = found.step, 1.0
@@ -100,7 +98,7 @@ def sequence_counts(model: Parameters, X: Sequences) -> Expected:
     found, initial, transition, evidence, offsets = _chain(model, X)
     posterior = expectations(initial, transition, evidence, Runs.shared(offsets))
     n = len(model.silent)
-    start = ratio(posterior.first, found.start)  # a way of weight 0 adds nothing to what is expected
+    start = ratio(posterior.first, found.start)  # a path of weight 0 adds nothing to the expected counts
     step = ratio(posterior.transitions[:, :n], found.step)
     counts = found.unfold(start, step)
     assert posterior.symbols is not None
@@ -120,8 +118,8 @@ def sequence_scores(models: Any, c: int, X: Sequences, parametrization: str) -> 
     impossible = np.flatnonzero(found.log_prob == -np.inf)
     if len(impossible):
         raise ValueError(
-            f"{X.name(impossible[0])} has probability zero under the shared model, so that it has no score: fit the "
-            "model with smoothing, or leave the sequence out"
+            f"{X.name(impossible[0])} has probability zero under the shared model, so it has no score. Fit the model "
+            "with smoothing, or leave the sequence out."
         )
     symbols = None
     if parametrization == "logit":
@@ -144,7 +142,7 @@ def _centred(counts: Floats, p: Floats) -> Floats:
 
 
 def _gradients(model: Parameters, X: Sequences) -> tuple[Counts, Floats | None]:
-    """Gradients in free weights, also where these are zero (FK-8), and in the letters, where these are nearly zero."""
+    """Gradients in free weights, including zeros (FK-8), and in the letters, including probabilities near zero."""
     found, initial, transition, evidence, offsets = _chain(model, X)
     n, divided = len(model.silent), ratios(initial[0], transition[0], evidence, offsets, X.name)
     assert divided.first is not None

@@ -9,10 +9,8 @@ import numpy as np
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._probability import check_sums
 
-__all__ = ["checked_joint", "is_psd", "lowest_eigenvalue"]
-
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
-"""How far a joint may be from symmetric, relative to its largest entry, and its lowest eigenvalue below zero."""
+"""Tolerance of asymmetry, relative to the largest entry, and of negative eigenvalues."""
 
 
 def _tolerance(dtype: Any) -> float:
@@ -22,8 +20,8 @@ def _tolerance(dtype: Any) -> float:
 def lowest_eigenvalue(joint: Floats) -> Floats:
     """Return the smallest eigenvalue of joint distributions ``(..., k, k)`` scaled to a diagonal of ones.
 
-    Normalised kernels see a joint so: the letters with large probabilities do not hide what the rare ones do. A letter
-    that is never matched with itself is left out where it is never matched, and else no scale is enough: -inf.
+    This is the scale of normalized kernels, at which frequent letters do not hide rare ones. A letter that is never
+    matched with itself is left out if it is never matched at all; otherwise the result is -inf.
     """
     joint = np.asarray(joint, dtype=np.float64)
     own = np.diagonal(joint, axis1=-2, axis2=-1)
@@ -44,11 +42,11 @@ def checked_joint(values: Any) -> Array:
     joint = as_float(values)
     shape = tuple(joint.shape)
     if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] == 0:
-        raise ValueError(f"joint has shape {shape}: its last two axes must hold k x k probabilities of pairs")
+        raise ValueError(f"joint must have k x k probabilities of pairs in its last two axes; got shape {shape}.")
     tables = to_numpy(joint)
     for where in np.argwhere(~(tables >= 0))[:1]:
         at = tuple(map(int, where))
-        raise ValueError(f"joint at index {at} is {tables[at]}: probabilities must be nonnegative numbers")
+        raise ValueError(f"joint must be nonnegative probabilities; got {tables[at]} at index {at}.")
     check_sums(tables.sum(axis=(-1, -2)), tables.dtype, "joint")
     apart = np.abs(tables - np.swapaxes(tables, -1, -2))
     largest = tables.max(axis=(-1, -2), keepdims=True, initial=0)
@@ -56,15 +54,14 @@ def checked_joint(values: Any) -> Array:
         at = tuple(map(int, where))
         other = (*at[:-2], at[-1], at[-2])
         raise ValueError(
-            f"joint at index {at} is {tables[at]}, and at {other} {tables[other]}: a match treats both strings alike, "
-            "so that it must be symmetric, such as (joint + joint.T) / 2"
+            f"joint must be symmetric, because a match treats both strings alike; got {tables[at]} at index {at} and "
+            f"{tables[other]} at {other}. Use (joint + joint.T) / 2, for example."
         )
     for where in np.argwhere(~is_psd(tables))[:1]:
         at = tuple(map(int, where))
         lowest = float(lowest_eigenvalue(tables)[at])
         raise ValueError(
-            f"joint at index {at}, scaled to a diagonal of ones, has the eigenvalue {lowest:.3g}: no hidden letter "
-            "gives two strings this joint, and the kernel would not be positive semi-definite (MK-5b); raise its "
-            "diagonal, or use a larger scale of the substitution matrix"
+            f"joint must be positive semi-definite (MK-5b); scaled to a diagonal of ones, at index {at} it has the "
+            f"eigenvalue {lowest:.3g}. Raise its diagonal, or use a larger matrix_scale."
         )
     return joint

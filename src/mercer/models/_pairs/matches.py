@@ -1,4 +1,4 @@
-"""Which symbols of two sequences were matched: posterior probabilities, the best alignment, and how it prints."""
+"""Matched symbols of two sequences: posterior probabilities, the best alignment, and its text format."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from mercer._checks import is_number
 from mercer.data import Alphabet, Sequences
 from mercer.models.inference import read_before
 
-__all__ = ["Matches", "affine_matches", "read_pair"]
-
 COLUMNS = 60
 """Width of a printed block."""
 MARKS = ((0.9, "|"), (0.5, ":"), (0.1, "."))
-"""What stands between two matched symbols, from which probability on."""
+"""Marks between two matched symbols, by minimum probability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class Matches:
         The two sequences, of n and m symbols.
     probability : array of shape (n, m)
         Entry i, j: probability that symbol i of the first and symbol j of the second were matched, given both
-        sequences. Rows and columns sum to one at most.
+        sequences. Rows and columns sum to at most one.
     log_kernel : float
         Logarithm of the kernel of the two sequences, the probability of both.
 
@@ -56,21 +54,23 @@ class Matches:
         probability = np.array(self.probability, dtype=np.float64)
         if probability.shape != (len(self.first), len(self.second)):
             raise ValueError(
-                f"probability has shape {probability.shape}, and the sequences have {len(self.first)} and "
-                f"{len(self.second)} symbols: give one for every pair of them"
+                f"probability must have one value per pair of symbols, shape {(len(self.first), len(self.second))}; "
+                f"got {probability.shape}."
             )
         bad = np.argwhere(~((probability >= 0) & (probability <= 1 + 1e-9)))
         if len(bad):
             i, j = map(int, bad[0])
-            raise ValueError(f"probability[{i}, {j}] is {probability[i, j]}: give probabilities, from 0 to 1")
+            raise ValueError(f"probability must be from 0 to 1; got {probability[i, j]} at [{i}, {j}].")
         if not is_number(self.log_kernel):
-            raise ValueError(f"log_kernel = {self.log_kernel!r}: give the logarithm of the kernel, a finite number")
+            raise ValueError(
+                f"log_kernel must be a finite number, the logarithm of the kernel; got {self.log_kernel!r}."
+            )
         probability.setflags(write=False)
         object.__setattr__(self, "probability", probability)
 
     @classmethod
     def of_codes(cls, first: Any, second: Any, probability: Floats, log_kernel: float, alphabet: Alphabet) -> Matches:
-        """Make matches of two sequences that are given as codes of the alphabet."""
+        """Create matches of two sequences given as codes of the alphabet."""
         return cls(alphabet.decode(first), alphabet.decode(second), probability, float(log_kernel))
 
     @property
@@ -81,8 +81,7 @@ class Matches:
     def pairs(self, least: float = 0.0) -> list[tuple[int, int, float]]:
         """Return the alignment of maximum expected accuracy, as positions and probability of every match.
 
-        Of all alignments it has the largest sum of match probabilities, the expected number of its matches that are
-        right.
+        It maximizes the sum of match probabilities, the expected number of correct matches.
 
         Parameters
         ----------
@@ -97,7 +96,7 @@ class Matches:
         [(1, 0, 0.8)]
         """
         if not is_number(least) or not 0 <= least <= 1:
-            raise ValueError(f"least = {least!r}: give a probability, from 0 to 1")
+            raise ValueError(f"least must be a probability from 0 to 1; got {least!r}.")
         from mercer.compiled.pairs_matches import most_accurate
 
         rows, columns = most_accurate(self.probability, float(least))
@@ -108,7 +107,7 @@ class Matches:
         return f"Matches({n} x {m} symbols, expected={self.expected:.2f}, log_kernel={self.log_kernel:.4g})"
 
     def __str__(self) -> str:
-        """Write the alignment of `pairs` in blocks of three lines; ``|``, ``:``, ``.`` mark 0.9, 0.5 and 0.1."""
+        """Format the alignment of `pairs` in blocks of three lines; ``|``, ``:``, ``.`` mark 0.9, 0.5 and 0.1."""
         rows = self._columns()
         width = max((len(text) for row in rows for text in row), default=1)
         between = "" if width == 1 else " "
@@ -147,7 +146,7 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
         except ValueError as error:
             raise ValueError(str(read_before(error)).replace("sequence 0", f"the {name} sequence", 1)) from None
         if len(X) != 1:
-            raise ValueError(f"{name} holds {len(X)} sequences: give one, such as X[3:4]")
+            raise ValueError(f"{name} must be one sequence, such as X[3:4]; got {len(X)}.")
         codes.append(np.asarray(X.values))
     return codes[0], codes[1]
 
@@ -155,7 +154,7 @@ def read_pair(alphabet: Alphabet, first: Any, second: Any) -> tuple[Floats, Floa
 def affine_matches(model: Any, first: Any, second: Any) -> Matches:
     """Return the posterior matches of two sequences under a pair HMM with affine gaps, of shape ``(1,)`` (MK-5b).
 
-    It keeps the forward values: about 40 bytes for every pair of symbols.
+    It stores the forward values, about 40 bytes per pair of symbols.
     """
     from mercer.models._pairs.affine_expectations import pair_posterior
 
@@ -164,7 +163,6 @@ def affine_matches(model: Any, first: Any, second: Any) -> Matches:
     probability, log_kernel = pair_posterior(model, s, t)
     if log_kernel == -np.inf:
         raise ValueError(
-            "the two sequences have probability zero together, so that nothing is known of their matches: give a model "
-            "without zeros"
+            "The two sequences have joint probability zero, so their matches are undefined. Use a model without zeros."
         )
     return Matches.of_codes(s, t, probability, log_kernel, model.alphabet)

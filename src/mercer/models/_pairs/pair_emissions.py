@@ -1,4 +1,4 @@
-"""Hand-made joint emissions on pairs of symbols: which of them make a kernel, and why the others do not (MK-5)."""
+"""User-defined joint emissions on pairs of symbols: which of them define a kernel, and why others do not (MK-5)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 from mercer._array import Floats, to_numpy
 from mercer.data import Alphabet
 
-__all__ = ["split_pair_emissions"]
-
 TOLERANCE = 1e-7
-"""Entries of a table of probabilities that differ by less are equal."""
+"""Tolerance for equality of entries of a table of probabilities."""
 
 
 def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]:
@@ -24,11 +22,11 @@ def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]
     k = len(alphabet)
     if tables.ndim < 3 or tables.shape[-2:] != (k + 1, k + 1):
         raise ValueError(
-            f"pair has shape {tables.shape}: for {k} symbols give (N, n, {k + 1}, {k + 1}), the last index of both "
-            "axes being nothing"
+            f"pair must have shape (N, n, {k + 1}, {k + 1}) for {k} symbols, with no symbol as the last index of both "
+            f"axes; got {tables.shape}."
         )
     if not (tables >= 0).all():
-        raise ValueError("pair holds a number that is no probability: give nonnegative ones")
+        raise ValueError("pair must be nonnegative probabilities.")
     names = [*map(str, alphabet.symbols), "nothing"]
     for where in np.ndindex(*tables.shape[:-2]):
         place = f"state {where[-1]}" + (f" of model {where[0]}" if len(where) > 1 and tables.shape[0] > 1 else "")
@@ -45,31 +43,30 @@ def _check_table(table: Floats, place: str, names: list[str]) -> None:
     total = table.sum()
     if abs(total - 1) > 1e-6:
         raise ValueError(
-            f"the pair emissions of {place} sum to {total:.8g}, not to one: divide counts by their sum first"
+            f"The pair emissions of {place} must sum to one; got {total:.8g}. Divide counts by their sum first."
         )
     lowest = float(np.linalg.eigvalsh((table + table.T) / 2)[0])
     odd = np.argwhere(np.abs(table - table.T) > TOLERANCE)
     advice = (
-        "let both strings be written independently given the state (PairHMMs(..., silent=...)), or use "
-        "AffinePairHMM(...), whose gaps stay positive semi-definite"
+        "Emit both strings independently given the state (PairHMMs(..., silent=...)), or use "
+        "AffinePairHMM(...), which is positive semi-definite with gaps."
     )
     if len(odd):
         i, j = odd[0]
         more = f", and their symmetric part has the eigenvalue {lowest:.3g}" if lowest < -TOLERANCE else ""
         raise ValueError(
-            f"the pair emissions of {place} are not symmetric: ({names[i]}, {names[j]}) has {table[i, j]:.3g} and "
-            f"({names[j]}, {names[i]}) has {table[j, i]:.3g}{more}, so that the kernel need not be positive "
-            f"semi-definite: {advice}"
+            f"The pair emissions of {place} are not symmetric: ({names[i]}, {names[j]}) has {table[i, j]:.3g} and "
+            f"({names[j]}, {names[i]}) has {table[j, i]:.3g}{more}, so the kernel need not be positive semi-definite. "
+            f"{advice}"
         )
     if lowest < -TOLERANCE:
         raise ValueError(
-            f"the pair emissions of {place} are not positive semi-definite: as a matrix they have the eigenvalue "
-            f"{lowest:.3g}, as every state has that gives a symbol to one string only when the other gets none: "
-            f"{advice}"
+            f"The pair emissions of {place} are not positive semi-definite: as a matrix they have the eigenvalue "
+            f"{lowest:.3g}, like every state that gives a symbol to one string only when the other gets none. {advice}"
         )
     law = table.sum(axis=1)
     if np.abs(table - np.outer(law, law)).max() > TOLERANCE:
         raise ValueError(
-            f"the pair emissions of {place} are positive semi-definite, but not the product of one law with itself: "
-            "give one state for each hidden letter, in which the two strings are independent"
+            f"The pair emissions of {place} are positive semi-definite, but not the product of one distribution with "
+            "itself. Use one state per hidden letter, in which the two strings are independent."
         )

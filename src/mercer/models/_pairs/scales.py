@@ -1,4 +1,4 @@
-"""Scales of substitution matrices: how many natural logarithms a unit of their scores is."""
+"""Scales of substitution matrices: natural logarithms per unit of their scores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from scipy.optimize import brentq
 from mercer._array import Floats
 from mercer._parallel import single_blas
 
-__all__ = ["implied_background", "implied_scale", "karlin_altschul", "printed_unit"]
-
 LETTERS = 64
-"""Of more letters than codons, no implied scale is looked for: it takes hundreds of decompositions."""
+"""No implied scale is searched for more letters than codons, because it takes hundreds of decompositions."""
 
 
 def printed_unit(header: Any) -> float | None:
@@ -35,17 +33,19 @@ def _excess(scores: Floats, u: float) -> float:
 
 
 def implied_scale(scores: Floats) -> float | None:
-    """Find the scale at which the implied background is a law: positive, and of sum 1 (Yu and Altschul 2005)."""
+    """Find the scale at which the implied background is a distribution: positive, with sum 1 (Yu and Altschul 2005)."""
     k = len(scores)
     apart = scores[~np.eye(k, dtype=bool)]
-    if k > 1 and np.ptp(apart) == 0 and np.ptp(np.diag(scores)) == 0:  # a match and a mismatch: the law is even
+    if (
+        k > 1 and np.ptp(apart) == 0 and np.ptp(np.diag(scores)) == 0
+    ):  # a match and a mismatch score: the distribution is uniform
         return karlin_altschul(scores, np.full(k, 1.0 / k))
     return _searched(np.ascontiguousarray(scores).tobytes(), k) if k <= LETTERS else None
 
 
 @lru_cache(maxsize=64)
 def _searched(content: bytes, k: int) -> float | None:
-    """Search all scales, from the largest; remembered, since every fit of a search asks again."""
+    """Search all scales, from the largest; cached, because every fit of a grid search needs it."""
     scores = np.frombuffer(content).reshape(k, k)
     grid = np.geomspace(1e-2, 30.0, 300) / max(float(np.abs(scores).max()), 1e-300)
     with single_blas():
@@ -55,12 +55,12 @@ def _searched(content: bytes, k: int) -> float | None:
         for i in crossed[::-1]:
             u = float(brentq(lambda u: _excess(scores, u), grid[i], grid[i + 1], xtol=1e-14 * grid[i]))
             if abs(_excess(scores, u)) < 1e-6 and implied_background(np.exp(u * scores)) is not None:
-                return u  # and not a pole, where the sign changes too
+                return u  # not a pole, where the sign changes as well
     return None
 
 
 def implied_background(ratio: Floats) -> Floats | None:
-    """Return the law that is every marginal of its own joint law, or None where there is none that is positive."""
+    """Return the distribution that equals the marginals of its joint distribution, or None if it is not positive."""
     try:
         law = np.linalg.solve(ratio, np.ones(len(ratio)))
     except np.linalg.LinAlgError:
@@ -69,7 +69,7 @@ def implied_background(ratio: Floats) -> Floats | None:
 
 
 def karlin_altschul(scores: Floats, law: Floats) -> float | None:
-    """Solve sum q_a q_b exp(u S_ab) = 1 for u > 0 (Karlin and Altschul 1990); None where there is no solution."""
+    """Solve sum q_a q_b exp(u S_ab) = 1 for u > 0 (Karlin and Altschul 1990); None if there is no solution."""
     weights, largest = law[:, None] * law, float(scores.max())
     if float((weights * scores).sum()) >= 0 or largest <= 0:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +10,17 @@ import numpy as np
 
 from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
+from mercer._notices import notify
 from mercer.data import Alphabet
 from mercer.models._pairs.joint import checked_joint, is_psd, lowest_eigenvalue
 from mercer.models._pairs.scales import implied_background, implied_scale, karlin_altschul, printed_unit
 
-__all__ = ["Joint", "given_joint", "given_law", "joint_of", "natural_alphabet"]
-
 AMINO_ACIDS = frozenset("ACDEFGHIKLMNPQRSTVWY")
 NUCLEOTIDES = frozenset("ACGT")
 
-OTHER_LETTERS = "or alphabet= where the training data do not show all letters"
+OTHER_LETTERS = "Pass alphabet= if the training data lack some letters."
 RARE = 1e-6
-"""A letter with a smaller probability than this is as good as gone, which a scale alone should not do."""
+"""A letter with a smaller probability than this is practically lost, and a warning says so."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Joint:
     joint: Floats
     """Probabilities, ``(k, k)``, symmetric."""
     scale: float
-    """Natural logarithms in a unit of the scores."""
+    """Natural logarithms per unit of the scores."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +49,27 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     Parameters
     ----------
     substitution : str, Biopython Array, array of shape (k, k), dict or (match, mismatch)
-        Scores: the name of a matrix that Biopython holds, such as "BLOSUM62"; one of its arrays; scores in the order of
+        Scores: the name of a matrix of Biopython, such as "BLOSUM62"; one of its arrays; scores in the order of
         the alphabet; ``{("A", "R"): -1.0, ...}``, each pair once; or two numbers.
     scale : float or None
-        Natural logarithms in a unit of the scores. None: the unit that the matrix is printed in where its header says
-        so (BLOSUM62: half bits, ln 2 / 2). Else the one at which the scores are log odds of a joint law and its own
-        marginals, or, where there is none, at which they are log odds over the background (Karlin and Altschul's
-        lambda).
+        Natural logarithms per unit of the scores. None uses the unit that the header of the matrix states
+        (BLOSUM62: half bits, ln 2 / 2); else the scale at which the scores are log odds of a joint distribution over
+        its own marginals; or, if there is none, at which they are log odds over the background (Karlin and
+        Altschul's lambda).
     background : array of shape (k,), dict or None
-        Law of a letter. None: the one that matrix and scale imply, where it is positive, else the ``composition``.
+        Distribution of a letter. None uses the one that matrix and scale imply if it is positive, else the
+        ``composition``.
     alphabet : Alphabet
         The letters; others of the matrix (B, Z, X, ``*``) are left out.
     composition : array of shape (k,), default=None
-        Law of a letter in the training data; None is even.
+        Distribution of a letter in the training data; None is uniform.
 
     Notes
     -----
     .. math:: J_{ab} = q_a q_b e^{u S_{ab}} / \sum_{cd} q_c q_d e^{u S_{cd}}
 
-    (MK-5b). The implied background is :math:`q \propto e^{uS\,-1} 1`, whose joint law has exactly these marginals at
-    any scale u (Yu and Altschul 2005). J is positive semi-definite for every background if the matrix
+    (MK-5b). The implied background is :math:`q \propto e^{uS\,-1} 1`, whose joint distribution has exactly these
+    marginals at any scale u (Yu and Altschul 2005). J is positive semi-definite for every background if the matrix
     :math:`e^{u S_{ab}}` is.
 
     Examples
@@ -86,7 +85,7 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     spread = even if composition is None else np.asarray(composition, dtype=np.float64)
     given = None if background is None else given_law("background", background, alphabet)
     u = _scale_of(scores, scale, given, spread)
-    ratio = np.exp(u * (scores.values - scores.values.max()))  # a factor falls out, and nothing overflows
+    ratio = np.exp(u * (scores.values - scores.values.max()))  # constant factors cancel, and this avoids overflow
     implied = implied_background(ratio) if given is None else None
     chosen = spread if given is None else given
     law = chosen if implied is None else implied
@@ -95,11 +94,9 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     _check_psd(joint, scores, u, alphabet)
     rarest = int(joint.sum(axis=1).argmin())
     if joint[rarest].sum() < RARE and (implied is not None or chosen[rarest] >= RARE):
-        warnings.warn(
-            f"{scores.name} at scale {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} with probability "
-            f"{joint[rarest].sum():.1g} only: give a smaller scale, or another background",
-            UserWarning,
-            stacklevel=2,
+        notify(
+            f"{scores.name} at matrix_scale = {u:.4g} gives matched letters {alphabet.symbols[rarest]!r} a "
+            f"probability of only {joint[rarest].sum():.1g}. Use a smaller matrix_scale, or another background.",
         )
     return Joint(joint, u)
 
@@ -119,25 +116,27 @@ def given_law(name: str, law: Any, alphabet: Alphabet, *, zeros: bool = False) -
     if isinstance(law, Mapping):
         lacking = [symbol for symbol in alphabet.symbols if symbol not in law]
         if lacking:
-            raise ValueError(f"{name} has no probability of {lacking[0]!r}: give one for every letter")
+            raise ValueError(f"{name} must have a probability for every letter; {lacking[0]!r} has none.")
         law = [law[symbol] for symbol in alphabet.symbols]
     values = _numbers(name, law)
     if values.shape != (len(alphabet),):
         raise ValueError(
-            f"{name} has shape {values.shape}, and the alphabet {alphabet.describe()} has {len(alphabet)} letters: "
-            f"give a probability for each, in this order, {OTHER_LETTERS}"
+            f"{name} must have one probability per letter of {alphabet.describe()}, in this order; "
+            f"got shape {values.shape} for {len(alphabet)} letters. {OTHER_LETTERS}"
         )
     bad = np.flatnonzero(~(np.isfinite(values) & ((values >= 0) if zeros else (values > 0))))
     if len(bad):
-        cure = "a probability" if zeros else "a positive probability, so that none is impossible"
-        raise ValueError(f"{name} of {alphabet.symbols[bad[0]]!r} is {values[bad[0]]:g}: give every letter {cure}")
+        cure = "a probability" if zeros else "a positive probability"
+        raise ValueError(
+            f"{name} of {alphabet.symbols[bad[0]]!r} is {values[bad[0]]:g}; every letter must have {cure}."
+        )
     if abs(values.sum() - 1.0) > 1e-2:  # published frequencies are rounded
-        raise ValueError(f"{name} sums to {values.sum():.6g}: give probabilities that sum to 1")
+        raise ValueError(f"{name} must be probabilities that sum to 1; got the sum {values.sum():.6g}.")
     return np.asarray(values / values.sum())
 
 
 def natural_alphabet(substitution: Any) -> Alphabet | None:
-    """Return the alphabet that a matrix with letters is about: proteins, DNA, or None where it has no letters."""
+    """Return the alphabet of a matrix with letters: proteins or DNA; None if it has no letters."""
     letters = frozenset(_letters(substitution))
     if letters >= AMINO_ACIDS:
         return Alphabet.of("protein")
@@ -155,50 +154,50 @@ def _scores_of(substitution: Any, alphabet: Alphabet) -> _Scores:
         array = _named(substitution)
         return _of_letters(array, array.alphabet, f"{substitution}", alphabet)
     if isinstance(substitution, Mapping):
-        return _checked(_of_pairs(substitution, alphabet), None, "the substitution matrix", alphabet)
+        return _checked(_of_pairs(substitution, alphabet), None, "substitution", alphabet)
     if hasattr(substitution, "iloc"):
         values = _numbers("substitution", _by_label("substitution", substitution, alphabet, others=True))
-        return _checked(values, None, "the substitution matrix", alphabet)
+        return _checked(values, None, "substitution", alphabet)
     if hasattr(substitution, "alphabet") and getattr(substitution, "ndim", 0) == 2:
-        return _of_letters(substitution, substitution.alphabet, "the substitution matrix", alphabet)
+        return _of_letters(substitution, substitution.alphabet, "substitution", alphabet)
     if isinstance(substitution, tuple | list) and len(substitution) == 2 and all(map(is_number, substitution)):
         match, mismatch = map(float, substitution)
         if match <= mismatch:
             raise ValueError(
-                f"substitution = ({match:g}, {mismatch:g}): give (match, mismatch) with a match above a mismatch, such "
-                "as (2, -3)"
+                f"substitution must be (match, mismatch) with match above mismatch, such as (2, -3); got ({match:g}, "
+                f"{mismatch:g})."
             )
         values = np.full((len(alphabet), len(alphabet)), mismatch)
         np.fill_diagonal(values, match)
         return _checked(values, None, f"({match:g}, {mismatch:g})", alphabet)
     if substitution is None or _ndim(substitution) != 2:
         raise TypeError(
-            f"substitution = {substitution!r}: give the name of a matrix such as 'BLOSUM62', scores of shape (k, k) in "
-            "the order of the alphabet, a dictionary {('A', 'R'): -1, ...}, or (match, mismatch)"
+            "substitution must be the name of a matrix such as 'BLOSUM62', scores of shape (k, k) in the order of the "
+            f"alphabet, a dictionary {{('A', 'R'): -1, ...}}, or (match, mismatch); got {substitution!r}."
         )
-    return _checked(_table("substitution", substitution, alphabet), None, "the substitution matrix", alphabet)
+    return _checked(_table("substitution", substitution, alphabet), None, "substitution", alphabet)
 
 
 def _named(name: str) -> Any:
-    """Load a matrix by name, in whatever case."""
+    """Load a matrix by name, ignoring case."""
     try:
         from Bio.Align import substitution_matrices
     except ImportError as error:
         raise ImportError(
-            f"substitution = {name!r} is read through Biopython, which is not installed: pip install 'mercer[bio]', or "
-            "give the scores as an array or a dictionary"
+            f"substitution = {name!r} needs Biopython, which is not installed. Run pip install 'mercer[bio]', or pass "
+            "the scores as an array or a dictionary."
         ) from error
     load: Any = substitution_matrices.load
     known = {str(found).upper(): found for found in load()}
     if name.upper() not in known:
         raise ValueError(
-            f"substitution = {name!r} is no matrix that Biopython knows; it has {', '.join(known.values())}"
+            f"substitution must be a matrix that Biopython knows ({', '.join(known.values())}); got {name!r}."
         )
     return load(known[name.upper()])
 
 
 def _letters(substitution: Any) -> list[Any]:
-    """Return the letters that a matrix is about, or none."""
+    """Return the letters of a matrix, or none."""
     if isinstance(substitution, str):
         return list(_named(substitution).alphabet)
     if isinstance(substitution, Mapping):
@@ -209,7 +208,7 @@ def _letters(substitution: Any) -> list[Any]:
 
 
 def _of_letters(array: Any, letters: Any, name: str, alphabet: Alphabet) -> _Scores:
-    """Take the letters of the alphabet out of a matrix that names its rows."""
+    """Select the letters of the alphabet from a matrix with named rows."""
     place = {letter: i for i, letter in enumerate(letters)}
     if alphabet == Alphabet.of("rna") and "U" not in place and "T" in place:
         place["U"] = place["T"]
@@ -218,8 +217,8 @@ def _of_letters(array: Any, letters: Any, name: str, alphabet: Alphabet) -> _Sco
     if lacking or (nucleotides and set(place) >= AMINO_ACIDS):
         found = f"has no score of {lacking[0]!r}" if lacking else "scores amino acids"
         raise ValueError(
-            f"{name} {found}, and the alphabet is {alphabet.describe()}: give a matrix of its letters, such as "
-            f"{'NUC.4.4' if nucleotides else 'BLOSUM62'!r}, or (match, mismatch), or another alphabet"
+            f"{name} {found}, and the alphabet is {alphabet.describe()}. Use a matrix of its letters, such as "
+            f"{'NUC.4.4' if nucleotides else 'BLOSUM62'!r}, or (match, mismatch), or another alphabet."
         )
     rows = [place[symbol] for symbol in alphabet.symbols]
     values = np.asarray(array, dtype=np.float64)[np.ix_(rows, rows)]
@@ -227,18 +226,18 @@ def _of_letters(array: Any, letters: Any, name: str, alphabet: Alphabet) -> _Sco
 
 
 def _of_pairs(pairs: Mapping[Any, Any], alphabet: Alphabet) -> Floats:
-    """Read a dictionary from pairs of letters to scores, where one order of every pair is enough."""
+    """Read a dictionary from pairs of letters to scores; one order of each pair is enough."""
     values = np.empty((len(alphabet), len(alphabet)))
     for i, a in enumerate(alphabet.symbols):
         for j, b in enumerate(alphabet.symbols[: i + 1]):
             given = [pairs[key] for key in ((a, b), (b, a)) if key in pairs]
             for score in given:
                 if not is_number(score):
-                    raise ValueError(f"the score of {a!r} and {b!r} is {score!r}: give a number")
+                    raise ValueError(f"The score of {a!r} and {b!r} must be a number; got {score!r}.")
             found = set(map(float, given))
             if len(found) != 1:
                 problem = f"two scores, {min(found):g} and {max(found):g}" if found else "no score"
-                raise ValueError(f"the substitution matrix has {problem} of ({a!r}, {b!r}): give one for every pair")
+                raise ValueError(f"The substitution matrix has {problem} of ({a!r}, {b!r}); every pair must have one.")
             values[i, j] = values[j, i] = found.pop()
     return values
 
@@ -254,20 +253,20 @@ def _numbers(name: str, values: Any) -> Floats:
     try:
         return np.asarray(to_numpy(values), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} = {values!r}: give numbers") from None
+        raise ValueError(f"{name} must be numbers; got {values!r}.") from None
 
 
 def _by_label(name: str, frame: Any, alphabet: Alphabet, *, others: bool = False) -> Any:
-    """Bring a pandas DataFrame or Series into the order of the alphabet; ``others``: more labels are left out."""
+    """Reorder a pandas DataFrame or Series to the alphabet; with ``others``, additional labels are left out."""
     for axis in frame.axes:
         labels = list(axis)
         lacking = [symbol for symbol in alphabet.symbols if symbol not in labels]
         odd = [label for label in labels if label not in alphabet.symbols]
         if lacking or (odd and not others) or len(set(labels)) < len(labels):
-            found = f"lack {lacking[0]!r}" if lacking else f"hold {odd[0]!r}" if odd else "repeat themselves"
+            found = f"lack {lacking[0]!r}" if lacking else f"contain {odd[0]!r}" if odd else "contain duplicates"
             raise ValueError(
-                f"the labels of {name} {found}, and the alphabet is {alphabet.describe()}: label rows and columns by "
-                f"its letters, or give {name}.to_numpy() in this order"
+                f"The labels of {name} {found}, and the alphabet is {alphabet.describe()}. Label rows and columns by "
+                f"its letters, or pass {name}.to_numpy() in this order."
             )
     symbols = list(alphabet.symbols)
     return (frame.loc[symbols, symbols] if len(frame.axes) == 2 else frame.loc[symbols]).to_numpy()
@@ -277,19 +276,19 @@ def _table(name: str, values: Any, alphabet: Alphabet) -> Floats:
     table = _numbers(name, _by_label(name, values, alphabet) if hasattr(values, "iloc") else values)
     if table.shape != (len(alphabet), len(alphabet)):
         raise ValueError(
-            f"{name} has shape {table.shape}, and the alphabet {alphabet.describe()} has {len(alphabet)} letters: give "
-            f"a row and a column for each, in this order, {OTHER_LETTERS}"
+            f"{name} must have a row and a column per letter of {alphabet.describe()}, in this order; "
+            f"got shape {table.shape} for {len(alphabet)} letters. {OTHER_LETTERS}"
         )
     if not np.isfinite(table).all():
         a, b = (int(i) for i in np.argwhere(~np.isfinite(table))[0])
-        raise ValueError(f"{name}[{a}, {b}] = {table[a, b]:g}: give finite numbers")
+        raise ValueError(f"{name} must be finite numbers; got {table[a, b]:g} at [{a}, {b}].")
     return table
 
 
 def _checked(values: Floats, unit: float | None, name: str, alphabet: Alphabet) -> _Scores:
     if not np.isfinite(values).all():
         a, b = (alphabet.symbols[i] for i in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"the score of {a!r} and {b!r} in {name} is not finite: give a number")
+        raise ValueError(f"The score of {a!r} and {b!r} in {name} must be a finite number.")
     _check_symmetric(name, values, alphabet)
     return _Scores(values, unit, name)
 
@@ -300,8 +299,8 @@ def _check_symmetric(name: str, values: Floats, alphabet: Alphabet) -> None:
         i, j = np.unravel_index(int(away.argmax()), away.shape)
         a, b = alphabet.symbols[i], alphabet.symbols[j]
         raise ValueError(
-            f"{name} is not symmetric: {values[i, j]:g} for {a!r} and {b!r}, and {values[j, i]:g} for {b!r} and {a!r}; "
-            "give (S + S.T) / 2"
+            f"{name} must be symmetric; got {values[i, j]:g} for {a!r} and {b!r}, and {values[j, i]:g} for {b!r} and "
+            f"{a!r}. Use (S + S.T) / 2."
         )
 
 
@@ -319,7 +318,7 @@ def _scale_of(scores: _Scores, scale: Any, background: Floats | None, compositio
     if found is None:
         raise ValueError(
             f"{scores.name} has no natural scale, because its scores are not negative on average and positive "
-            "somewhere: give scale=, the natural logarithms in a unit of its scores"
+            "somewhere. Use matrix_scale=, the natural logarithms per unit of its scores."
         )
     return found
 
@@ -332,14 +331,14 @@ def _check_psd(joint: Floats, scores: _Scores, u: float, alphabet: Alphabet) -> 
     if is_psd(joint):
         return
     raise ValueError(
-        f"{scores.name} at scale {u:.4g} gives a joint law of matched letters that is not positive semi-definite "
-        f"(scaled to a diagonal of ones, its smallest eigenvalue is {lowest_eigenvalue(joint):.3g}), so that the "
-        f"kernel would not be one: {_cure(scores.values, u, alphabet)}"
+        f"{scores.name} at matrix_scale = {u:.4g} gives a joint distribution of matched letters that is not positive "
+        f"semi-definite (scaled to a diagonal of ones, its smallest eigenvalue is {lowest_eigenvalue(joint):.3g}), so "
+        f"the kernel would not be either. {_cure(scores.values, u, alphabet)}"
     )
 
 
 def _cure(scores: Floats, u: float, alphabet: Alphabet) -> str:
-    """Find what helps: a larger scale, unless two letters score higher together than by themselves on average."""
+    """Return a cure: a larger scale, unless two letters score higher together than by themselves on average."""
     diagonal = np.diag(scores)
     short = (diagonal[:, None] + diagonal) / 2 - scores
     np.fill_diagonal(short, np.inf)
@@ -347,11 +346,11 @@ def _cure(scores: Floats, u: float, alphabet: Alphabet) -> str:
         i, j = np.unravel_index(int(short.argmin()), short.shape)
         a, b = alphabet.symbols[i], alphabet.symbols[j]
         return (
-            f"no scale helps, because {a!r} with {b!r} scores {scores[i, j]:g}, no less than the mean of {a!r} and "
-            f"{b!r} with themselves; give another matrix, such as BLOSUM62"
+            f"No scale helps, because {a!r} with {b!r} scores {scores[i, j]:g}, no less than the mean of {a!r} and "
+            f"{b!r} with themselves. Use another matrix, such as BLOSUM62."
         )
     for larger in u * np.geomspace(1.01, 1000.0, 700):
         ratio = np.exp(larger * (scores - (diagonal[:, None] + diagonal) / 2))
         if np.linalg.eigvalsh(ratio)[0] > 0:
-            return f"give a larger scale, such as scale={larger:.3g}, or another matrix, such as BLOSUM62"
-    return "give another matrix, such as BLOSUM62"
+            return f"Use a larger scale, such as matrix_scale={larger:.3g}, or another matrix, such as BLOSUM62."
+    return "Use another matrix, such as BLOSUM62."

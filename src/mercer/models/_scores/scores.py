@@ -13,7 +13,7 @@ from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._forward.evidence import evidence_of
-from mercer.models._forward.interface import Evidence, Runs, Symbols, expectations
+from mercer.models._forward.interface import Evidence, Expectations, Runs, Symbols, expectations
 from mercer.models._scores.weighted import (
     TINY,
     check_parametrization,
@@ -24,32 +24,21 @@ from mercer.models._scores.weighted import (
 )
 from mercer.models.inference import read
 
-__all__ = [
-    "Ratios",
-    "alphabet_of",
-    "check_posterior",
-    "family_scores",
-    "hmm_scores",
-    "mixture_scores",
-    "posterior_scores",
-    "ratios",
-]
-
 
 def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
     """Scores of every sequence under every model, ``(C, M, P)`` (FK-8, FK-9).
 
     The blocks of P are initial (n), transition (n n) and emission (n times the parameters of a state). A padded state
-    has the score 0; so have, in weights, the mixtures of a state under which an observation is impossible.
+    has score 0, as have, with "weight", the mixtures of a state under which an observation is impossible.
 
     Parameters
     ----------
     models : HMMs of shape (C,)
         The models.
-    X : Sequences or what makes them
-        M sequences. Ambiguity codes and NaN are marginalised.
+    X : Sequences or array-like
+        M sequences. Ambiguity codes and NaN are marginalized.
     parametrization : {"logit", "weight"}, default="logit"
-        Probabilities by their logits, or by unnormalised weights at the normalised point.
+        Probabilities by their logits, or by unnormalized weights at the normalized point.
 
     Examples
     --------
@@ -68,12 +57,12 @@ def hmm_scores(models: Any, X: Any, parametrization: str = "logit") -> Floats:
 
 
 def alphabet_of(models: Any) -> Any:
-    """Return the alphabet of what is emitted, by states or their components; None for numbers."""
+    """Return the alphabet of the emissions, of states or their components; None for numbers."""
     return getattr(models if hasattr(models, "alphabet") else _leaf(models), "alphabet", None)
 
 
 def _leaf(models: Any) -> Any:
-    """Return the family of what is emitted, by states or their components."""
+    """Return the family of the emissions, of states or their components."""
     while True:
         inner = getattr(models, "emission", None) or getattr(models, "components", None)
         if inner is None:
@@ -82,15 +71,15 @@ def _leaf(models: Any) -> Any:
 
 
 def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit") -> Floats:
-    """Scores from posteriors that were computed elsewhere, ``(1, M, P)``: those of one model.
+    """Scores of one model from posteriors that were computed elsewhere, ``(1, M, P)``.
 
     Parameters
     ----------
     models : HMMs of shape (1,)
         The model.
     posterior : Posterior
-        ``X``, ``states (T, n)`` and ``transitions (M, n, n)``; None of transitions leaves their block zero. Where
-        a parameter is zero, so is its score.
+        ``X``, ``states (T, n)`` and ``transitions (M, n, n)``; with ``transitions=None`` their block is zero. The
+        score of a zero parameter is zero.
     parametrization : {"logit", "weight"}, default="logit"
         FK-0.
     """
@@ -103,31 +92,22 @@ def posterior_scores(models: Any, posterior: Any, parametrization: str = "logit"
     first[full] = states[X.offsets[:-1][full]]
     emission, symbols, unknown = models.emission[0], None, None
     if isinstance(emission, Categoricals):
-        symbols = code_counts(emission, X.values, X.offsets, states)
+        symbols = code_counts(emission.alphabet.n_codes, X.values, X.offsets, states)
         unknown = np.zeros_like(symbols)
         unknown[..., : emission.dimension] = symbols.sum(axis=-1, keepdims=True)
-    found = _Posteriors(first, steps, states, symbols)
+    found = Expectations(np.empty(0), first, steps, np.empty(0), states, symbols)
     return _assembled(models, 0, X, found, parametrization, Ratios(None, None, unknown))[None]
 
 
 def check_posterior(models: Any, posterior: Any) -> None:
-    """Raise unless posteriors can be those of the one model."""
+    """Raise if the posteriors cannot be those of the model."""
     read(models.emission, posterior.X)
     n, found = int(models.initial.shape[-1]), posterior.states.shape[1]
     if len(models) != 1 or found != n:
         raise ValueError(
-            f"the posteriors are of {found} states, and the model has shape {models.shape} and {n} states: give the "
-            "one model that they were computed with"
+            f"The posteriors have {found} states, and the model has shape {models.shape} and {n} states. Pass the one "
+            "model that they were computed with."
         )
-
-
-class _Posteriors(NamedTuple):
-    """What scores are made of: posteriors of one model."""
-
-    first: Floats
-    transitions: Floats
-    states: Floats | None
-    symbols: Floats | None
 
 
 class Ratios(NamedTuple):
@@ -148,14 +128,13 @@ def _one_model(models: Any, c: int, X: Sequences, parametrization: str) -> Float
         name = X.name(impossible[0])
         floor = "" if _leaf(models).__class__ is not Gaussians else ", or a floor on its variances"
         raise ValueError(
-            f"{name} has probability zero under the shared model{_which(models, c)}, so that it has no score: fit the "
-            f"model with prior='pooled'{floor}, or leave the sequence out"
+            f"{name} has probability zero under the shared model{_which(models, c)}, so it has no score. Fit the model "
+            f"with prior='pooled'{floor}, or leave the sequence out."
         )
     divided = Ratios(None, None, None)
     if parametrization == "weight" and min(initial.min(), transition.min(), _smallest(evidence)) < TINY:
         divided = ratios(initial[0], transition[0], evidence, X.offsets, X.name)
-    posteriors = _Posteriors(found.first, found.transitions, found.states, found.symbols)
-    return _assembled(models, c, X, posteriors, parametrization, divided)
+    return _assembled(models, c, X, found, parametrization, divided)
 
 
 def _which(models: Any, c: int) -> str:
@@ -166,8 +145,8 @@ def _smallest(evidence: Evidence) -> float:
     return float(evidence.probability.min()) if isinstance(evidence, Symbols) else 1.0
 
 
-def _assembled(models: Any, c: int, X: Sequences, found: _Posteriors, parametrization: str, divided: Ratios) -> Floats:
-    """Put the three blocks side by side, ``(M, P)`` (FK-7)."""
+def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametrization: str, divided: Ratios) -> Floats:
+    """Concatenate the three blocks, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
     first = _probability_scores(found.first, initial, divided.first, parametrization)
     steps = _probability_scores(found.transitions, transition, divided.transitions, parametrization)
@@ -186,7 +165,7 @@ def _probability_scores(counts: Floats, p: Floats, divided: Floats | None, param
     total = counts.sum(axis=-1, keepdims=True)
     if parametrization == "logit":
         return difference(counts, p * total, total)
-    zero = total if divided is None else divided  # where nobody knows the ratio, the score is 0
+    zero = total if divided is None else divided  # the score is 0 where the ratio is undefined
     return difference(
         np.divide(counts, p, out=np.broadcast_to(zero, counts.shape).copy(), where=p > TINY), total, total
     )
@@ -195,9 +174,9 @@ def _probability_scores(counts: Floats, p: Floats, divided: Floats | None, param
 def ratios(
     initial: Floats, transition: Floats, evidence: Evidence, offsets: Floats, name: Callable[[int], str]
 ) -> Ratios:
-    """Run forward and backward once more for ratios at parameters that are zero, or nearly (FK-8).
+    """Run forward-backward again for ratios at parameters that are zero or nearly zero (FK-8).
 
-    Datum i has the observations ``offsets[i]:offsets[i + 1]`` of the evidence, and is known by ``name(i)``.
+    Sample i has the observations ``offsets[i]:offsets[i + 1]`` of the evidence; ``name(i)`` names it in messages.
     """
     from mercer.compiled.forward_ranged import ranged_ratios
 
@@ -215,17 +194,12 @@ def ratios(
     bad = np.flatnonzero(~np.isfinite(first).all(axis=1) | ~np.isfinite(steps).all(axis=(1, 2)))
     if len(bad):
         raise ArithmeticError(
-            f"{name(int(bad[0]))} is too improbable under the shared model for scores in weights: use "
-            "parametrization='logit'"
+            f"{name(int(bad[0]))} is too improbable under the shared model for scores of weights. Use "
+            "parametrization='logit'."
         )
     symbols = None
     if isinstance(evidence, Symbols):
-        width = evidence.probability.shape[-1]
-        cell = np.repeat(np.arange(size) * width, np.diff(offsets)) + evidence.codes
-        over = visits / top
-        symbols = np.stack(
-            [np.bincount(cell, over[:, i], minlength=size * width).reshape(size, width) for i in range(n)], axis=1
-        )
+        symbols = code_counts(evidence.probability.shape[-1], evidence.codes, offsets, visits / top)
     return Ratios(first, steps, symbols)
 
 
@@ -250,7 +224,7 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
         return np.moveaxis(scores, 0, 1).reshape(*mixtures.shape, *scores[:, 0].shape)
     weights, components = mixtures.weights, mixtures.components
     xp = namespace(weights)
-    with np.errstate(invalid="ignore"):  # what is impossible is named below
+    with np.errstate(invalid="ignore"):  # impossible points raise below
         share = mixtures.responsibilities(x)
     _check_points(share)
     inner = components.reshape(-1).fisher_scores(x)
@@ -261,14 +235,17 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
 
 
 def _check_points(responsibilities: Array) -> None:
-    """Raise where a point is impossible under a mixture."""
+    """Raise if a point is impossible under a mixture."""
     bad = np.argwhere(np.isnan(to_numpy(responsibilities)))
     if len(bad):
-        raise ValueError(f"point {bad[0][-1]} has probability zero under the mixture, and no score: give it a prior")
+        raise ValueError(
+            f"Point {bad[0][-1]} has probability zero under the mixture, so it has no score. Fit the mixture with a "
+            "prior."
+        )
 
 
 def family_scores(models: Any, x: Any, offsets: Floats, parametrization: str = "logit") -> Floats:
-    """Scores of every datum, a set of points, under every member of a family or mixture, ``(C, M, P)``."""
+    """Scores of every sample, a set of points, under every member of a family or mixture, ``(C, M, P)``."""
     check_parametrization(parametrization)
     if parametrization == "weight" or hasattr(models, "responsibilities"):
         everything = np.ones((x.shape[0], len(models)))

@@ -1,4 +1,4 @@
-"""Scores of members of any family, weighted by posteriors and summed over every datum (FK-4, FK-5, FK-7, FK-8)."""
+"""Scores of members of any family, weighted by posteriors and summed over every sample (FK-4, FK-5, FK-7, FK-8)."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ PARAMETRIZATIONS = ("logit", "weight")
 
 
 def check_parametrization(parametrization: Any) -> None:
-    """Raise unless it is one of FK-0."""
+    """Raise if the parametrization is not one of FK-0."""
     if parametrization not in PARAMETRIZATIONS:
         raise ValueError(
-            f"parametrization = {parametrization!r}: give 'logit', or 'weight' for unnormalised weights at the "
-            "normalised point (FK-0)"
+            "parametrization must be 'logit', or 'weight' for unnormalized weights at the normalized point (FK-0); "
+            f"got {parametrization!r}."
         )
 
 
 NOISE = 1e-12
-"""Scores below this share of what they are a difference of are rounding."""
+"""Scores below this fraction of the terms that they are a difference of are rounding errors."""
 
 
 def difference(found: Floats, expected: Floats, scale: Floats) -> Floats:
-    """Return what was found minus what was expected, 0 where only rounding is left of either or of ``scale``.
+    """Return observed minus expected counts; 0 where the difference is within rounding of either or of ``scale``.
 
-    What was not observed is found just as often as expected, and must not get a direction from rounding.
+    Missing values have equal observed and expected counts, and rounding must not give them a direction.
     """
     out = found - expected
     return np.where(np.abs(out) <= NOISE * np.maximum(np.abs(found), scale), 0.0, out)
 
 
 def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, parametrization: str = "logit") -> Floats:
-    """Sum weight times score over the points of every datum.
+    """Sum weight times score over the points of every sample.
 
     Parameters
     ----------
     members : family batch or Mixtures, of shape (n,)
         States or components.
     x : array of shape (T, ...)
-        Points: codes of symbols, vectors, rows of counts.
+        Points: symbol codes, vectors or rows of counts.
     offsets : ndarray of shape (S + 1,)
-        Datum s has the points ``offsets[s]:offsets[s + 1]``.
+        Sample s has the points ``offsets[s]:offsets[s + 1]``.
     weights : ndarray of shape (T, n)
         Posterior probabilities of the members.
     parametrization : {"logit", "weight"}
@@ -60,7 +60,7 @@ def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, para
     ndarray of shape (S, n, P)
     """
     if isinstance(members, Categoricals):
-        return code_scores(members, code_counts(members, x, offsets, weights), parametrization)
+        return code_scores(members, code_counts(members.alphabet.n_codes, x, offsets, weights), parametrization)
     if isinstance(members, Gaussians):
         scores = _full_scores if members.structure == "full" else _diagonal_scores
         return scores(members, x, offsets, weights)
@@ -75,8 +75,8 @@ def weighted_scores(members: Any, x: Any, offsets: Floats, weights: Floats, para
 
 
 def point_scores(members: Any, x: Any, parametrization: str = "logit") -> Floats:
-    """Scores of every point, ``(n, T, P)``; for "weight" the logits of multinomials are left for weights (FK-7)."""
-    if hasattr(members, "point_scores"):  # a structured family knows its own weights
+    """Scores of every point, ``(n, T, P)``; with "weight", multinomials use weights instead of logits (FK-7)."""
+    if hasattr(members, "point_scores"):  # structured families implement weights themselves
         return np.asarray(members.point_scores(x, parametrization))
     scores = to_numpy(members.fisher_scores(x))
     if parametrization == "logit" or not isinstance(members, Multinomials):
@@ -85,8 +85,8 @@ def point_scores(members: Any, x: Any, parametrization: str = "logit") -> Floats
     bad = np.argwhere((p == 0) & (scores > 0))
     if len(bad):
         raise ValueError(
-            f"point {bad[0][1]} counts outcome {bad[0][2]}, which the model excludes, and has no score there: give the "
-            "model a prior"
+            f"Point {bad[0][1]} counts outcome {bad[0][2]}, which has probability zero under the model, so it has no "
+            "score there. Fit the model with a prior."
         )
     total = to_numpy(x.row_sums() if hasattr(x, "indptr") else np.asarray(x).sum(axis=-1))[..., None]
     return np.where(p > 0, scores / np.where(p > 0, p, 1.0), -total)
@@ -95,18 +95,18 @@ def point_scores(members: Any, x: Any, parametrization: str = "logit") -> Floats
 # -- symbols ------------------------------------------------------------------------------------------------
 
 
-def code_counts(members: Categoricals, codes: Floats, offsets: Floats, weights: Floats) -> Floats:
-    """Weighted numbers of every code in every datum, ``(S, n, n_codes)``."""
-    size, width, n = len(offsets) - 1, members.alphabet.n_codes, weights.shape[1]
+def code_counts(width: int, codes: Floats, offsets: Floats, weights: Floats) -> Floats:
+    """Weighted numbers of each of ``width`` codes in every datum, ``(S, n, width)``."""
+    size, n = len(offsets) - 1, weights.shape[1]
     cell = np.repeat(np.arange(size) * width, np.diff(offsets)) + codes
     columns = [np.bincount(cell, weights[:, i], minlength=size * width).reshape(size, width) for i in range(n)]
     return np.stack(columns, axis=1)
 
 
 def code_scores(members: Categoricals, counts: Floats, parametrization: str, ratios: Floats | None = None) -> Floats:
-    """Scores from weighted numbers of codes ``(S, n, n_codes)``: ambiguity codes count as expected (FK-7, FK-8).
+    """Scores from weighted counts of codes ``(S, n, n_codes)``: ambiguity codes count as expected (FK-7, FK-8).
 
-    ``ratios`` are the numbers divided by the probabilities of the codes, where these are too small for a division.
+    ``ratios`` are the counts divided by the probabilities of the codes, for probabilities too small for a division.
     """
     p, q = to_numpy(members.probability).astype(np.float64), code_probabilities(members).astype(np.float64)
     k = p.shape[-1]
@@ -116,7 +116,7 @@ def code_scores(members: Categoricals, counts: Floats, parametrization: str, rat
         divided = np.where(q > TINY, divided, ratios)
     sets = members.alphabet.indicators(np.arange(k, q.shape[-1])).astype(np.float64)
     vague = np.zeros_like(counts[..., :k])
-    for code in range(k, q.shape[-1]):  # one by one: the order of a sum never depends on the neighbours
+    for code in range(k, q.shape[-1]):  # one by one, so that the order of a sum does not depend on other samples
         if counts[..., code].any():
             vague += divided[..., code, None] * sets[code - k]
     if parametrization == "weight":
@@ -125,14 +125,14 @@ def code_scores(members: Categoricals, counts: Floats, parametrization: str, rat
 
 
 TINY = 1e-100
-"""Below this a posterior is not divided by a probability: both may have lost their digits."""
+"""A posterior is not divided by a probability below this, because both may be inaccurate."""
 
 
 # -- Gaussians ----------------------------------------------------------------------------------------------
 
 
 def _diagonal_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -> Floats:
-    """Mean and log sd (FK-4); a coordinate that was not observed adds nothing."""
+    """Mean and log sd (FK-4); a missing coordinate adds nothing."""
     from mercer.compiled.moments import moments
 
     members._require_regular("the Fisher score")
@@ -147,7 +147,7 @@ def _diagonal_scores(members: Gaussians, x: Any, offsets: Floats, weights: Float
 
 
 def _full_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -> Floats:
-    """Mean and symmetric covariance gradient (FK-4, FK-9); what was not observed is marginalised."""
+    """Mean and symmetric covariance gradient (FK-4, FK-9); missing coordinates are marginalized."""
     members._require_regular("the Fisher score")
     x, n, d = np.asarray(x), len(members), members.dimension
     missing = np.isnan(x)
@@ -168,7 +168,7 @@ def _full_scores(members: Gaussians, x: Any, offsets: Floats, weights: Floats) -
 
 
 def _full_gradients(members: Gaussians, x: Floats, offsets: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Gradients in the mean, ``(S, n, d)``, and the covariance, ``(S, n, d, d)``, of points without gaps."""
+    """Gradients in the mean, ``(S, n, d)``, and the covariance, ``(S, n, d, d)``, of complete points."""
     from mercer.compiled.moments import full_moments, moments
 
     mean = to_numpy(members.mean).astype(np.float64)
@@ -183,7 +183,7 @@ def _full_gradients(members: Gaussians, x: Floats, offsets: Floats, weights: Flo
 
 
 def _owned(x: Any, weights: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
-    """Bring points, weights and offsets into the one type that loops are compiled for."""
+    """Convert points, weights and offsets to the types that the loops are compiled for."""
     return (
         np.require(x, np.float64, ["C", "W"]),
         np.require(weights, np.float64, ["C", "W"]),
@@ -204,14 +204,17 @@ def _mixture_sums(members: Any, x: Any, offsets: Floats, weights: Floats, parame
     impossible = ~np.isfinite(log_density)
     bad = np.argwhere(impossible.T & (weights > 0))
     if len(bad):
-        raise ValueError(f"point {bad[0][0]} has probability zero under the mixture, and no score: give it a prior")
+        raise ValueError(
+            f"Point {bad[0][0]} has probability zero under the mixture, so it has no score. Fit the mixture with a "
+            "prior."
+        )
     log_density = np.where(impossible, np.inf, log_density)
     over = weights[:, :, None] * np.moveaxis(np.exp(densities - log_density[:, None]), -1, 0)  # f_k / p
     share = over * mixing
     if parametrization == "weight" and isinstance(flat, Categoricals):
         # A component may exclude a symbol that the mixture allows: its ratio is w_k / p
         ratio = (weights * np.exp(-log_density.T))[:, :, None] * mixing
-        counts, ratios = (code_counts(flat, x, offsets, s.reshape(-1, n * m)) for s in (share, ratio))
+        counts, ratios = (code_counts(flat.alphabet.n_codes, x, offsets, s.reshape(-1, n * m)) for s in (share, ratio))
         inner = code_scores(flat, counts, parametrization, ratios)
     else:
         inner = weighted_scores(flat, x, offsets, share.reshape(-1, n * m), parametrization)

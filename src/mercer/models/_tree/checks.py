@@ -9,8 +9,6 @@ import numpy as np
 
 from mercer._array import Array, Floats, to_numpy
 
-__all__ = ["as_numbers", "check_codes", "check_leaves", "check_nodes", "check_pruning", "check_shapes", "described"]
-
 
 def as_numbers(values: Any, what: str, cure: str) -> Floats:
     """Return a parameter as an array of float64; raise if it is not numeric."""

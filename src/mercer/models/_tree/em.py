@@ -10,25 +10,14 @@ from scipy.special import xlogy
 
 from mercer._array import Floats, Indices, logsumexp, safe_log
 from mercer._probability import normalized, ratio, shared_out
-from mercer.models._fitting.climb import ascend
+from mercer.models._fitting.climb import Ascent, ascend
 from mercer.models._tree.messages import Edges, Expected, Member, evidence_at, inside_of, with_codes
 from mercer.models._tree.parameters import Parameters
 from mercer.models._tree.rates import changes, jumps_and_times
 from mercer.models._tree.scores import chunks
 
-__all__ = ["Fitted", "distinct", "fit_trees", "log_probabilities", "members_of"]
-
 RATE_STEPS = 5
 """Number of inner EM steps for the rates; they use the expected changes, not the data, and one would be enough."""
-
-
-class Fitted(NamedTuple):
-    """The result of a fit."""
-
-    parameters: Parameters
-    objective: Floats
-    """Log probability of the data plus the log prior before each iteration."""
-    converged: bool
 
 
 class _Counts(NamedTuple):
@@ -61,7 +50,7 @@ def fit_trees(
     n_iter: int,
     tol: float,
     strength: float,
-) -> Fitted:
+) -> Ascent:
     """Run EM from ``start`` until the objective grows by at most ``tol`` per sample.
 
     Parameters
@@ -87,7 +76,7 @@ def fit_trees(
         value = found.log_prob + _log_prior(current, prior, learn, strength)
         return value, _maximize(current, prior, found, learn, strength)
 
-    return Fitted(*ascend(step, start, n_iter, tol * float(count.sum()), "the tree"))
+    return ascend(step, start, n_iter, tol * float(count.sum()), "the tree")
 
 
 def members_of(p: Parameters, sets: Floats) -> list[Member]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from mercer._array import Floats, Indices
+from mercer._cached import cached_property
 from mercer.models._tree.newick import Tree
-
-__all__ = ["Layout", "layout_of", "newick_of"]
 
 
 @dataclass(frozen=True, eq=False)

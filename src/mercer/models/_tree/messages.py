@@ -14,18 +14,6 @@ from mercer._array import Array, Floats, beside, logsumexp, namespace, safe_log,
 from mercer._probability import ratio
 from mercer.data import Alphabet
 
-__all__ = [
-    "Edges",
-    "Expected",
-    "Member",
-    "evidence_at",
-    "expectations",
-    "inside_of",
-    "sets_of",
-    "through",
-    "with_codes",
-]
-
 SAFE = -600.0
 """Log, relative to the largest entry of a message, above which products of entries do not underflow."""
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from mercer._array import Floats, Indices, Mask
 
-__all__ = ["Tree", "newick_text", "parse_newick"]
-
 _LABEL = re.compile(r"[^\s()\[\]':;,]+")
 _SPECIAL = re.compile(r"[\s()\[\]':;,]")
 

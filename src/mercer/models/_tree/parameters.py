@@ -15,8 +15,6 @@ from mercer.models._tree.checks import as_numbers, described
 from mercer.models._tree.layout import Layout
 from mercer.models._tree.rates import changes, checked_rate, stationary_of
 
-__all__ = ["DEFAULT_STAY", "Parameters", "emission_of", "start_of", "starts_of"]
-
 SCALES = 4.0 ** np.arange(-4, 5)
 """Expected numbers of changes from the root to a leaf that a fit of rates tries as starts."""
 DEFAULT_STAY = 0.9
@@ -139,11 +137,17 @@ def _default(n: int) -> Floats:
     return DEFAULT_STAY * np.eye(n) + (1 - DEFAULT_STAY) * (1 - np.eye(n)) / (n - 1)
 
 
+def _probabilities(values: Any, shape: tuple[int, ...], what: str, wanted: str, other: str = "") -> Floats:
+    """Check given probabilities; for messages, the ``wanted`` shape and what else the parameter may be."""
+    table = as_numbers(values, what, f"{other}probabilities of shape {shape}")
+    found = np.asarray(checked_probability(table, what))
+    if found.shape != shape:
+        raise ValueError(f"{what} must have {wanted}; got shape {found.shape}.")
+    return found
+
+
 def _matrix(values: Any, n: int, what: str) -> Floats:
-    matrix = np.asarray(checked_probability(as_numbers(values, what, f"probabilities of shape {(n, n)}"), what))
-    if matrix.shape != (n, n):
-        raise ValueError(f"{what} must have shape {(n, n)} for n_states = {n}; got shape {matrix.shape}.")
-    return matrix
+    return _probabilities(values, (n, n), what, f"shape {(n, n)} for n_states = {n}")
 
 
 def _by_child(given: Mapping[Any, Any], layout: Layout, n: int) -> Floats:
@@ -183,18 +187,12 @@ def _check_lengths(layouts: tuple[Layout, ...]) -> None:
 def _root(root: Any, n: int, rate: Floats | None) -> Floats:
     if root is None:
         return np.full(n, 1.0 / n) if rate is None else stationary_of(rate)
-    cure = f"None, or probabilities of shape {(n,)}"
-    found = np.asarray(checked_probability(as_numbers(root, "root", cure), "root"))
-    if found.shape != (n,):
-        raise ValueError(f"root must have shape {(n,)} for n_states = {n}; got shape {found.shape}.")
-    return found
+    return _probabilities(root, (n,), "root", f"shape {(n,)} for n_states = {n}", "None, or ")
 
 
 def _weights(weights: Any, n: int) -> Floats:
     if weights is None:
         return np.full(n, 1.0 / n)
-    cure = f"None, for equal weights, or probabilities of shape {(n,)}"
-    found = np.asarray(checked_probability(as_numbers(weights, "weights", cure), "weights"))
-    if found.shape != (n,):
-        raise ValueError(f"weights must have one probability per tree, shape {(n,)}; got shape {found.shape}.")
-    return found
+    return _probabilities(
+        weights, (n,), "weights", f"one probability per tree, shape {(n,)}", "None, for equal weights, or "
+    )

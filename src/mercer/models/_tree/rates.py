@@ -11,8 +11,6 @@ from mercer._probability import ratio
 from mercer.models._stationary import long_run
 from mercer.models._tree.checks import as_numbers
 
-__all__ = ["changes", "checked_rate", "equal_rate", "exponentials", "jumps_and_times", "stationary_of"]
-
 FURTHEST = 1e30
 """Bound on the expected changes along a branch, far beyond which its ends are independent."""
 TERMS = 18

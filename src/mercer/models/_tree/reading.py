@@ -12,8 +12,6 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.segments import validated
 from mercer.models._tree.checks import check_codes, described
 
-__all__ = ["read_profiles", "table_of"]
-
 
 def read_profiles(
     X: Any, leaves: tuple[str, ...], n_symbols: int, alphabet: Alphabet | None, unknown: str, owner: Any, reset: bool
@@ -38,7 +36,7 @@ def read_profiles(
         Whether X is the training data.
     """
     if isinstance(X, list | tuple) and len(X) == 0:
-        raise ValueError("there are no data: X is empty. Pass rows with one column per leaf.")
+        raise ValueError("X must have at least one row; got none. Pass rows with one column per leaf.")
     X = table_of(X, leaves, alphabet, unknown)
     X = validated(owner, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
     check_codes(X, leaves, n_symbols if alphabet is None else alphabet.missing, n_symbols)
@@ -153,7 +151,9 @@ def _codes(X: Any, leaves: tuple[str, ...], alphabet: Alphabet | None, unknown: 
         if table is not None and table.ndim == 2:
             _check_columns(table.shape, leaves)
             _check_mixed(table, leaves)
-        raise TypeError("X contains symbols, but the tree has no alphabet. Use alphabet='01', say, or pass numbers.")
+        raise TypeError(
+            "X contains symbols, but the tree has no alphabet. Use one such as alphabet='01', or pass numbers."
+        )
     if table is not None and table.ndim == 2:
         return _cells(table, leaves, alphabet, unknown)
     X = Sequences(X, alphabet=alphabet, unknown=unknown)

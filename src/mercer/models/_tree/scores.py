@@ -8,8 +8,6 @@ from mercer._array import Floats, safe_log
 from mercer.models._scores.weighted import difference
 from mercer.models._tree.messages import Expected, Member
 
-__all__ = ["chunks", "score_names", "tree_scores"]
-
 CHUNK = 1 << 22
 """Maximum number of floats of one kind of message in memory: 32 MiB."""
 

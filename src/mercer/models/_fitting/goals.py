@@ -1,18 +1,19 @@
-"""The objective of HMMs and the steps of Baum-Welch (EST-2), optionally with a prior (EST-2b)."""
+"""The objectives of HMMs and mixtures, and the steps of EM (EST-2), optionally with a prior (EST-2b)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mercer._array import Floats, to_numpy
 from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
-from mercer.models._fitting.emission_steps import EmissionStep, expected_log
+from mercer.models._fitting.emission_steps import DensityStep, EmissionStep, expected_log
 from mercer.models._forward.interface import Densities, Expectations, expectations
 from mercer.models.hmm import HMMs
-
-__all__ = ["HMMGoal"]
+from mercer.models.mixture import Mixtures
 
 
 class HMMGoal(NamedTuple):
@@ -52,3 +53,37 @@ class HMMGoal(NamedTuple):
             n_states=models.n_states,
             emission=self.emission.maximize(models.emission, data, found, memory),
         )
+
+
+class MixtureGoal(NamedTuple):
+    """The log density of weighted points plus a log prior (EST-2b): an HMM of one state, whose points have no order."""
+
+    step: DensityStep
+
+    def log_prior(self, mixtures: Mixtures) -> Floats:
+        """Log prior of each mixture, up to a constant: n0 E_prior[log p(x, component)] (DJS-6)."""
+        return self.step.log_prior(mixtures.reshape(-1, 1))
+
+    def expect(self, mixtures: Mixtures, data: Data) -> tuple[Expectations, Any]:
+        """Return the log density of each sample, and the posteriors of the components at each point."""
+        evidence, memory = self.step.evidence(mixtures.reshape(-1, 1), data)
+        assert isinstance(evidence, Densities)
+        weights = np.ones(len(data.owner)) if data.weights is None else data.weights
+        ends = data.point_offsets
+        # A point of weight zero contributes nothing, even if its density is zero.
+        terms = np.where(weights > 0, weights * np.where(weights > 0, evidence.log_density[:, 0], 0.0), 0.0)
+        nothing = np.empty((data.size, 0))
+        found = Expectations(
+            log_prob=segment_sum(terms, ends),
+            first=nothing,
+            transitions=nothing,
+            visits=segment_sum(weights[:, None] * memory[:, 0], ends),
+            states=weights[:, None],
+            symbols=None,
+        )
+        return found, memory
+
+    def maximize(self, mixtures: Mixtures, data: Data, found: Expectations, memory: Any) -> Mixtures:
+        """Refit weights and components to the points, weighted by the posteriors."""
+        fitted: Mixtures = self.step.maximize(mixtures.reshape(-1, 1), data, found, memory).reshape(-1)
+        return fitted

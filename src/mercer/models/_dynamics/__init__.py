@@ -1,0 +1,1 @@
+"""Linear dynamical systems: inference, expectation maximization, starts and coupled systems."""

@@ -1,0 +1,92 @@
+"""Checks of the parameters and the results of linear dynamical systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer.data import Sequences
+
+__all__ = ["checked_systems", "possible"]
+
+_ROUNDING = 1e-8
+"""Relative tolerance of symmetry and of negative eigenvalues, which come from rounding."""
+
+
+def checked_systems(**given: Any) -> dict[str, Floats]:
+    """Return the fields of a batch of systems: finite arrays of matching shapes, covariances positive semi-definite."""
+    fields = {name: _numbers(name, value) for name, value in given.items() if value is not None}
+    emission = fields["emission"]
+    if emission.ndim < 2 or 0 in emission.shape[-2:]:
+        raise ValueError(
+            "emission must have shape (..., d, n), one row per observed coordinate and one column per state "
+            f"coordinate; got shape {emission.shape}."
+        )
+    batch, (d, n) = emission.shape[:-2], emission.shape[-2:]
+    shapes = {
+        "transition": (n, n), "process_covariance": (n, n), "observation_covariance": (d, d), "initial_mean": (n,),
+        "initial_covariance": (n, n), "state_offset": (n,), "observation_offset": (d,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        value = fields.setdefault(name, np.zeros((*batch, *shape)))
+        if value.shape != (*batch, *shape):
+            raise ValueError(
+                f"{name} must have shape {(*batch, *shape)} for emission of shape {emission.shape}; got {value.shape}."
+            )
+    for name in ("process_covariance", "observation_covariance", "initial_covariance"):
+        fields[name] = _covariance(name, fields[name])
+    fields["state_dims"] = _sizes(given["state_dims"], fields, batch, n)
+    return fields
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    try:
+        found = np.array(to_numpy(value), dtype=None if name == "state_dims" else np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers; got {value!r:.60}.") from None
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite; got {found[~np.isfinite(found)][0]}.")
+    return found
+
+
+def _covariance(name: str, value: Floats) -> Floats:
+    size = np.abs(value).max(axis=(-2, -1), keepdims=True, initial=0.0)
+    transposed = value.swapaxes(-2, -1)
+    if np.any(np.abs(value - transposed) > _ROUNDING * size):
+        raise ValueError(f"{name} must be symmetric; got an entry that differs from its transposed one.")
+    value = (value + transposed) / 2
+    low = np.linalg.eigvalsh(value)[..., :1] if value.size else value[..., :1, 0]
+    bad = np.argwhere(low[..., 0] < -_ROUNDING * size[..., 0, 0])
+    if len(bad):
+        where = f" of model {tuple(int(i) for i in bad[0])}" if bad.shape[1] else ""
+        raise ValueError(
+            f"{name} must be positive semi-definite; got a smallest eigenvalue of {low[tuple(bad[0])][0]:.3g}{where}. "
+            "Add a small multiple of the identity."
+        )
+    return value
+
+
+def _sizes(given: Any, fields: dict[str, Floats], batch: tuple[int, ...], n: int) -> Floats:
+    sizes = np.full(batch, n) if given is None else np.asarray(given)
+    if sizes.shape != batch or sizes.dtype.kind not in "iu" or np.any(sizes < 1) or np.any(sizes > n):
+        raise ValueError(f"state_dims must be whole numbers from 1 to {n}, of shape {batch}; got {given!r}.")
+    beyond = np.arange(n) >= sizes[..., None]
+    used = np.abs(fields["emission"]).max(axis=-2, initial=0.0) > 0
+    moved = (np.abs(fields["transition"]) > 0) & beyond[..., None, :] & ~beyond[..., :, None]
+    if np.any(beyond & used) or np.any(moved):
+        raise ValueError("state_dims must count all state coordinates that are observed; got a smaller number.")
+    return sizes
+
+
+def possible(log_prob: Floats, X: Sequences, lengths: Floats) -> Floats:
+    """Return log probabilities; raise if one is not a number, because a covariance of a prediction is singular."""
+    bad = np.argwhere(~np.isfinite(log_prob))
+    if len(bad):
+        raise ValueError(
+            f"{X.name(int(bad[0][-1]))} has no density under its model: the covariance of a predicted observation is "
+            "singular, or overflows because the transition is unstable. Add a small multiple of the identity to "
+            "observation_covariance, or use a transition with eigenvalues of at most 1."
+        )
+    return log_prob

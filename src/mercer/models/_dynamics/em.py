@@ -1,0 +1,301 @@
+"""Expectation maximization of linear dynamical systems (EST-3), with a pooled prior (EST-2b) and fixed parameters.
+
+Both regressions, of the next state on the state and of the observation on the state, are one function: with the noise
+w of a regression under the present coefficients, the E-step gives E[w w'], E[w (s, 1)'] and E[(s, 1)(s, 1)'], and the
+M-step *changes* the coefficients. Nothing large is subtracted, however far from zero the states are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.data.segments import segment_sum
+from mercer.models._dynamics.runs import Expected, Systems, expected, systems_of
+from mercer.models._fitting.data import Data
+from mercer.models.lds import LDSs
+
+__all__ = ["Averages", "LDSGoal", "Regression", "averages"]
+
+
+class Regression(NamedTuple):
+    """Expected second moments of a linear regression y = B (s, 1) + w, relative to present coefficients B."""
+
+    noise: Floats
+    """E[w w'], ``(N, k, k)``."""
+    cross: Floats
+    """E[w (s, 1)'], ``(N, k, n + 1)``."""
+    moment: Floats
+    """E[(s, 1)(s, 1)'], ``(N, n + 1, n + 1)``."""
+    terms: Floats
+    """Number of terms, ``(N,)``."""
+
+    def at(self, change: Floats) -> Regression:
+        """Return the moments relative to coefficients that are larger by ``change``."""
+        moved = change @ self.moment
+        noise = self.noise - change @ _t(self.cross) - self.cross @ _t(change) + moved @ _t(change)
+        return Regression(noise, self.cross - moved, self.moment, self.terms)
+
+    def plus(self, other: Regression, weight: float) -> Regression:
+        """Add the moments of another regression relative to the same coefficients."""
+        return Regression(*(mine + weight * theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class Averages(NamedTuple):
+    """What the pooled system expects of one step, relative to its own parameters: the prior of the others."""
+
+    systems: Systems
+    state: Regression
+    observation: Regression
+
+
+class Memory(NamedTuple):
+    """What the M-step needs of the E-step."""
+
+    systems: Systems
+    state: Regression
+    observation: Regression
+    initial: Floats
+    """Expected deviations of first states from their mean, ``(N, n)``."""
+    initial_noise: Floats
+    """Expected squares of these, ``(N, n, n)``."""
+    series: Floats
+    """Number of series, ``(N,)``."""
+
+
+class Found(NamedTuple):
+    """What the loop of EM needs of the E-step."""
+
+    log_prob: Floats
+    visits: Floats
+
+
+def _t(x: Floats) -> Floats:
+    return x.swapaxes(-2, -1)
+
+
+def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression, Regression, Floats, Floats]:
+    """Sum the expectations of the series of every model."""
+    ends = data.sequence_offsets
+
+    def total(x: Floats) -> Floats:
+        return segment_sum(x.reshape(len(x), -1), ends).reshape(-1, *x.shape[1:])
+
+    lengths = np.diff(data.offsets)
+    steps = segment_sum(np.maximum(lengths - 1, 0)[:, None].astype(float), ends)[:, 0]
+    some = np.isfinite(data.x).any(axis=1).astype(float)
+    seen = segment_sum(some[:, None], data.point_offsets)[:, 0]
+    q, r = systems.process_covariance, systems.observation_covariance
+    state = Regression(
+        steps[:, None, None] * q + q @ total(found.process) @ q,
+        q @ np.concatenate([total(found.transition), total(found.state_offset)[..., None]], axis=-1),
+        _augmented(total(found.state_moment), total(found.state_sum), steps),
+        steps,
+    )
+    observation = Regression(
+        seen[:, None, None] * r + r @ total(found.observation) @ r,
+        r @ np.concatenate([total(found.emission), total(found.observation_offset)[..., None]], axis=-1),
+        _augmented(total(found.observed_moment), total(found.observed_sum), seen),
+        seen,
+    )
+    s = systems.initial_covariance[data.model]
+    away = (s @ found.initial_mean[..., None])[..., 0]
+    return state, observation, total(away), total(s + s @ found.initial @ s)
+
+
+def _augmented(second: Floats, first: Floats, count: Floats) -> Floats:
+    """Return second moments of (s, 1)."""
+    n = first.shape[-1]
+    out = np.empty((len(first), n + 1, n + 1))
+    out[:, :n, :n], out[:, :n, n], out[:, n, :n], out[:, n, n] = (second + _t(second)) / 2, first, first, count
+    return out
+
+
+def averages(models: LDSs, data: Data) -> Averages:
+    """Return what one system expects of one step of its data."""
+    systems = systems_of(models)
+    found = expected(systems, data.x, data.offsets, data.model)
+    state, observation, _, _ = _moments(found, systems, data)
+
+    def per_step(regression: Regression, noise: Floats) -> Regression:
+        # Relative to the system itself, noise and coefficients are its own, also where EM has not converged.
+        none, size = np.zeros_like(regression.cross), regression.moment.shape[-1]
+        count = regression.terms[0]  # series of one observation say nothing of steps
+        moment = regression.moment / count if count > 0 else np.eye(size)[None]
+        return Regression(noise, none, moment, np.ones(1))
+
+    return Averages(
+        systems, per_step(state, systems.process_covariance), per_step(observation, systems.observation_covariance)
+    )
+
+
+class LDSGoal(NamedTuple):
+    """The objective of EM, the log probability plus a log prior, and its two steps."""
+
+    noise: str
+    """Structure of the observation noise."""
+    fixed: dict[str, Floats]
+    """Values of parameters that are not learned; NaN entries are."""
+    floors: tuple[Floats, Floats, Floats]
+    """Variances that are added to those of each estimate of the process, observation and first-state covariances."""
+    prior: Averages | None
+    strength: float
+    """Weight of the prior, in steps."""
+
+    def admitted(self, models: LDSs) -> LDSs:
+        """Return systems with the structure of the noise and the fixed parameters, to start from."""
+        values = {name: np.array(getattr(models, name)) for name in LDSs._arrays}
+        values["observation_covariance"] = self._structured(values["observation_covariance"])
+        for name, given in self.fixed.items():
+            values[name] = np.where(np.isnan(given), values[name], given)
+        return LDSs._make(**values)
+
+    def log_prior(self, models: LDSs) -> Floats:
+        """Log prior of each system, up to a constant: ``strength`` times what the pooled system expects of a step."""
+        if self.prior is None:
+            return np.zeros(len(models))
+        own, base = systems_of(models), self.prior.systems
+        state = self.prior.state.at(_coefficients(own, "state") - _coefficients(base, "state"))
+        observation = self.prior.observation.at(_coefficients(own, "observation") - _coefficients(base, "observation"))
+        away = own.initial_mean - base.initial_mean
+        first = base.initial_covariance + away[..., None] * away[:, None, :]
+        value = _expected_log(own.process_covariance, state.noise)
+        value = value + _expected_log(own.observation_covariance, observation.noise)
+        return np.asarray(self.strength * (value + _expected_log(own.initial_covariance, first)))
+
+    def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
+        """Return the objective of each series without the prior, and expectations that `maximize` needs."""
+        systems = systems_of(models)
+        found = expected(systems, data.x, data.offsets, data.model)
+        state, observation, away, square = _moments(found, systems, data)
+        series = np.diff(data.sequence_offsets).astype(float)
+        memory = Memory(systems, state, observation, away, square, series)
+        return Found(found.log_prob - self._floor_terms(systems, memory, data), np.empty((len(data.model), 0))), memory
+
+    def _floor_terms(self, systems: Systems, memory: Memory, data: Data) -> Floats:
+        """Return what the floors, as variances of single steps, take off the objective of each series."""
+        covariances = systems.process_covariance, systems.observation_covariance, systems.initial_covariance
+        counts = memory.state.terms, memory.observation.terms, memory.series
+        total = np.zeros(len(memory.series))
+        for floor, covariance, count in zip(self.floors, covariances, counts, strict=True):
+            if np.any(floor > 0):
+                inverse = np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)
+                total += 0.5 * count * (floor * inverse).sum(axis=1)
+        return np.asarray((total / np.maximum(memory.series, 1))[data.model])
+
+    def maximize(self, models: LDSs, data: Data, found: Found, memory: Memory) -> LDSs:
+        """Refit the systems to the expectations."""
+        systems = memory.systems
+        transition, q = self._regressed("state", systems, memory.state)
+        emission, r = self._regressed("observation", systems, memory.observation)
+        mean, s = self._first(systems, memory)
+        return LDSs._make(
+            transition=transition[..., :-1],
+            state_offset=transition[..., -1],
+            emission=emission[..., :-1],
+            observation_offset=emission[..., -1],
+            process_covariance=self._kept("process_covariance", q),
+            observation_covariance=self._kept("observation_covariance", self._structured(r)),
+            initial_mean=mean,
+            initial_covariance=self._kept("initial_covariance", s),
+            state_dims=models.state_dims,
+        )
+
+    def _regressed(self, which: str, systems: Systems, own: Regression) -> tuple[Floats, Floats]:
+        """Refit the coefficients of one regression, and its noise."""
+        present, count = _coefficients(systems, which), own.terms
+        floor = self.floors[0 if which == "state" else 1]
+        total = own._replace(noise=own.noise + count[:, None, None] * np.diag(floor))
+        if self.prior is not None and self.strength > 0:
+            base: Regression = getattr(self.prior, which)
+            total = total.plus(base.at(present - _coefficients(self.prior.systems, which)), self.strength)
+        noise = systems.process_covariance if which == "state" else systems.observation_covariance
+        change = self._change(which, present, total, noise)
+        after = total.at(change)
+        counted = np.maximum(total.terms, 1e-300)[:, None, None]
+        covariance = np.where(total.terms[:, None, None] > 0, after.noise / counted, noise)
+        return present + change, (covariance + _t(covariance)) / 2
+
+    def _change(self, which: str, present: Floats, total: Regression, noise: Floats) -> Floats:
+        """Return the best change of the free coefficients."""
+        free = np.isnan(_fixed_coefficients(self.fixed, which, present))
+        nothing = total.terms[:, None, None] == 0
+        moment = np.where(nothing, np.eye(total.moment.shape[-1]), total.moment)
+        if free.all(axis=(0, 1)).all():
+            return np.asarray(_t(np.linalg.solve(moment, _t(total.cross))))
+        columns = free[0].any(axis=0)
+        if (free[0] == columns).all():  # whole columns are fixed: a smaller regression
+            change = np.zeros_like(present)
+            keep = np.flatnonzero(columns)
+            if len(keep):
+                part = moment[:, keep[:, None], keep]
+                change[..., keep] = _t(np.linalg.solve(part, _t(total.cross[..., keep])))
+            return change
+        # Single entries are fixed: the normal equations of the free ones, weighted with the inverse noise.
+        weight, size = np.linalg.inv(noise), present.shape[-2] * present.shape[-1]
+        normal = np.einsum("nij,nkl->nikjl", weight, moment).reshape(-1, size, size)
+        target = (weight @ total.cross).reshape(-1, size)
+        which_free = np.flatnonzero(free[0].reshape(-1))
+        change = np.zeros((len(present), size))
+        part = normal[:, which_free[:, None], which_free]
+        change[:, which_free] = np.linalg.solve(part, target[:, which_free, None])[..., 0]
+        return change.reshape(present.shape)
+
+    def _first(self, systems: Systems, memory: Memory) -> tuple[Floats, Floats]:
+        """Refit mean and covariance of the first state."""
+        total, count = memory.initial, memory.series
+        square = memory.initial_noise + count[:, None, None] * np.diag(self.floors[2])
+        if self.prior is not None and self.strength > 0:
+            away = self.prior.systems.initial_mean - systems.initial_mean
+            total = total + self.strength * away
+            spread = self.prior.systems.initial_covariance + away[..., None] * away[:, None, :]
+            square, count = square + self.strength * spread, count + self.strength
+        change = total / count[:, None]
+        given = self.fixed.get("initial_mean")
+        if given is not None:
+            change = np.where(np.isnan(given), change, given - systems.initial_mean)
+        both = total[..., None] * change[:, None, :]
+        spread = square - both - _t(both) + count[:, None, None] * change[..., None] * change[:, None, :]
+        covariance = spread / count[:, None, None]
+        return systems.initial_mean + change, (covariance + _t(covariance)) / 2
+
+    def _structured(self, covariance: Floats) -> Floats:
+        """Return the observation noise with the structure that was asked for."""
+        if self.noise == "full":
+            return covariance
+        d = covariance.shape[-1]
+        variances = np.diagonal(covariance, axis1=1, axis2=2)
+        if self.noise == "isotropic":
+            variances = np.repeat(variances.mean(axis=1, keepdims=True), d, axis=1)
+        return np.asarray(variances[..., None] * np.eye(d))
+
+    def _kept(self, name: str, value: Floats) -> Floats:
+        """Return a covariance, or its fixed value."""
+        given = self.fixed.get(name)
+        return value if given is None else np.broadcast_to(given, value.shape).copy()
+
+
+def _coefficients(systems: Systems, which: str) -> Floats:
+    if which == "state":
+        return np.concatenate([systems.transition, systems.state_offset[..., None]], axis=-1)
+    return np.concatenate([systems.emission, systems.observation_offset[..., None]], axis=-1)
+
+
+def _fixed_coefficients(fixed: dict[str, Floats], which: str, present: Floats) -> Floats:
+    """Return fixed coefficients, ``(1, k, n + 1)``, NaN where they are learned."""
+    matrix, offset = ("transition", "state_offset") if which == "state" else ("emission", "observation_offset")
+    k, width = present.shape[-2:]
+    found = np.full((1, k, width), np.nan)
+    if matrix in fixed:
+        found[..., :-1] = fixed[matrix]
+    if offset in fixed:
+        found[..., -1] = fixed[offset]
+    return found
+
+
+def _expected_log(covariance: Floats, noise: Floats) -> Floats:
+    """Return E log N(w; 0, covariance) up to a constant, if E[w w'] is ``noise``."""
+    _, log_det = np.linalg.slogdet(covariance)
+    return np.asarray(-0.5 * (log_det + np.trace(np.linalg.solve(covariance, noise), axis1=-2, axis2=-1)))

@@ -1,0 +1,149 @@
+"""Conversion of linear dynamical systems from pykalman, statsmodels and dynamax, and back to pykalman.
+
+These libraries are not imported to read their models; any object with the right attributes is accepted.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mercer._array import Floats
+from mercer.models._dynamics.runs import Systems
+
+__all__ = ["from_dynamax", "from_pykalman", "from_statsmodels", "to_pykalman"]
+
+Fields = dict[str, Floats]
+"""Arguments of `LDSs`."""
+
+_PYKALMAN = {
+    "transition": "transition_matrices",
+    "emission": "observation_matrices",
+    "process_covariance": "transition_covariance",
+    "observation_covariance": "observation_covariance",
+    "initial_mean": "initial_state_mean",
+    "initial_covariance": "initial_state_covariance",
+    "state_offset": "transition_offsets",
+    "observation_offset": "observation_offsets",
+}
+"""Field -> name of the parameter in pykalman."""
+
+
+def _shapes(n: int, d: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "transition": (n, n), "emission": (d, n), "process_covariance": (n, n), "observation_covariance": (d, d),
+        "initial_mean": (n,), "initial_covariance": (n, n), "state_offset": (n,), "observation_offset": (d,),
+    }  # fmt: skip
+
+
+def _varies(name: str, shape: tuple[int, ...]) -> ValueError:
+    return ValueError(
+        f"{name} changes over time, with shape {shape}, which LDSs do not support. Use a model with constant matrices."
+    )
+
+
+# -- pykalman --------------------------------------------------------------------------------------------------
+
+
+def from_pykalman(model: Any) -> Fields:
+    """Read a KalmanFilter; a parameter that is not set is the identity, or zero, as there."""
+    missing = [name for name in (*_PYKALMAN.values(), "n_dim_state", "n_dim_obs") if not hasattr(model, name)]
+    if missing:
+        raise TypeError(f"models must be KalmanFilter of pykalman; got a {type(model).__name__} without {missing[0]}.")
+    fields = {}
+    for field, shape in _shapes(int(model.n_dim_state), int(model.n_dim_obs)).items():
+        name = _PYKALMAN[field]
+        given = getattr(model, name)
+        if given is None:
+            value = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
+        else:
+            value = np.asarray(given, dtype=float)
+            if value.ndim > len(shape):
+                raise _varies(name, value.shape)
+        fields[field] = value.reshape(shape)[None]
+    return fields
+
+
+def to_pykalman(systems: Systems) -> Any:
+    """Convert one system to a KalmanFilter."""
+    try:
+        pykalman = import_module("pykalman")
+    except ImportError:
+        raise ImportError("to_pykalman needs pykalman, which is not installed. Run pip install pykalman.") from None
+    return pykalman.KalmanFilter(**{name: getattr(systems, field)[0] for field, name in _PYKALMAN.items()})
+
+
+# -- statsmodels -----------------------------------------------------------------------------------------------
+
+
+def from_statsmodels(model: Any) -> Fields:
+    """Read the results of a state-space model."""
+    found = getattr(model, "filter_results", model)
+    names = ("design", "obs_intercept", "obs_cov", "transition", "state_intercept", "selection", "state_cov")
+    missing = [name for name in (*names, "initial_state", "initial_state_cov") if not hasattr(found, name)]
+    if missing:
+        raise TypeError(
+            "models must be results of a state-space model of statsmodels, as its fit, filter or smooth returns; got a "
+            f"{type(model).__name__} without {missing[0]}."
+        )
+    diffuse = getattr(found, "initial_diffuse_state_cov", None)
+    if diffuse is not None and np.any(diffuse):
+        raise ValueError(
+            "The model has an exact diffuse start, which has no density. Initialize it as approximate diffuse, such as "
+            "by model.ssm.initialize_approximate_diffuse()."
+        )
+    parts = {}
+    for name in names:
+        value = np.asarray(getattr(found, name), dtype=float)
+        if value.shape[-1] != 1 and not np.array_equal(value, np.broadcast_to(value[..., :1], value.shape)):
+            raise _varies(name, value.shape)
+        parts[name] = value[..., 0]
+    selection = parts["selection"]
+    fields = {
+        "transition": parts["transition"],
+        "emission": parts["design"],
+        "process_covariance": selection @ parts["state_cov"] @ selection.T,
+        "observation_covariance": parts["obs_cov"],
+        "initial_mean": np.asarray(found.initial_state, dtype=float),
+        "initial_covariance": np.asarray(found.initial_state_cov, dtype=float),
+        "state_offset": parts["state_intercept"],
+        "observation_offset": parts["obs_intercept"],
+    }
+    return {name: value[None] for name, value in fields.items()}
+
+
+# -- dynamax ---------------------------------------------------------------------------------------------------
+
+
+def from_dynamax(model: Any) -> Fields:
+    """Read parameters of a LinearGaussianSSM, of one model or with a leading batch axis."""
+    if not all(hasattr(model, name) for name in ("initial", "dynamics", "emissions")):
+        raise TypeError(
+            "models must be parameters of dynamax's LinearGaussianSSM, with initial, dynamics and emissions; got a "
+            f"{type(model).__name__}."
+        )
+    for part in (model.dynamics, model.emissions):
+        if np.size(getattr(part, "input_weights", ())):
+            raise ValueError("The dynamax model has inputs, which LDSs do not support. Use a model with input_dim=0.")
+    mean = np.asarray(model.initial.mean, dtype=float)
+    single = mean.ndim == 1
+
+    def read(value: Any, axes: int) -> Floats:
+        found = np.asarray(value, dtype=float)
+        found = found[None] if single else found
+        if axes == 2 and found.ndim == 2:  # variances of a diagonal covariance
+            return found[..., None] * np.eye(found.shape[-1])
+        return found
+
+    return {
+        "transition": read(model.dynamics.weights, 2),
+        "emission": read(model.emissions.weights, 2),
+        "process_covariance": read(model.dynamics.cov, 2),
+        "observation_covariance": read(model.emissions.cov, 2),
+        "initial_mean": read(mean, 1),
+        "initial_covariance": read(model.initial.cov, 2),
+        "state_offset": read(model.dynamics.bias, 1),
+        "observation_offset": read(model.emissions.bias, 1),
+    }

@@ -1,0 +1,175 @@
+"""Inference of linear dynamical systems over ragged series: groups of series go through compiled loops on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats, Indices, to_numpy
+from mercer._parallel import n_threads, thread_map
+
+__all__ = ["Expected", "States", "Systems", "expected", "filtered", "log_likelihoods", "smoothed", "systems_of"]
+
+_GROUPS = 8  # groups of lanes that one thread takes at a time
+_NONE = np.empty(0)
+
+
+class Systems(NamedTuple):
+    """Parameters of N systems with n state and d observed coordinates, in double precision."""
+
+    transition: Floats
+    """``(N, n, n)``."""
+    state_offset: Floats
+    """``(N, n)``."""
+    emission: Floats
+    """``(N, d, n)``."""
+    observation_offset: Floats
+    """``(N, d)``."""
+    process_covariance: Floats
+    """``(N, n, n)``."""
+    observation_covariance: Floats
+    """``(N, d, d)``."""
+    initial_mean: Floats
+    """``(N, n)``."""
+    initial_covariance: Floats
+    """``(N, n, n)``."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Numbers of state and observed coordinates."""
+        return int(self.emission.shape[-1]), int(self.emission.shape[-2])
+
+
+def systems_of(models: Any) -> Systems:
+    """Return the parameters of a batch."""
+    return Systems(*(np.ascontiguousarray(to_numpy(getattr(models, name)), np.float64) for name in Systems._fields))
+
+
+class States(NamedTuple):
+    """States at every observation."""
+
+    log_prob: Floats
+    """``(S,)``."""
+    means: Floats
+    """``(T, n)``."""
+    covariances: Floats
+    """``(T, n, n)``."""
+    lags: Floats
+    """Covariances of the next state and this one, ``(T, n, n)``; zero at the end of a series."""
+
+
+class Expected(NamedTuple):
+    """What the E-step finds of every series; the sums are gradients of the log probability, except moments.
+
+    With r_t the gradient in the predicted state of step t + 1 and N_t its negative curvature, E the smoothed
+    expectation: ``noise`` sums r r' - N, and likewise for observations.
+    """
+
+    log_prob: Floats
+    transition: Floats
+    """Gradient in the transition, ``(S, n, n)``."""
+    state_offset: Floats
+    """``(S, n)``."""
+    process: Floats
+    """Twice the gradient in the process covariance, ``(S, n, n)``."""
+    emission: Floats
+    """``(S, d, n)``."""
+    observation_offset: Floats
+    """``(S, d)``."""
+    observation: Floats
+    """Twice the gradient in the observation covariance, ``(S, d, d)``."""
+    state_moment: Floats
+    """Second moments of the states with a successor, ``(S, n, n)``."""
+    state_sum: Floats
+    """First moments of them, ``(S, n)``."""
+    observed_moment: Floats
+    """Second moments of the states at which something was observed, ``(S, n, n)``."""
+    observed_sum: Floats
+    """First moments of them, ``(S, n)``."""
+    initial_mean: Floats
+    """Gradient in the mean of the first state, ``(S, n)``."""
+    initial: Floats
+    """Twice the gradient in the covariance of the first state, ``(S, n, n)``."""
+
+
+def _in_groups(length: Indices, lanes: int, work: Callable[[Indices], None]) -> None:
+    """Call ``work`` on the runs of some groups of lanes at a time, longest first, on threads."""
+    order = np.argsort(-length, kind="stable")
+    slots = np.full(-(-len(order) // lanes) * lanes, -1)
+    slots[: len(order)] = order
+    step = _GROUPS * lanes
+    pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
+    thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
+
+
+def _run(systems: Systems, x: Floats, offsets: Indices, model: Indices, loop: Callable[..., None]) -> None:
+    """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``."""
+    from mercer.compiled.kalman import places
+    from mercer.compiled.lanes import aligned
+    from mercer.compiled.small_matrices import LANES
+
+    n, d = systems.size
+    at = places(n, d)
+    flat = tuple(part.reshape(-1) for part in systems)
+    start, length = np.asarray(offsets[:-1]), np.diff(offsets)
+    points = np.ascontiguousarray(x, np.float64).reshape(-1)
+    model = np.asarray(model, dtype=np.int64)
+
+    def work(slots: Indices) -> None:
+        loop(aligned((at.size,)), at, flat, points, start, length, model, slots, n, d)
+
+    if len(length):
+        _in_groups(length, LANES, work)
+
+
+def log_likelihoods(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> Floats:
+    """Log probability of every series under its model, ``(S,)``."""
+    from mercer.compiled.kalman import run_filter
+
+    found = np.empty(len(offsets) - 1)
+    _run(systems, x, offsets, model, lambda *args: run_filter(*args, found, _NONE, _NONE))
+    return found
+
+
+def filtered(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> States:
+    """States given the observations so far (ALG-KF)."""
+    from mercer.compiled.kalman import run_filter
+
+    n, count = systems.size[0], int(offsets[-1])
+    log_prob, means, covariances = np.empty(len(offsets) - 1), np.empty(count * n), np.empty(count * n * n)
+    _run(systems, x, offsets, model, lambda *args: run_filter(*args, log_prob, means, covariances))
+    return States(log_prob, means.reshape(count, n), covariances.reshape(count, n, n), _NONE)
+
+
+def _smooth(
+    systems: Systems, x: Floats, offsets: Indices, model: Indices, outputs: tuple[Floats, Floats, Floats]
+) -> tuple[Floats, Floats, Floats]:
+    """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
+    from mercer.compiled.kalman import run_smoother, sums_width
+
+    n, d = systems.size
+    size = len(offsets) - 1
+    log_prob, sums, first = np.empty(size), np.empty((size, sums_width(n, d))), np.empty((size, n + n * n))
+    _run(systems, x, offsets, model, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs))
+    return log_prob, sums, first
+
+
+def smoothed(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> States:
+    """States given all observations of a series (ALG-RTS)."""
+    n, count = systems.size[0], int(offsets[-1])
+    means, covariances, lags = np.empty(count * n), np.empty(count * n * n), np.zeros(count * n * n)
+    log_prob, _, _ = _smooth(systems, x, offsets, model, (means, covariances, lags))
+    return States(log_prob, means.reshape(count, n), covariances.reshape(-1, n, n), lags.reshape(-1, n, n))
+
+
+def expected(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> Expected:
+    """Return what scores and EM need of every series (FK-10)."""
+    n, d = systems.size
+    log_prob, sums, first = _smooth(systems, x, offsets, model, (_NONE, _NONE, _NONE))
+    shapes = [(n, n), (n,), (n, n), (d, n), (d,), (d, d), (n, n), (n,), (n, n), (n,)]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
+    r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)
+    return Expected._make([log_prob, *parts, r, r[:, :, None] * r[:, None, :] - curve])

@@ -1,0 +1,533 @@
+"""Batches of linear dynamical systems: probabilities, states, forecasts, sampling, scores and couplings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, Indices, to_numpy
+from mercer._batch import Batch
+from mercer._checks import is_whole
+from mercer._coupling import Coupling, Operand
+from mercer._random import random_generator
+from mercer.data import Sequences
+from mercer.families.gaussian import Gaussians
+from mercer.models._dynamics import runs
+from mercer.models._dynamics.checks import checked_systems, possible
+from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
+from mercer.models._dynamics.scores import score_names, sequence_scores
+from mercer.models._interop import joined
+from mercer.models.discount import check_lengths
+
+if TYPE_CHECKING:
+    from mercer.models.lds_estimator import LDS
+
+
+class HiddenStates(NamedTuple):
+    """Gaussian posteriors of the hidden states of series, as returned by ``LDSs.posterior`` and ``LDSs.filter``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+    >>> means, covariances = walk.posterior([[0.0, 3.0], [1.0]]).of(1)
+    >>> means.round(2).tolist(), covariances.round(2).tolist()
+    ([[0.5]], [[[0.5]]])
+    """
+
+    X: Sequences
+    """The N series."""
+    means: Floats
+    """Means at each observation, concatenated over series, ``(T, n)``."""
+    covariances: Floats
+    """Covariances, ``(T, n, n)``."""
+    log_prob: Floats
+    """Log probability of each series, ``(N,)``."""
+    lags: Floats | None = None
+    """``Cov(s_{t+1}, s_t)`` at each observation but the last of a series, where it is zero, ``(T, n, n)``."""
+
+    def of(self, i: int) -> tuple[Floats, Floats]:
+        """Return the means and covariances of series i."""
+        rows = slice(int(self.X.offsets[i]), int(self.X.offsets[i + 1]))
+        return self.means[rows], self.covariances[rows]
+
+
+class LDSs(Batch):
+    r"""A batch of linear dynamical systems, which emit series of vectors.
+
+    Parameters
+    ----------
+    transition : array of shape (N, n, n)
+        A: the next state is ``A s + state_offset`` plus noise.
+    emission : array of shape (N, d, n)
+        C: an observation is ``C s + observation_offset`` plus noise.
+    process_covariance : array of shape (N, n, n)
+        Covariance of the noise of the state, may be singular.
+    observation_covariance : array of shape (N, d, d)
+        Covariance of the noise of the observations.
+    initial_mean : array of shape (N, n)
+        Mean of the first state.
+    initial_covariance : array of shape (N, n, n)
+        Covariance of the first state, may be singular.
+    state_offset : array of shape (N, n), default=None
+        None means zero.
+    observation_offset : array of shape (N, d), default=None
+        None means zero.
+    state_dims : array of int of shape (N,), default=None
+        Number of state coordinates of each system, if systems of different sizes were padded to a common size; see
+        `concat`.
+
+    Notes
+    -----
+    .. math:: s_1 \sim \mathcal N(\mu_0, S_0), \quad s_t = A s_{t-1} + b + \mathcal N(0, Q), \quad
+              x_t = C s_t + c + \mathcal N(0, R)
+
+    Kernels compare the joint distributions of series of a given ``length`` (PPK-4.5, GMMK-7). Their observations are
+    dependent: the covariance of the joint distribution is not block diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> models = mc.LDSs(
+    ...     transition=[[[0.9]], [[0.5]]],
+    ...     emission=[[[1.0]], [[1.0]]],
+    ...     process_covariance=[[[0.1]], [[0.1]]],
+    ...     observation_covariance=[[[0.5]], [[0.5]]],
+    ...     initial_mean=[[0.0], [0.0]],
+    ...     initial_covariance=[[[1.0]], [[1.0]]],
+    ... )
+    >>> models.log_prob([[0.3, 0.1, -0.2], [1.0]]).round(3)
+    array([[-2.865, -1.455],
+           [-2.62 , -1.455]])
+    >>> mc.ProbabilityProduct(rho=0.5, length=20)(models).round(3)
+    array([[1.   , 0.703],
+           [0.703, 1.   ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {
+        "transition": 2, "emission": 2, "process_covariance": 2, "observation_covariance": 2, "initial_mean": 1,
+        "initial_covariance": 2, "state_offset": 1, "observation_offset": 1, "state_dims": 0,
+    }  # fmt: skip
+
+    transition: Array
+    emission: Array
+    process_covariance: Array
+    observation_covariance: Array
+    initial_mean: Array
+    initial_covariance: Array
+    state_offset: Array
+    observation_offset: Array
+    state_dims: Any
+
+    def __init__(
+        self,
+        transition: Any,
+        emission: Any,
+        process_covariance: Any,
+        observation_covariance: Any,
+        initial_mean: Any,
+        initial_covariance: Any,
+        state_offset: Any = None,
+        observation_offset: Any = None,
+        state_dims: Any = None,
+    ) -> None:
+        self._freeze(
+            **checked_systems(
+                transition=transition,
+                emission=emission,
+                process_covariance=process_covariance,
+                observation_covariance=observation_covariance,
+                initial_mean=initial_mean,
+                initial_covariance=initial_covariance,
+                state_offset=state_offset,
+                observation_offset=observation_offset,
+                state_dims=state_dims,
+            )
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of an observation."""
+        return int(self.emission.shape[-2])
+
+    @property
+    def state_dim(self) -> int:
+        """Number of coordinates of the state, with the padding of smaller systems."""
+        return int(self.emission.shape[-1])
+
+    def _check_alike(self, other: Batch) -> None:
+        """Raise if the systems emit vectors of different dimensions; state dimensions may differ."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        if self.dimension != other.dimension:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"Two batches of LDSs must have the same number of observed coordinates; got {self.dimension} and "
+                f"{other.dimension}."  # type: ignore[attr-defined]
+            )
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Concatenate batches; smaller systems are padded with states that are not observed and change no result."""
+        if not batches:
+            raise ValueError("LDSs.concat needs at least one batch; got none.")
+        for other in batches[1:]:
+            batches[0]._check_alike(other)
+        largest = max(batch.state_dim for batch in batches)
+        padded = [batch._padded(largest) for batch in batches]
+        return cls._make(**{name: np.concatenate([to_numpy(getattr(b, name)) for b in padded]) for name in cls._arrays})
+
+    def _padded(self, n: int) -> Self:
+        """Add states of unit variance that influence nothing."""
+        extra = n - self.state_dim
+        if extra == 0:
+            return self
+        square = ((0, 0),) * self.ndim + ((0, extra), (0, extra))
+        own = np.zeros((n, n))
+        own[n - extra :, n - extra :] = np.eye(extra)
+        wide = {"transition": square, "process_covariance": square, "initial_covariance": square}
+        wide |= {"emission": ((0, 0),) * (self.ndim + 1) + ((0, extra),)}
+        wide |= dict.fromkeys(("initial_mean", "state_offset"), ((0, 0),) * self.ndim + ((0, extra),))
+        fields = {name: to_numpy(getattr(self, name)) for name in self._arrays}
+        fields |= {name: np.pad(fields[name], width) for name, width in wide.items()}
+        for name in ("process_covariance", "initial_covariance"):
+            fields[name] = fields[name] + own
+        return self._make(**fields)
+
+    def _trimmed(self, n: int) -> Self:
+        """Drop the state coordinates after the first ``n``, which must be padding."""
+        if n == self.state_dim:
+            return self
+        fields = {name: to_numpy(getattr(self, name)) for name in self._arrays}
+        for name in ("transition", "process_covariance", "initial_covariance"):
+            fields[name] = fields[name][..., :n, :n]
+        for name in ("emission", "initial_mean", "state_offset"):
+            fields[name] = fields[name][..., :n]
+        return self._make(**fields)
+
+    # -- other libraries ---------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pykalman(cls, models: Any) -> LDSs:
+        """Convert ``KalmanFilter`` of pykalman, one or a list, also of different state dimensions.
+
+        Matrices that change over time are not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> import mercer as mc
+        >>> walk = SimpleNamespace(  # such as pykalman.KalmanFilter(transition_covariance=[[0.1]])
+        ...     transition_matrices=None, observation_matrices=None, transition_covariance=[[0.1]],
+        ...     observation_covariance=None, transition_offsets=None, observation_offsets=None,
+        ...     initial_state_mean=None, initial_state_covariance=None, n_dim_state=1, n_dim_obs=1,
+        ... )
+        >>> mc.LDSs.from_pykalman([walk, walk]).process_covariance.ravel().tolist()
+        [0.1, 0.1]
+        """
+        return joined(models, lambda model: cls(**from_pykalman(model)), cls.concat)
+
+    @classmethod
+    def from_statsmodels(cls, models: Any) -> LDSs:
+        """Convert fitted state-space models of statsmodels, one or a list of results, also of different state sizes.
+
+        Accepts what ``fit``, ``filter`` or ``smooth`` of a state-space model return, such as `UnobservedComponents`,
+        `SARIMAX` or `DynamicFactor`. Matrices that change over time, such as regressors, and exact diffuse starts are
+        not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> import numpy as np, mercer as mc
+        >>> one = np.ones((1, 1, 1))  # the last axis is time
+        >>> found = SimpleNamespace(  # such as UnobservedComponents(x, "local level").fit()
+        ...     design=one, obs_cov=one, obs_intercept=0 * one[0], transition=one, selection=one, state_cov=0.1 * one,
+        ...     state_intercept=0 * one[0], initial_state=[0.0], initial_state_cov=[[1e6]],
+        ...     initial_diffuse_state_cov=None,
+        ... )
+        >>> mc.LDSs.from_statsmodels(SimpleNamespace(filter_results=found)).process_covariance.tolist()
+        [[[0.1]]]
+        """
+        return joined(models, lambda model: cls(**from_statsmodels(model)), cls.concat)
+
+    @classmethod
+    def from_dynamax(cls, models: Any) -> LDSs:
+        """Convert parameters of dynamax's ``LinearGaussianSSM``, one, a list, or one with a leading batch axis.
+
+        Inputs are not supported.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace as Params
+        >>> import mercer as mc
+        >>> params = Params(  # such as LinearGaussianSSM(1, 1).initialize(key)[0]
+        ...     initial=Params(mean=[0.0], cov=[[1.0]]),
+        ...     dynamics=Params(weights=[[0.9]], bias=[0.0], cov=[[0.1]], input_weights=[[]]),
+        ...     emissions=Params(weights=[[1.0]], bias=[0.0], cov=[[0.5]], input_weights=[[]]),
+        ... )
+        >>> mc.LDSs.from_dynamax(params).transition.tolist()
+        [[[0.9]]]
+        """
+        if hasattr(models, "_fields"):  # a named tuple is one model, not a list of them
+            return cls(**from_dynamax(models))
+        return joined(models, lambda model: cls(**from_dynamax(model)), cls.concat)
+
+    def to_pykalman(self) -> Any:
+        """Convert one system, a batch of shape ``(1,)``, to a ``KalmanFilter`` of pykalman."""
+        if self.shape != (1,):
+            raise ValueError(f"to_pykalman needs one model, a batch of shape (1,); got {self.shape}. Use models[3:4].")
+        return to_pykalman(runs.systems_of(self._trimmed(int(self.state_dims[0]))))
+
+    # -- probabilities and states ------------------------------------------------------------------------
+
+    def read(self, X: Any) -> Sequences:
+        """Return ``X`` as `Sequences` of vectors."""
+        from mercer.models.inference import read
+
+        return read(self, X)
+
+    def log_prob(self, X: Any) -> Floats:
+        """Log probability of each series under each system, ``(N, M)``.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            M series. NaN is marginalized, in single coordinates too.
+        """
+        self._require_axis()
+        X = self.read(X)
+        size, count = len(self), len(X)
+        systems, lengths = runs.systems_of(self), X.lengths
+        found = np.empty((size, count))
+        values = np.asarray(X.values, dtype=np.float64)
+        for i in range(size):
+            found[i] = runs.log_likelihoods(systems, values, X.offsets, np.full(count, i))
+        return possible(found, X, lengths)
+
+    def _own(self, X: Any) -> tuple[Sequences, runs.Systems, Floats, Indices, Indices]:
+        """Read series that go with the one system, or series i with system i."""
+        self._require_axis()
+        X = self.read(X)
+        if len(self) not in (1, len(X)):
+            raise ValueError(
+                f"X must have as many series as there are models; got {len(X)} series and {len(self)} models. Use one "
+                "model, such as models[3:4]."
+            )
+        model = np.zeros(len(X), dtype=int) if len(self) == 1 else np.arange(len(X))
+        return X, runs.systems_of(self), np.asarray(X.values, dtype=np.float64), X.offsets, model
+
+    def filter(self, X: Any) -> HiddenStates:
+        """Posteriors of the states given the observations so far (ALG-KF).
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            For a batch of shape ``(1,)``, any number of series under the one system. Otherwise N series, series i under
+            system i.
+        """
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.filtered(systems, values, offsets, model)
+        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths))
+
+    def posterior(self, X: Any) -> HiddenStates:
+        """Posteriors of the states given the whole series (ALG-RTS); series are assigned as in `filter`.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+        >>> states = walk.posterior([[0.0, np.nan, 3.0]])
+        >>> states.means.round(2).tolist()
+        [[0.88], [1.06], [1.24]]
+        """
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.smoothed(systems, values, offsets, model)
+        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths), found.lags)
+
+    def forecast(self, X: Any, steps: int) -> tuple[Floats, Floats]:
+        """Predict the observations after the end of each series; series are assigned as in `filter`.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            The series so far.
+        steps : int
+            Number of observations to predict.
+
+        Returns
+        -------
+        means, covariances
+            Of the predicted observations, ``(M, steps, d)`` and ``(M, steps, d, d)``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> decay = mc.LDSs([[[0.5]]], [[[1.0]]], [[[0.1]]], [[[0.01]]], [[0.0]], [[[1.0]]])
+        >>> means, covariances = decay.forecast([[8.0, 4.0]], steps=2)
+        >>> means.round(2).tolist(), covariances.round(2).tolist()
+        ([[[2.0], [1.0]]], [[[[0.11]], [[0.14]]]])
+        """
+        if not is_whole(steps):
+            raise ValueError(f"steps must be a whole number of observations, 1 or more; got {steps!r}.")
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.filtered(systems, values, offsets, model)
+        possible(found.log_prob, X, X.lengths)
+        own = runs.Systems(*(part[model] for part in systems))
+        d = self.dimension
+        mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
+        some = np.flatnonzero(X.lengths)  # an empty series is predicted from its start
+        last = offsets[1:][some] - 1
+        mean[some], covariance[some] = self._advanced(own, some, found.means[last], found.covariances[last])
+        means, covariances = np.empty((len(X), steps, d)), np.empty((len(X), steps, d, d))
+        every = np.arange(len(X))
+        for t in range(steps):
+            means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
+            covariances[:, t] = own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance
+            mean, covariance = self._advanced(own, every, mean, covariance)
+        return means, covariances
+
+    @staticmethod
+    def _advanced(own: runs.Systems, which: Indices, mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
+        """Move states one step on."""
+        a = own.transition[which]
+        moved = (a @ mean[..., None])[..., 0] + own.state_offset[which]
+        return moved, a @ covariance @ a.swapaxes(1, 2) + own.process_covariance[which]
+
+    def impute(self, X: Any) -> Sequences:
+        """Replace missing coordinates (NaN) by their expectations given the whole series; assigned as in `filter`.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[0.01]]], [[0.0]], [[[1.0]]])
+        >>> walk.impute([[0.0, np.nan, 1.0]])[0].round(2).tolist()
+        [[0.0], [0.5], [1.0]]
+        """
+        X, systems, values, offsets, model = self._own(X)
+        found = runs.smoothed(systems, values, offsets, model)
+        possible(found.log_prob, X, X.lengths)
+        owner, filled = np.repeat(model, X.lengths), values.copy()
+        for t in np.flatnonzero(np.isnan(values).any(axis=1)):
+            missing = np.isnan(values[t])
+            seen, m = ~missing, owner[t]
+            center = systems.emission[m] @ found.means[t] + systems.observation_offset[m]
+            noise = systems.observation_covariance[m]
+            away = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen])
+            filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ away
+        return Sequences([filled[a:b] for a, b in pairwise(offsets)], ids=X.ids)
+
+    def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
+        """Sample ``size`` series of ``length`` observations from each system, ``(N, size, length, d)``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[0.01]]], [[0.0]], [[[1.0]]])
+        >>> walk.sample(length=5, size=2, random_state=0).shape
+        (1, 2, 5, 1)
+        """
+        self._require_axis()
+        if not is_whole(length):
+            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
+        if not is_whole(size, 0):
+            raise ValueError(f"size must be a whole number of series, 0 or more; got {size!r}.")
+        rng, own = random_generator(random_state), runs.systems_of(self)
+        n, d = own.size
+        roots = [_root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)]
+        state = own.initial_mean[:, None] + rng.normal(size=(len(self), size, n)) @ roots[0].swapaxes(1, 2)
+        out = np.empty((len(self), size, length, d))
+        for t in range(length):
+            if t:
+                noise = rng.normal(size=state.shape) @ roots[1].swapaxes(1, 2)
+                state = state @ own.transition.swapaxes(1, 2) + own.state_offset[:, None] + noise
+            noise = rng.normal(size=(len(self), size, d)) @ roots[2].swapaxes(1, 2)
+            out[:, :, t] = state @ own.emission.swapaxes(1, 2) + own.observation_offset[:, None] + noise
+        return out
+
+    def marginals(self, length: int) -> Gaussians:
+        """Distributions of the observations at steps 1 to ``length``, each by itself, ``(N, length)``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[0.5]]], [[0.0]], [[[1.0]]])
+        >>> walk.marginals(3).covariance[0, :, 0, 0].round(2).tolist()
+        [1.5, 1.6, 1.7]
+        """
+        self._require_axis()
+        if not is_whole(length):
+            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
+        own, every = runs.systems_of(self), np.arange(len(self))
+        mean, covariance = own.initial_mean, own.initial_covariance
+        means, covariances = np.empty((len(self), length, self.dimension)), []
+        for t in range(length):
+            if t:
+                with np.errstate(over="ignore", invalid="ignore"):  # raises below
+                    mean, covariance = self._advanced(own, every, mean, covariance)
+            means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
+            covariances.append(own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance)
+        if not np.isfinite(means).all() or not np.isfinite(covariances).all():
+            raise ValueError(
+                f"The distribution of an observation within {length} steps overflows because a transition is unstable. "
+                "Use a smaller length, or a transition with eigenvalues of at most 1."
+            )
+        return Gaussians(means, np.stack(covariances, axis=1))
+
+    @property
+    def n_parameters(self) -> Floats:
+        """Number of free parameters of each system, ``(N,)``: those that no change of the state's basis absorbs."""
+        n, d = self.state_dims, self.dimension
+        return np.asarray(n * d * 2 + n + d + d * (d + 1) // 2 + n * (n + 1) // 2 + n)
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of each system on all of ``X``, ``(N,)``; smaller is better."""
+        X = self.read(X)
+        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
+        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
+
+    def estimator(self) -> LDS:
+        """Return an estimator that accepts the series of these systems."""
+        from mercer.models.lds_estimator import LDS
+
+        return LDS(state_dim=self.state_dim)
+
+    # -- scores and couplings ----------------------------------------------------------------------------
+
+    def score_names(self) -> list[str]:
+        """Return the names of the columns of the Fisher scores."""
+        return score_names(self.state_dim, self.dimension)
+
+    def sequence_scores(self, X: Any, parametrization: str = "logit") -> Floats:
+        """Fisher scores of each series under each system, ``(N, M, P)``, summed over time (FK-10)."""
+        self._require_axis()
+        return sequence_scores(self, self.read(X))
+
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
+        """Prepare for a coupling over series of each of the ``lengths``."""
+        from mercer.models._dynamics.operand import system_operand
+
+        self._require_axis()
+        check_lengths(lengths)
+        return system_operand(self, coupling, lengths)
+
+    def couple_subspaces(self, length: Any = None) -> Any:
+        """Prepare for angles between observability subspaces of ``length`` steps (CMP-3)."""
+        from mercer.models._dynamics.comparators import SubspaceOperand
+
+        self._require_axis()
+        return SubspaceOperand.of(self, length)
+
+    def couple_moments(self, length: Any, shared_noise: bool) -> Any:
+        """Prepare for expected inner products of series (CMP-4)."""
+        from mercer.models._dynamics.comparators import MomentOperand
+
+        self._require_axis()
+        return MomentOperand.of(self, length, shared_noise)
+
+
+def _root(covariance: Floats) -> Floats:
+    """Return B with B B' equal to covariances, which may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])

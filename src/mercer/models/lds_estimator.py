@@ -1,0 +1,355 @@
+"""The estimator of linear dynamical systems: EM for one system of all series, or one system per series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._array import Floats, Indices
+from mercer._parallel import n_threads, thread_map
+from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
+from mercer._random import seed_of
+from mercer.data import Sequences
+from mercer.families.estimator import Context
+from mercer.families.gaussian_estimator import Gaussian
+from mercer.models._dynamics.em import Averages, LDSGoal, averages
+from mercer.models._dynamics.starts import start
+from mercer.models._fitting.checks import Found, check_range, check_spread, warn_of_one_series, warn_of_unconverged
+from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb, in_order
+from mercer.models._fitting.data import Data
+from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._fitting.mixture_steps import spread
+from mercer.models.lds import LDSs
+
+CHUNK = 256
+"""Number of series that one thread fits together."""
+_FIXABLE = (
+    "transition", "emission", "process_covariance", "observation_covariance", "initial_mean", "initial_covariance",
+    "state_offset", "observation_offset",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LDSContext(Context):
+    """What series share: besides the rest, what the pooled system, or the given prior, expects of one step."""
+
+    expected: Averages | None = None
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) <= set(_FIXABLE)
+
+
+class LDS(IterativeEstimator):
+    """Fit linear dynamical systems by EM, one per series or one to all series.
+
+    Parameters
+    ----------
+    state_dim : int, default=2
+        Number of coordinates of the hidden state.
+    noise : {"full", "diagonal", "isotropic"}, default="diagonal"
+        Structure of the covariance of the observation noise.
+    floor : float, default=1e-3
+        Fraction of the pooled variance of each channel that is added to the variance of its noise. The state starts
+        with about unit variance; the same fraction of 1 is added to the variances of its noise.
+    prior : None, "pooled" or LDSs of shape (1,), default="pooled"
+        The system that the system of each series is shrunk to (EST-2b). With "pooled", one system of all training data
+        is learned first, and the system of each series starts from it, so that the coordinates of the state mean the
+        same for all series. None is maximum likelihood.
+    prior_strength : float, default=20.0
+        Weight of the prior, in observations.
+    fixed : dict or None, default=None
+        Parameters that are not learned, by their name in `LDSs`: ``fixed={"transition": [[1.0, 1.0], [0.0, 1.0]]}``.
+        NaN marks entries that are learned nevertheless, except in covariances, which are fixed as a whole. None as a
+        value learns ``state_offset``, which is zero otherwise.
+    n_iter : int, default=100
+        Maximum number of iterations.
+    tol : float, default=1e-4
+        Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
+        iterations.
+    n_init : int, default=3
+        Number of starts if there is no prior to start from: subspace identification, and random perturbations of it.
+        The best fit is kept.
+    init : None or LDSs of shape (1,), default=None
+        The start of each fit, including that of the pooled system.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the perturbed starts. None means 0; a generator yields one seed for each call of fit.
+
+    Attributes
+    ----------
+    model_ : LDSs of shape (1,)
+        The system learned by ``fit``.
+    context_ : Context
+        Properties of the training data that all systems share, learned by ``fit``.
+    n_iter_ : int
+        Number of iterations of the fit of ``model_``, from the best of its starts.
+    converged_ : bool
+        Whether that fit converged before ``n_iter``.
+
+    Notes
+    -----
+    Series can have different lengths and missing values (NaN), in single channels or whole steps. The objective is the
+    log probability of the series plus, with a prior, its logarithm; it never decreases. Expected statistics (EST-3) are
+    shrunk to ``prior_strength`` times those of one step of the pooled system.
+
+    See Also
+    --------
+    LDSs : The learned systems, with ``log_prob``, ``filter``, ``posterior``, ``forecast``, ``impute`` and ``sample``.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> rng = np.random.default_rng(0)
+    >>> series = [np.cumsum(rng.normal(size=(30 + i, 2)), axis=0) for i in range(4)]
+    >>> models = mc.LDS(state_dim=2).fit_each(series)
+    >>> models.shape, models.transition.shape
+    ((4,), (4, 2, 2))
+    >>> means, covariances = models.forecast(series, steps=3)
+    >>> means.shape, covariances.shape
+    ((4, 3, 2), (4, 3, 2, 2))
+    """
+
+    of_sequences = True
+
+    _parameters: ClassVar[Rules] = {
+        "state_dim": whole(1),
+        "noise": one_of("full", "diagonal", "isotropic"),
+        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "fixed": Rule(f"a dict with keys among {', '.join(_FIXABLE)}", _is_fixed) | NONE,
+        "init": Rule("None or LDSs of shape (1,)", lambda v: v is None or (isinstance(v, LDSs) and v.shape == (1,))),
+    }
+
+    def __init__(
+        self,
+        state_dim: int = 2,
+        noise: str = "diagonal",
+        floor: float = 1e-3,
+        prior: Any = "pooled",
+        prior_strength: float = 20.0,
+        fixed: Any = None,
+        n_iter: int = 100,
+        tol: float = 1e-4,
+        n_init: int = 3,
+        init: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.state_dim = state_dim
+        self.noise = noise
+        self.floor = floor
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.fixed = fixed
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init = init
+        self.random_state = random_state
+
+    # -- validation of the input --------------------------------------------------------------------------
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
+        """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
+        if isinstance(X, list | tuple) and not len(X):
+            raise ValueError("there are no data: the list is empty.")
+        if context is None:
+            warn_of_one_series(X)
+        X = Sequences(X)
+        if X.is_symbols:
+            raise TypeError("LDS needs series of numbers; got symbols. Use mc.HMM, or pass floats.")
+        if len(X) == 0:
+            raise ValueError("there are no data: X has no series.")
+        check_range(X)
+        return X
+
+    def _check_each(self, X: Any, context: Context) -> None:
+        super()._check_each(X, context)
+        if getattr(context, "expected", None) is None and self.prior is not None:
+            raise ValueError("The context was learned with another prior. Call fit again.")
+
+    def _check_pooled(self, context: Context) -> None:
+        super()._check_pooled(context)
+        pooled = self.prior if isinstance(self.prior, LDSs) else context.pooled
+        if self.prior is not None and pooled is not None and pooled.state_dim != self.state_dim:
+            raise ValueError(
+                f"state_dim must be that of the prior, {pooled.state_dim}; got {self.state_dim}. Call fit again, or "
+                "change state_dim."
+            )
+
+    def _check_data(self, X: Any, offsets: Indices) -> None:
+        if self.prior is not None:
+            return
+        seen = np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).astype(float)
+        counts = np.add.reduceat(np.append(seen, 0.0), offsets[:-1]) * (np.diff(offsets) > 0)
+        short = np.flatnonzero(counts <= self.state_dim)
+        if len(short):
+            name = X.name(int(short[0])) if len(offsets) == len(X) + 1 else "The data"
+            raise ValueError(
+                f"{name} has {int(counts[short[0]])} observations, too few for a transition of {self.state_dim} state "
+                "coordinates. Use prior='pooled', a smaller state_dim, or leave it out."
+            )
+
+    # -- the fit ----------------------------------------------------------------------------------------
+
+    def context(self, X: Any) -> Context:
+        """Learn center and scale of the channels and, with a pooled prior, one system of all series."""
+        bare = self._bare_context(X)
+        return bare if self.prior is None else self._with_prior(X, bare)[0]
+
+    def _bare_context(self, X: Sequences) -> LDSContext:
+        if len(X.values) == 0:
+            raise ValueError("there is nothing to fit: all series are empty.")
+        unseen = np.flatnonzero(np.isnan(X.values).all(axis=0))
+        if len(unseen):
+            raise ValueError(
+                f"Channel {int(unseen[0])} has no value in any series (all NaN), so its emission cannot be learned. "
+                "Leave the channel out."
+            )
+        check_spread(X)
+        values = np.asarray(X.values, dtype=np.float64)
+        found = Gaussian("diagonal").context(Sequences([values]))
+        shared = {field.name: getattr(found, field.name) for field in fields(found)}
+        return LDSContext(**{**shared, "scale": spread(values)})
+
+    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, Climbed | None]:
+        """Learn the pooled system, or take the given one; and what it expects of a step of the data."""
+        data = Data(np.asarray(X.values, dtype=np.float64), X.offsets, np.zeros(len(X), dtype=int), 1)
+        if isinstance(self.prior, LDSs):
+            return replace(bare, expected=averages(self.prior, data)), None
+        found = clone(self).set_params(prior=None)._fit_together(X, bare)
+        return replace(bare, pooled=found.models, expected=averages(found.models, data)), found
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit one system to all series; it becomes ``model_``, a batch of shape ``(1,)``."""
+        self._check_parameters()
+        X = self.accept(X, reset=True)
+        context = self._bare_context(X)
+        found: Climbed | None = None
+        if self.prior is not None:
+            context, found = self._with_prior(X, context)
+        if found is None:  # the pooled prior is the fit itself
+            found = self._fit_together(X, context)
+        self.context_, self.model_ = context, found.models
+        self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
+        return self
+
+    def _fit_shared(self, X: Any, context: Context) -> LDSs:
+        models: LDSs = context.pooled if isinstance(self.prior, str) else self._fit_together(X, context).models
+        return models
+
+    def _fit_together(self, X: Sequences, context: Context) -> Climbed:
+        """Fit one system to all series."""
+        self._check_data(X, np.array([0, len(X.values)]))
+        data = Data(np.asarray(X.values, dtype=np.float64), X.offsets, np.zeros(len(X), dtype=int), 1)
+        found = self._fit_models(data, context, seed_of(self.random_state), lambda i: "The system of all series")
+        if self.n_iter > 1 and self.tol > 0:
+            warn_of_unconverged([(found, lambda i: "the system of all series")], self.n_iter, "EM")
+        return found
+
+    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+        """Fit one system to each series, in chunks, on several threads."""
+        seed, pieces = seed_of(self.random_state), {}
+        tasks = [np.arange(begin, min(begin + CHUNK, len(X))) for begin in range(0, len(X), CHUNK)]
+
+        def work(task: tuple[int, Indices]) -> None:
+            number, members = task
+            part = X[members]
+            data = Data(np.asarray(part.values, dtype=np.float64), part.offsets, np.arange(len(part)), len(part))
+            pieces[number] = self._fit_models(data, context, seed, lambda i: name(int(members[i])))
+
+        thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="EM")
+        done = [pieces[number] for number in range(len(tasks))]
+        if self.n_iter > 1 and self.tol > 0:
+            named: Found = [
+                (found, lambda i, members=members: name(int(members[i])))  # type: ignore[misc]
+                for found, members in zip(done, tasks, strict=True)
+            ]
+            warn_of_unconverged(named, self.n_iter, "EM")
+        return in_order(done, tasks)
+
+    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+        """Fit systems from the given start, from the prior, or from the best of several starts."""
+        prior: Averages | None = None if self.prior is None else context.expected  # type: ignore[attr-defined]
+        n, fixed = int(self.state_dim), self._fixed(context.dimension)
+        assert context.scale is not None
+        unit = np.full(n, self.floor)
+        goal = LDSGoal(self.noise, fixed, (unit, self.floor * context.scale, unit), prior, float(self.prior_strength))
+        given = self.init if self.init is not None else None if prior is None else self._prior_batch(context)
+        try:
+            if given is not None:
+                begin = goal.admitted(given[np.zeros(data.size, dtype=int)])
+                return climb(goal, data, begin, self.n_iter, self.tol, "EM")
+            attempts = (goal.admitted(self._start(data, context, seed, k)) for k in range(self.n_init))
+            best = climb(goal, data, next(attempts), self.n_iter, self.tol, "EM")
+            for other in attempts:
+                best = better_of(best, climb(goal, data, other, self.n_iter, self.tol, "EM"))
+        except (Collapsed, Impossible) as error:
+            place = error.args[1] if isinstance(error, Impossible) else error.args[0]
+            raise ValueError(
+                f"{name(int(place))} cannot be fitted: a covariance became singular, because a channel does not vary "
+                "or the series is too short. Use a larger floor, a smaller state_dim, or prior='pooled'."
+            ) from None
+        return best
+
+    def _start(self, data: Data, context: Context, seed: int, attempt: int) -> LDSs:
+        """Return a start of every model, from its own series."""
+        assert context.center is not None
+        assert context.scale is not None
+        found = []
+        for i in range(data.size):
+            first, last = data.sequence_offsets[i], data.sequence_offsets[i + 1]
+            offsets = data.offsets[first : last + 1]
+            x = data.x[offsets[0] : offsets[-1]]
+            seen = np.isfinite(x)
+            count = np.maximum(seen.sum(axis=0), 1)
+            center = np.where(seen.any(axis=0), np.where(seen, x, 0.0).sum(axis=0) / count, context.center)
+            variance = np.where(seen, x - center, 0.0)
+            variance = (variance**2).sum(axis=0) / count
+            scale = np.maximum(variance, 1e-3 * context.scale)
+            found.append(start(x, offsets - offsets[0], int(self.state_dim), center, scale, seed, attempt))
+        joined = {key: np.stack([one[key] for one in found]) for key in found[0]}
+        return LDSs._make(**joined, state_dims=np.full(data.size, int(self.state_dim)))
+
+    def _fixed(self, d: int) -> dict[str, Floats]:
+        """Return the fixed parameters as arrays; the offset of the state is zero unless it is to be learned."""
+        n = int(self.state_dim)
+        shapes = dict(zip(_FIXABLE, ((n, n), (d, n), (n, n), (d, d), (n,), (n, n), (n,), (d,)), strict=True))
+        found: dict[str, Floats] = {"state_offset": np.zeros(n)}
+        for name, value in (self.fixed or {}).items():
+            if value is None:
+                found.pop(name, None)
+                continue
+            array = np.asarray(value, dtype=float)
+            if array.shape != shapes[name]:
+                raise ValueError(f"fixed[{name!r}] must have shape {shapes[name]}; got shape {array.shape}.")
+            if name.endswith("covariance") and np.isnan(array).any():
+                raise ValueError(
+                    f"fixed[{name!r}] must be a whole matrix without NaN; covariances have no free entries."
+                )
+            found[name] = array
+        return found
+
+    def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Any:
+        """Raise TypeError: an LDS is fitted to series, not to weighted points."""
+        raise TypeError("An LDS is a model of series, not of weighted points; it cannot be a component or an emission.")
+
+    # -- after the fit ----------------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log probability of each series under ``model_``."""
+        check_is_fitted(self, "model_")
+        X = self.accept(X, context=self.context_)
+        self._check_context(X, self.context_)
+        return np.asarray(self.model_.log_prob(X)[0])
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of ``model_`` on ``X``; smaller is better."""
+        check_is_fitted(self, "model_")
+        return float(self.model_.bic(self.accept(X, context=self.context_))[0])

@@ -1,0 +1,134 @@
+"""Warnings of a call come once, at its end, and threads never change the warnings of the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer as mc
+from mercer._notices import collected, notify, warns_once
+from mercer._parallel import thread_map
+from mercer.datasets import make_dna
+from mercer.families.estimator import fits
+
+X, Y = make_dna(20, random_state=0)
+
+
+def hmm(**parameters):
+    return mc.HMM(2, **{"alphabet": "dna", "n_init": 1, "n_iter": 2, "tol": 1e-12, "random_state": 0} | parameters)
+
+
+def convergence(seen):
+    return [str(w.message) for w in seen if w.category is ConvergenceWarning]
+
+
+def test_the_package_never_changes_the_warnings_of_the_process():
+    for path in Path(mc.__file__).parent.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            code = line.strip()
+            if not code.startswith((">>>", "...", "#")) and "``" not in code:
+                assert "catch_warnings" not in code, path
+                assert "simplefilter" not in code, path
+                assert "filterwarnings" not in code, path
+
+
+THREADS = """
+import sys, warnings, mercer as mc
+from concurrent.futures import ThreadPoolExecutor
+from mercer.datasets import make_dna
+X, y = make_dna(20, random_state=0)
+def work(seed):
+    return mc.ProbabilityProduct(mc.HMM(2, alphabet="dna", n_init=1, random_state=seed)).fit_transform(X)
+work(99)  # imports, which may add filters
+before = list(warnings.filters), warnings._showwarnmsg_impl
+sys.setswitchinterval(1e-5)
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(work, range(16)))
+assert before == (list(warnings.filters), warnings._showwarnmsg_impl)
+warnings.warn("do you hear me?")
+"""
+
+
+def test_warnings_are_heard_after_fits_in_threads():
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "do you hear me?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "total"),
+    [
+        (lambda: hmm().fit(X), 1),
+        (lambda: hmm(prior=None).fit_each(X), 20),
+        (lambda: hmm().fit_each(X), 21),  # the pooled model is one of them
+        (lambda: mc.ProbabilityProduct(hmm()).fit_transform(X), 21),
+        (lambda: mc.ProbabilityProduct(hmm())(X), 21),
+        (lambda: (mc.ProbabilityProduct(hmm()) + mc.Fisher(hmm())).fit(X), 22),
+        (lambda: mc.TOP(hmm()).fit(X, Y), 2),
+        (lambda: mc.LikelihoodRatio(hmm()).fit(X, Y), 2),
+    ],
+)
+def test_one_warning_per_call_tells_how_many_have_not_converged(call, total):
+    fits.clear()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+    (message,) = convergence(seen)
+    named = message.split("before ")[1].split(" converged")[0].split(" and ")
+    others = int(named[1].split()[0]) if len(named) > 1 else 0
+    assert len(named[0].split(", ")) + others == total
+    assert message.endswith("Increase n_iter or tol.")
+    assert seen[0].filename == __file__
+
+
+def test_two_algorithms_share_one_warning():
+    sets = [np.random.default_rng(i).normal(size=(20, 2)) for i in range(4)]
+    kernel = mc.Fisher(mc.HMM(2, n_iter=2, tol=1e-12)) + mc.Fisher(mc.Mixture(n_iter=3, tol=1e-12))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        kernel.fit(sets)
+    (message,) = convergence(seen)
+    assert "Baum-Welch stopped after n_iter = 2" in message
+    assert "EM stopped after n_iter = 3" in message
+
+
+def test_every_thread_has_its_own_warnings():
+    both = threading.Barrier(2, timeout=30)
+
+    def work(name):
+        with collected() as notices:
+            both.wait()
+            notify(name)
+            both.wait()
+        return [notice.message for notice in notices]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, ["one", "two"])) == [["one"], ["two"]]
+
+
+def test_workers_tell_their_caller():
+    @warns_once
+    def work():
+        thread_map(lambda item: notify(f"item {item % 2}"), list(range(8)), threads=4, label="")
+
+    with pytest.warns(UserWarning, match="item") as seen:
+        work()
+    assert sorted(str(w.message) for w in seen) == ["item 0", "item 1"]
+
+
+def test_a_call_that_fails_warns_too():
+    @warns_once
+    def work():
+        notify("look here")
+        raise ZeroDivisionError
+
+    with pytest.warns(UserWarning, match="look here"), pytest.raises(ZeroDivisionError):
+        work()

@@ -1,0 +1,321 @@
+"""Linear dynamical systems against the dense joint distribution of states and observations."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+import mercer as mc
+
+SIZES = st.integers(1, 4)
+
+
+def covariances(rng, size, n, least=0.1):
+    root = rng.normal(size=(size, n, n))
+    return root @ root.swapaxes(1, 2) / n + least * np.eye(n)
+
+
+def systems(seed, size=3, n=2, d=2, radius=0.9):
+    rng = np.random.default_rng(seed)
+    transition = rng.normal(size=(size, n, n))
+    transition *= radius / np.abs(np.linalg.eigvals(transition)).max(axis=-1)[:, None, None]
+    return mc.LDSs(
+        transition,
+        rng.normal(size=(size, d, n)),
+        covariances(rng, size, n),
+        covariances(rng, size, d),
+        rng.normal(size=(size, n)),
+        covariances(rng, size, n),
+        state_offset=rng.normal(size=(size, n)),
+        observation_offset=rng.normal(size=(size, d)),
+    )
+
+
+def joint(model, length):
+    """Mean and covariance of all states, then of all observations, of a batch of one system."""
+    a, c, q, r, mean, covariance, b, offset = (np.asarray(getattr(model, name))[0] for name in list(model._arrays)[:8])
+    n = len(a)
+    states, spread = [], np.zeros((length, n, length, n))
+    for t in range(length):
+        if t:
+            mean, covariance = a @ mean + b, a @ covariance @ a.T + q
+        states.append(mean)
+        later = covariance
+        for s in range(t, length):
+            spread[s, :, t], spread[t, :, s] = later, later.T
+            later = a @ later
+    spread = spread.reshape(length * n, length * n)
+    emit = np.kron(np.eye(length), c)
+    state = np.concatenate(states)
+    noise = np.kron(np.eye(length), r)
+    return state, spread, emit, emit @ state + np.tile(offset, length), emit @ spread @ emit.T + noise
+
+
+def conditioned(model, x):
+    """Log density of what was observed, and mean and covariance of all states given it."""
+    state, spread, emit, mean, covariance = joint(model, len(x))
+    seen = np.isfinite(x.ravel())
+    if not seen.any():
+        return 0.0, state, spread
+    inside = covariance[np.ix_(seen, seen)]
+    rest = x.ravel()[seen] - mean[seen]
+    gain = spread @ emit[seen].T @ np.linalg.inv(inside)
+    density = multivariate_normal(mean[seen], inside, allow_singular=True).logpdf(x.ravel()[seen])
+    return density, state + gain @ rest, spread - gain @ emit[seen] @ spread
+
+
+def gappy(seed, lengths, d, share=0.3):
+    rng = np.random.default_rng(seed)
+    found = [rng.normal(size=(length, d)) for length in lengths]
+    return [np.where(rng.random(x.shape) < share, np.nan, x) for x in found]
+
+
+@given(SIZES, SIZES, st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 100))
+def test_probabilities_and_posteriors_are_those_of_the_joint_distribution(n, d, share, seed):
+    X = gappy(seed, [4, 1, 6, 3], d, share)
+    models = systems(seed, len(X), n, d)
+    table, states, filtered = models.log_prob(X), models.posterior(X), models.filter(X)
+    for i, x in enumerate(X):
+        density, mean, covariance = conditioned(models[i : i + 1], x)
+        np.testing.assert_allclose(table[i, i], density, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose([states.log_prob[i], filtered.log_prob[i]], density, rtol=1e-9, atol=1e-9)
+        found_mean, found_covariance = states.of(i)
+        np.testing.assert_allclose(found_mean.ravel(), mean, atol=1e-8)
+        blocks = covariance.reshape(len(x), n, len(x), n)
+        first = states.X.offsets[i]
+        for t in range(len(x)):
+            np.testing.assert_allclose(found_covariance[t], blocks[t, :, t], atol=1e-8)
+            if t + 1 < len(x):
+                np.testing.assert_allclose(states.lags[first + t], blocks[t + 1, :, t], atol=1e-8)
+            _, so_far, _ = conditioned(models[i : i + 1], x[: t + 1])
+            np.testing.assert_allclose(filtered.of(i)[0][t], so_far[-n:], atol=1e-8)
+
+
+@given(SIZES, SIZES, st.integers(1, 5), st.sampled_from([0.1, 0.5, 1.0, 2.0]), st.integers(0, 100))
+def test_kernels_are_those_of_the_joint_gaussians(n, d, length, rho, seed):
+    models = systems(seed, 3, n, d)
+    joints = [joint(models[i : i + 1], length)[3:] for i in range(3)]
+    gaussians = mc.Gaussians(np.stack([m for m, _ in joints]), np.stack([s for _, s in joints]))
+    for normalize in (True, False):
+        found = mc.ProbabilityProduct(rho=rho, length=length, normalize=normalize)(models)
+        expected = mc.ProbabilityProduct(rho=rho, normalize=normalize)(gaussians)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    found = mc.MeanMap(gamma=rho, length=length)(models)
+    np.testing.assert_allclose(found, mc.MeanMap(gamma=rho)(gaussians), rtol=1e-8)
+
+
+def test_a_kernel_at_one_half_has_unit_self_kernels_for_long_series():
+    models = systems(0, 4, 3, 2)
+    found = mc.ProbabilityProduct(rho=0.5, length=3000, normalize=False)(models)
+    np.testing.assert_allclose(np.diag(found), 1.0, atol=1e-9)
+
+
+def test_without_transition_the_kernel_is_a_product_over_time():
+    models = systems(0, 3, 2, 2)
+    still = mc.LDSs(
+        np.zeros((3, 2, 2)), models.emission, models.process_covariance, models.observation_covariance,
+        models.initial_mean, models.initial_covariance,
+    )  # fmt: skip
+    c, r = np.asarray(still.emission), np.asarray(still.observation_covariance)
+
+    def emitted(mean, covariance):
+        return mc.Gaussians((c @ mean[..., None])[..., 0], c @ covariance @ c.swapaxes(1, 2) + r)
+
+    kernel = mc.ProbabilityProduct(rho=0.7, normalize=False)
+    first = kernel(emitted(np.asarray(still.initial_mean), np.asarray(still.initial_covariance)))
+    later = kernel(emitted(np.zeros((3, 2)), np.asarray(still.process_covariance)))
+    found = mc.ProbabilityProduct(rho=0.7, length=4, normalize=False)(still)
+    np.testing.assert_allclose(found, first * later**3, rtol=1e-10)
+
+
+@given(st.integers(0, 100))
+def test_a_change_of_basis_of_the_state_changes_nothing(seed):
+    models = systems(seed, 3, 3, 2)
+    basis = np.random.default_rng(seed).normal(size=(3, 3)) + 3 * np.eye(3)
+    inverse = np.linalg.inv(basis)
+    turned = mc.LDSs(
+        basis @ models.transition @ inverse,
+        models.emission @ inverse,
+        basis @ models.process_covariance @ basis.T,
+        models.observation_covariance,
+        models.initial_mean @ basis.T,
+        basis @ models.initial_covariance @ basis.T,
+        models.state_offset @ basis.T,
+        models.observation_offset,
+    )
+    X = gappy(seed, [5, 8], 2)
+    np.testing.assert_allclose(turned.log_prob(X), models.log_prob(X), rtol=1e-8)
+    for kernel in (mc.ProbabilityProduct(length=7), mc.MeanMap(gamma=0.3, length=7)):
+        np.testing.assert_allclose(kernel(turned), kernel(models), rtol=1e-7)
+
+
+def test_systems_of_different_state_sizes_meet_in_one_batch():
+    small, large = systems(0, 2, 1, 2), systems(1, 2, 3, 2)
+    both = mc.LDSs.concat([small, large])
+    assert both.state_dims.tolist() == [1, 1, 3, 3]
+    X = gappy(0, [5, 3], 2)
+    np.testing.assert_allclose(both.log_prob(X), np.concatenate([small.log_prob(X), large.log_prob(X)]), rtol=1e-12)
+    kernel = mc.ProbabilityProduct(length=6, normalize=False)
+    np.testing.assert_allclose(kernel(both)[:2, :2], kernel(small), rtol=1e-10)
+    np.testing.assert_allclose(kernel(both)[2:, 2:], kernel(large), rtol=1e-10)
+    np.testing.assert_allclose(kernel(both)[:2, 2:], kernel(small, large), rtol=1e-10)
+    assert np.linalg.eigvalsh(kernel(both)).min() > 0
+
+
+def test_a_path_over_lengths_and_a_discounted_sum():
+    models = systems(0, 3, 2, 2)
+    kernel = mc.ProbabilityProduct(rho=1.0, normalize=False)
+    by_length = [mc.ProbabilityProduct(rho=1.0, length=n, normalize=False)(models) for n in range(1, 80)]
+    path = kernel.path(models, lengths=[1, 4, 9])
+    for found, n in zip(path, (1, 4, 9), strict=True):
+        np.testing.assert_allclose(found, by_length[n - 1], rtol=1e-12)
+    expected = sum(0.4 * 0.6**n * value for n, value in enumerate(by_length))
+    found = mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.6), normalize=False)(models)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_a_discounted_sum_that_diverges_names_the_model_and_the_cure():
+    models = systems(0, 3, 2, 2)
+    sharp = mc.LDSs(*(np.asarray(getattr(models, name)) * (1e-4 if "covariance" in name else 1.0)
+                      for name in list(models._arrays)[:6]))  # fmt: skip
+    with pytest.raises(ValueError, match=r"d below 0\.0034"):
+        mc.ProbabilityProduct(rho=1.0, length=mc.Discounted(0.9))(sharp)
+
+
+@given(st.integers(0, 50))
+def test_scores_are_derivatives_of_the_log_probability(seed):
+    models, X = systems(seed, 1, 2, 2), gappy(seed, [5, 2], 2, 0.2)
+    scores = dict(zip(models.score_names(), models.sequence_scores(X)[0].T, strict=True))
+    fields = {name: np.array(getattr(models, name)) for name in list(models._arrays)[:8]}
+    step = 1e-5
+    for name, value in fields.items():
+        for place in np.ndindex(value.shape[1:]):
+            if "covariance" in name and place[0] > place[1]:
+                continue
+            sides = []
+            for sign in (1, -1):
+                moved = value.copy()
+                moved[(0, *place)] += sign * step
+                if "covariance" in name and place[0] != place[1]:
+                    moved[(0, *place[::-1])] += sign * step
+                sides.append(mc.LDSs(**{**fields, name: moved}).log_prob(X)[0])
+            slope = (sides[0] - sides[1]) / (2 * step)
+            if "covariance" in name and place[0] != place[1]:
+                slope = slope / np.sqrt(2)  # both entries moved; the column is sqrt 2 times the gradient in one
+            label = f"{name}[{', '.join(map(str, place))}]"
+            np.testing.assert_allclose(scores[label], slope, rtol=1e-5, atol=1e-6, err_msg=label)
+
+
+def test_scores_have_mean_zero_under_the_model():
+    model = systems(3, 1, 2, 1)
+    scores = model.sequence_scores(model.sample(6, 4000, random_state=0)[0])[0]
+    error = scores.std(axis=0) / np.sqrt(len(scores))
+    assert (np.abs(scores.mean(axis=0)) < 4.5 * error).all()
+
+
+def test_samples_have_the_moments_of_the_joint_distribution():
+    model = systems(5, 1, 2, 2)
+    *_, mean, covariance = joint(model, 4)
+    drawn = model.sample(4, 20000, random_state=0)[0].reshape(20000, -1)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(np.diag(covariance) / 20000)).all()
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.05 * np.abs(covariance).max())
+
+
+def test_forecasts_are_conditional_distributions():
+    model, x = systems(2, 1, 2, 2), gappy(1, [5], 2)[0]
+    means, spreads = model.forecast([x], steps=3)
+    _, _, _, mean, covariance = joint(model, 8)
+    seen = np.concatenate([np.isfinite(x.ravel()), np.zeros(6, dtype=bool)])
+    later = np.arange(16) >= 10
+    gain = covariance[np.ix_(later, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+    np.testing.assert_allclose(means[0].ravel(), mean[later] + gain @ (x.ravel()[seen[:10]] - mean[seen]), rtol=1e-8)
+    rest = (covariance[np.ix_(later, later)] - gain @ covariance[np.ix_(seen, later)]).reshape(3, 2, 3, 2)
+    np.testing.assert_allclose(spreads[0], [rest[t, :, t] for t in range(3)], rtol=1e-8)
+
+
+def test_imputed_values_are_conditional_expectations():
+    model, x = systems(4, 1, 2, 3), gappy(2, [6], 3, 0.4)[0]
+    _, _, _, mean, covariance = joint(model, 6)
+    seen = np.isfinite(x.ravel())
+    gain = covariance[np.ix_(~seen, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+    found = model.impute([x])[0].ravel()
+    np.testing.assert_allclose(found[~seen], mean[~seen] + gain @ (x.ravel()[seen] - mean[seen]), rtol=1e-8)
+    np.testing.assert_array_equal(found[seen], x.ravel()[seen])
+
+
+def test_long_series_and_extreme_starts_stay_exact():
+    rng = np.random.default_rng(0)
+    model = mc.LDSs(
+        [[[1.0, 1.0], [0.0, 1.0]]], [[[1.0, 0.0]]], [[[1e-6, 0.0], [0.0, 1e-8]]], [[[1e-4]]], [[0.0, 0.0]],
+        [[[1e10, 0.0], [0.0, 1e10]]],
+    )  # fmt: skip
+    x = 1e6 + np.cumsum(rng.normal(size=100_000) * 1e-3)
+    states = model.posterior([x])
+    assert np.isfinite(states.log_prob).all()
+    np.testing.assert_allclose(states.means[:, 0], x, atol=0.1)
+    assert (np.linalg.eigvalsh(states.covariances[::1000]) > 0).all()
+
+
+def test_a_singular_process_noise_is_a_straight_line():
+    """Without process noise the level is one regression coefficient."""
+    model = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[1.0]]], [[0.0]], [[[1e8]]])
+    x = np.random.default_rng(0).normal(3.0, 1.0, 50)
+    states = model.posterior([x])
+    np.testing.assert_allclose(states.means[:, 0], x.mean(), rtol=1e-6)
+    np.testing.assert_allclose(states.covariances[:, 0, 0], 1 / 50, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"emission": np.zeros((2, 2))}, r"transition must have shape \(2, 2\)"),
+        ({"process_covariance": [[[1.0, 2.0], [2.0, 1.0]]] * 3}, "positive semi-definite"),
+        ({"process_covariance": [[[1.0, 0.5], [0.0, 1.0]]] * 3}, "symmetric"),
+        ({"transition": np.full((3, 2, 2), np.nan)}, "transition must be finite"),
+        ({"initial_mean": "abc"}, "initial_mean must be an array of numbers"),
+        ({"initial_mean": np.zeros((3, 3))}, r"initial_mean must have shape \(3, 2\)"),
+        ({"state_dims": [1, 1, 1]}, "state_dims must count"),
+        ({"state_dims": [3, 1, 1]}, "state_dims must be whole numbers from 1 to 2"),
+    ],
+)
+def test_bad_parameters_are_named(change, message):
+    models = systems(0, 3, 2, 2)
+    fields = {name: getattr(models, name) for name in list(models._arrays)[:8]}
+    with pytest.raises(ValueError, match=message):
+        mc.LDSs(**{**fields, **change})
+
+
+def test_bad_calls_are_named():
+    models = systems(0, 2, 2, 2)
+    with pytest.raises(ValueError, match=r"2 coordinates.*got 3"):
+        models.log_prob([np.zeros((4, 3))])
+    with pytest.raises(ValueError, match="as many series"):
+        models.posterior(gappy(0, [3, 3, 3], 2))
+    with pytest.raises(ValueError, match="steps"):
+        models[:1].forecast(gappy(0, [3], 2), steps=0)
+    with pytest.raises(ValueError, match="length"):
+        models.sample(0)
+    with pytest.raises(ValueError, match="observed coordinates"):
+        mc.ProbabilityProduct()(models, systems(0, 2, 2, 3))
+    with pytest.raises(TypeError, match="MeanMap"):
+        mc.MeanMap(base="laplace")(models)
+    with pytest.raises(ValueError, match="length=10"):
+        mc.ProbabilityProduct(length=None)(models)
+    silent = mc.LDSs([[[0.5]]], [[[0.0]]], [[[1.0]]], [[[0.0]]], [[0.0]], [[[1.0]]])
+    with pytest.raises(ValueError, match="observation_covariance"):
+        silent.log_prob([[1.0, 2.0]])
+    wild = mc.LDSs([[[1e30]]], [[[1.0]]], [[[1.0]]], [[[1.0]]], [[1.0]], [[[1.0]]])
+    with pytest.raises(ValueError, match="unstable"):
+        mc.ProbabilityProduct(length=500)(wild)
+
+
+def test_files_and_indexing_keep_everything(tmp_path):
+    models = mc.LDSs.concat([systems(0, 2, 1, 2), systems(1, 1, 3, 2)])
+    models.save(tmp_path / "systems.npz")
+    again = mc.load(tmp_path / "systems.npz")
+    assert isinstance(again, mc.LDSs)
+    np.testing.assert_array_equal(again.transition, models.transition)
+    np.testing.assert_array_equal(again.state_dims, models.state_dims)
+    assert again.digests() == models.digests()
+    assert models.reshape(3, 1)[2, 0].shape == ()

@@ -1,0 +1,178 @@
+"""Fits of linear dynamical systems: EM climbs, gaps are marginalized, priors shrink, fixed parameters stay."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from tests.models.test_lds import systems
+
+import mercer as mc
+from mercer.models._dynamics import em
+from mercer.models._fitting.data import Data
+
+
+def series(seed=0, count=12, gaps=0.3, d=2):
+    """Series of one system, of different lengths, with missing entries."""
+    rng = np.random.default_rng(seed)
+    drawn = systems(seed, 1, 2, d).sample(60, count, random_state=seed)[0]
+    drawn = [x[: rng.integers(25, 60)] for x in drawn]
+    return [np.where(rng.random(x.shape) < gaps, np.nan, x) for x in drawn]
+
+
+def objectives(estimator, X, steps):
+    """Objective of every model before each of the numbers of iterations in ``steps``."""
+    found = []
+    for n_iter in steps:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            estimator = clone(estimator).set_params(n_iter=n_iter, tol=0.0)
+            _, info = estimator.fit_each(X, context=clone(estimator).set_params(n_iter=20).context(mc.Sequences(X)),
+                                         return_info=True)  # fmt: skip
+        found.append(info.objective)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        mc.LDS(2, prior=None, noise="full", n_init=1),
+        mc.LDS(2, prior=None, noise="isotropic", n_init=1, fixed={"transition": [[0.9, np.nan], [0.0, np.nan]]}),
+        mc.LDS(3, prior="pooled", noise="diagonal", n_init=1, prior_strength=5.0),
+    ],
+    ids=["likelihood", "fixed", "pooled"],
+)
+def test_the_objective_never_falls(estimator, gaps):
+    found = objectives(estimator, series(gaps=gaps, count=5), range(1, 15))
+    assert (np.diff(found, axis=0) > -1e-8 * np.abs(found[:-1])).all()
+    assert (found[-1] > found[0]).all()
+
+
+def test_the_m_step_is_a_maximum_of_the_expected_objective():
+    """At the new parameters, small changes lower the log probability of data completed by the E-step."""
+    model = systems(1, 1, 2, 2)
+    x = model.sample(300, 1, random_state=0)[0, 0]
+    data = Data(x, np.array([0, 300]), np.array([0]), 1)
+    zero = np.zeros(2)
+    goal = em.LDSGoal("full", {}, (zero, zero, zero), None, 0.0)
+    found, memory = goal.expect(model, data)
+    new = goal.maximize(model, data, found, memory)
+    states = model.posterior([x])
+    m, v, lag = states.means, states.covariances, states.lags
+    second = v + m[:, :, None] * m[:, None, :]
+    cross = np.swapaxes(lag[:-1], 1, 2) + m[:-1, :, None] * m[1:, None, :]  # E[s_t s_{t+1}']
+    # Ordinary least squares on the smoothed moments (EST-3).
+    moment = np.zeros((3, 3))
+    moment[:2, :2], moment[:2, 2], moment[2, :2] = second[:-1].sum(axis=0), m[:-1].sum(axis=0), m[:-1].sum(axis=0)
+    moment[2, 2] = 299
+    target = np.concatenate([cross.sum(axis=0), m[1:].sum(axis=0)[None]])
+    coefficients = np.linalg.solve(moment, target).T
+    np.testing.assert_allclose(new.transition[0], coefficients[:, :2], rtol=1e-8)
+    np.testing.assert_allclose(new.state_offset[0], coefficients[:, 2], rtol=1e-7)
+    noise = (second[1:].sum(axis=0) - coefficients @ target) / 299
+    np.testing.assert_allclose(new.process_covariance[0], noise, rtol=1e-7)
+    moment[:2, :2], moment[:2, 2], moment[2, :2], moment[2, 2] = second.sum(axis=0), m.sum(axis=0), m.sum(axis=0), 300
+    target = np.concatenate([m.T @ x, x.sum(axis=0)[None]])
+    coefficients = np.linalg.solve(moment, target).T
+    np.testing.assert_allclose(new.emission[0], coefficients[:, :2], rtol=1e-8)
+    np.testing.assert_allclose(new.observation_covariance[0], (x.T @ x - coefficients @ target) / 300, rtol=1e-7)
+    np.testing.assert_allclose(new.initial_mean[0], m[0], rtol=1e-10)
+    np.testing.assert_allclose(new.initial_covariance[0], v[0], rtol=1e-8)
+
+
+def test_a_system_is_recovered_from_data_with_gaps():
+    X = series(seed=1, count=60)
+    true = systems(1, 1, 2, 2)
+    fitted = mc.LDS(2, noise="full").fit(X)
+    held_out = true.sample(100, 20, random_state=9)[0]
+    assert fitted.score(held_out) > true.log_prob(held_out).mean() - 2.0
+    assert fitted.converged_
+
+
+def test_each_fit_depends_on_its_own_series_only():
+    X = series(count=6)
+    estimator = mc.LDS(2, n_init=1).fit(X)
+    together = estimator.fit_each(X)
+    alone = estimator.fit_each(X[2:3])
+    np.testing.assert_allclose(together.transition[2], alone.transition[0], rtol=1e-12)
+
+
+def test_a_strong_prior_gives_the_pooled_system_and_a_weak_one_the_likelihood():
+    X = series(count=6, gaps=0.0)
+    pooled = mc.LDS(2, prior_strength=1e9, n_init=1).fit(X)
+    strong = pooled.fit_each(X)
+    np.testing.assert_allclose(strong.transition, np.repeat(pooled.model_.transition, 6, axis=0), rtol=1e-5)
+    own = [mc.LDS(2, prior_strength=s, n_init=1).fit(X).fit_each(X) for s in (0.0, 1.0, 100.0)]
+    fits = [np.diag(models.log_prob(X)).sum() for models in own]
+    assert fits[0] > fits[1] > fits[2]
+
+
+def test_fixed_parameters_stay():
+    X = series(count=4)
+    emission = np.array([[1.0, 0.0], [np.nan, np.nan]])
+    noise = 0.3 * np.eye(2)
+    fixed = {"emission": emission, "observation_covariance": noise, "initial_mean": [0.0, np.nan]}
+    models = mc.LDS(2, fixed=fixed, n_init=1).fit_each(X)
+    np.testing.assert_array_equal(models.emission[:, 0], np.tile([1.0, 0.0], (4, 1)))
+    np.testing.assert_array_equal(models.observation_covariance, np.tile(noise, (4, 1, 1)))
+    np.testing.assert_array_equal(models.initial_mean[:, 0], 0.0)
+    assert np.ptp(models.emission[:, 1]) > 0
+    np.testing.assert_array_equal(models.state_offset, 0.0)
+    learned = mc.LDS(2, fixed={"state_offset": None}, n_init=1).fit_each(X)
+    assert np.abs(learned.state_offset).max() > 0
+
+
+def test_kernels_work_in_a_search_for_classes():
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    slow, fast = (
+        mc.LDSs([[[a]]], [[[1.0]]], [[[1 - a * a]]], [[[0.1]]], [[0.0]], [[[1.0]]]).sample(60, 15, random_state=i)[0]
+        for i, a in enumerate((0.95, 0.2))
+    )
+    X, y = np.concatenate([slow, fast])[..., 0], np.repeat([0, 1], 15)
+    for kernel in (
+        mc.ProbabilityProduct(mc.LDS(1, n_init=1), length=20),
+        mc.MeanMap(mc.LDS(1, n_init=1), gamma=0.1),
+        mc.Fisher(mc.LDS(1, n_init=1), information="diagonal", per="step"),
+    ):
+        scores = cross_val_score(make_pipeline(kernel, SVC(kernel="precomputed", C=10.0)), X, y, cv=3)
+        assert scores.mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "message"),
+    [
+        ([np.full((5, 2), np.nan)], {}, "Channel 0 has no value"),
+        ([np.zeros((2, 1))], {"prior": None, "state_dim": 3}, "2 observations, too few"),
+        ([], {}, "there are no data"),
+        (["abc"], {}, "symbols"),
+        ([np.zeros((9, 2))], {"fixed": {"emission": np.zeros((3, 2))}}, r"emission'\] must have shape \(2, 2\)"),
+        ([np.zeros((9, 2))], {"fixed": {"speed": 1}}, "fixed must be"),
+        ([np.zeros((9, 2))], {"fixed": {"process_covariance": np.full((2, 2), np.nan)}}, "without NaN"),
+        ([np.zeros((9, 2))], {"noise": "white"}, "noise must be"),
+        ([np.zeros((9, 2))], {"state_dim": 0}, "state_dim must be"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_learned_is_named(X, parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        mc.LDS(**parameters).fit(X)
+
+
+def test_a_channel_that_does_not_vary_is_learned_with_a_floor_and_refused_without():
+    x = np.random.default_rng(0).normal(size=(3, 40, 2))
+    x[..., 1] = 7.0
+    models = mc.LDS(1, n_init=1).fit_each(x)
+    assert np.isfinite(models.log_prob(x)).all()
+    with pytest.raises(ValueError, match="floor"):
+        mc.LDS(1, floor=0.0, prior=None, n_init=1, n_iter=500, tol=0.0).fit(x)
+
+
+def test_one_observation_gets_the_prior():
+    X = [*series(count=5), np.array([[0.1, 0.2]]), np.empty((0, 2))]
+    models = mc.LDS(2, n_init=1).fit_each(X)
+    assert np.isfinite(models.transition).all()
+    assert np.isfinite(mc.ProbabilityProduct(length=5)(models)).all()
