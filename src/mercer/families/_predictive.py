@@ -38,5 +38,6 @@ class Predictive(CheckedParameters):
         if self._is_predictive:
             raise ValueError(
                 f"{type(self).__name__}(estimate={self.estimate!r}) is the distribution of a whole sample, and "
-                "components of mixtures and emissions of hidden Markov models are point estimates. Use estimate='point'."
+                "components of mixtures and emissions of hidden Markov models are point estimates. Use "
+                "estimate='point'."
             )
