@@ -13,6 +13,7 @@ from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import check_observed, segments
+from mercer.kernels._gaussian_points import GaussianPoints
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.base.hooks import WIDE, Bounds
@@ -29,14 +30,14 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
+        The shared model: `HMM`, `Mixture` or `LDS`, fitted to the training data, or a fitted batch of one of these.
     gamma : float, default=1.0
         Parameter of the base kernel ``exp(-gamma |x - y|^2)`` between observations. Symbols are one-hot encoded, so
         that a mismatch has the value ``exp(-2 gamma)``.
     gamma_states : float or None, default=None
-        The same for hidden states, which are one-hot encoded; None means ``gamma``.
+        The same for hidden states, which are vectors for an `LDS` and one-hot encoded otherwise; None means ``gamma``.
     transitions : bool, default=True
-        Whether to compare the transitions of a hidden Markov model too. Mixtures have none.
+        Whether to compare the transitions of a hidden Markov model too. For other models they are not compared.
     n_components : int or None, default=None
         Number of frequencies of random Fourier features of vectors, in place of the exact base kernel. The kernel then
         has explicit features, two per frequency and state. Symbols have exact features and do not need it.
@@ -60,6 +61,10 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     (LMMK-1) with posteriors :math:`\gamma_t` of the states, mean posteriors :math:`\Xi` of the transitions, and the
     state kernel :math:`\Lambda`, 1 for equal states and ``exp(-2 gamma_states)`` otherwise. A sequence of one
     observation has no transitions. `Gaussianized` turns this kernel into LMMK-2.
+
+    A linear dynamical system has Gaussian posteriors of the states, :math:`N(m_t, V_t)`. Its kernel is
+    :math:`\frac1{L L'} \sum_{s,t} \kappa(x_s, y_t)\, E\, e^{-\gamma_s\|h_s - h'_t\|^2}`. It depends on the basis of the
+    state, except for rotations.
 
     For k symbols and n states there are (k + 1)(n + 1) + (n + 1)^2 features. Ambiguity codes are resolved by the
     posterior of the model.
@@ -88,7 +93,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     _smooth: ClassVar[Bounds] = {"gamma": WIDE, "gamma_states": WIDE}
 
     _why_zero = " (it has no observed values)"
-    _needed = "one model for all data, such as mc.HMM() or mc.Mixture()"
+    _needed = "one model for all data, such as mc.HMM(), mc.Mixture() or mc.LDS()"
 
     psd = Verdict("always", "an inner product of mean embeddings of observations and their states (MM-1, LMMK-0)")
 
@@ -116,7 +121,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _check_batch(self, model: Any) -> None:
         super()._check_batch(model)
-        hidden_chain(model, type(self).__name__)
+        self._check_hidden(model)
 
     def _fixed_by_fit(self) -> tuple[str, ...]:
         return ("model", "n_components", "random_state")
@@ -144,31 +149,43 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _learn(self, X: Any, y: Any = None) -> None:
         super()._learn(X, y)
-        hidden_chain(self.model_, type(self).__name__)
+        self._check_hidden(self.model_)
         self._frequencies = None
         if self.n_components is not None and not _is_symbols(X):
             rng = np.random.default_rng(seed_of(self.random_state))
-            self._frequencies = rng.standard_normal((segments(X)[0].shape[1], int(self.n_components)))
+            width = segments(X)[0].shape[1] + (self.model_.state_dim if _has_vector_states(self.model_) else 0)
+            self._frequencies = rng.standard_normal((width, int(self.n_components)))
+
+    def _check_hidden(self, model: Any) -> None:
+        """Raise if observations have no hidden states."""
+        if not _has_vector_states(model):
+            hidden_chain(model, type(self).__name__)
 
     def _learned(self) -> Any:
         return super()._learned(), self._frequencies
 
     # -- values -------------------------------------------------------------------------------------------
 
-    def _prepare(self, source: Any) -> Rows | WeightedPoints:
+    def _prepare(self, source: Any) -> Rows | WeightedPoints | GaussianPoints:
         gamma = float(self.gamma)
         gamma_states = gamma if self.gamma_states is None else float(self.gamma_states)
         points, offsets = segments(source)
+        if _has_vector_states(self.model_):
+            states = self.model_.state_posteriors(source)
+            found = GaussianPoints(
+                np.asarray(points, dtype=np.float64), states, np.asarray(offsets), gamma, gamma_states
+            )
+            return found if self._frequencies is None else Rows(found.random_features(self._frequencies))
         lengths = np.maximum(np.diff(offsets), 1)
         chain = hidden_chain(self.model_, type(self).__name__)
         if _is_symbols(source):
-            counts, found = chain.symbol_counts(source)
+            counts, expected = chain.symbol_counts(source)
             seen = _smoothed_table(np.swapaxes(counts / lengths[:, None, None], 1, 2), gamma, gamma_states)
-            return Rows(np.concatenate([seen, self._steps(found.transitions, lengths, gamma_states)], axis=1))
-        found = chain.expected(source, states=True)
-        assert found.states is not None
-        states = smoothed_features(found.states, gamma_states)
-        steps = self._steps(found.transitions, lengths, gamma_states)
+            return Rows(np.concatenate([seen, self._steps(expected.transitions, lengths, gamma_states)], axis=1))
+        expected = chain.expected(source, states=True)
+        assert expected.states is not None
+        states = smoothed_features(expected.states, gamma_states)
+        steps = self._steps(expected.transitions, lengths, gamma_states)
         points = np.asarray(points, dtype=np.float64)
         if self._frequencies is None:
             weights = states / np.repeat(lengths, np.diff(offsets))[:, None]
@@ -182,6 +199,11 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
             return np.zeros((len(transitions), 0))
         return _smoothed_table(transitions / np.maximum(lengths - 1, 1)[:, None, None], gamma_states, gamma_states)
+
+
+def _has_vector_states(model: Any) -> bool:
+    """Whether the hidden states are vectors, with Gaussian posteriors."""
+    return hasattr(model, "state_posteriors")
 
 
 def _is_symbols(X: Any) -> bool:

@@ -346,6 +346,11 @@ class LDSs(Batch):
         found = runs.smoothed(systems, values, offsets, model)
         return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths), found.lags)
 
+    def state_posteriors(self, X: Any) -> Gaussians:
+        """Posteriors of `posterior` at every observation of all series, as one batch ``(T,)``."""
+        found = self.posterior(X)
+        return Gaussians(found.means, found.covariances)
+
     def forecast(self, X: Any, steps: int) -> tuple[Floats, Floats]:
         """Predict the observations after the end of each series; series are assigned as in `filter`.
 
