@@ -176,6 +176,20 @@ def test_a_list_of_parts_is_their_nesting(make):
     np.testing.assert_allclose(make(parts).fit(X).transform(X), nested(X), rtol=1e-14)
 
 
+def test_parts_of_a_class_that_cannot_be_pickled():
+    class Local(mc.RBF):
+        pass
+
+    X = points()
+    for kernel in (mc.Centered(Local(0.5) + 0.1 * mc.Linear()), Local(0.5) * mc.Linear()):
+        K = kernel.fit_transform(X)
+        np.testing.assert_allclose(kernel.transform(X), K, atol=1e-12)
+    changed = mc.Centered(Local(0.5) + mc.Linear()).fit(X)
+    changed.kernel.kernels.append(mc.RBF(1.0))
+    with pytest.raises(NotFittedError, match="was fitted with kernel__k"):
+        changed.transform(X)
+
+
 @pytest.mark.parametrize("wrong", [[], None, mc.RBF(), "RBF"])
 def test_parts_are_a_list(wrong):
     for make in (mc.Sum, mc.Product):

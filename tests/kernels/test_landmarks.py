@@ -398,7 +398,7 @@ def test_a_changed_parameter_asks_for_another_fit():
 
 def test_negative_eigenvalues_are_clipped_with_a_sentence():
     kernel = mc.RBF(gamma=1.0) + (-0.9) * mc.RBF(gamma=3.0)
-    with pytest.warns(UserWarning, match=r"Sum is not positive semi-definite on the landmarks: eigenvalues down to -"):
+    with pytest.warns(UserWarning, match=r"Sum is not positive semi-definite on the landmarks. Eigenvalues down to -"):
         found = Landmarks(kernel, 30).fit(points(d=1))
     assert 0 < found.clipped_ < 1
     assert np.all(found.eigenvalues_ > 0)

@@ -19,11 +19,15 @@ def values_of(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the named parameters of a kernel and their own parameters; an estimator by class and parameters."""
     if not names:
         return {}
-    return {
-        name: type(value) if hasattr(value, "get_params") else value
-        for name, value in kernel.get_params(deep=True).items()
-        if name.partition("__")[0] in names
-    }
+    found = kernel.get_params(deep=True).items()
+    return {name: _by_class(value) for name, value in found if name.partition("__")[0] in names}
+
+
+def _by_class(value: Any) -> Any:
+    """Replace an estimator, and each in a list, by its class: its parameters are compared under their own names."""
+    if isinstance(value, list | tuple) and any(hasattr(part, "get_params") for part in value):
+        return tuple(map(_by_class, value))
+    return type(value) if hasattr(value, "get_params") else value
 
 
 def kept_values(kernel: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -50,6 +54,8 @@ def same(old: Any, new: Any) -> bool:
         return True
     if is_number(old) and is_number(new):
         return bool(old == new)
+    if type(old) is tuple and type(new) is tuple:
+        return len(old) == len(new) and all(map(same, old, new))
     if type(old) is np.ndarray and type(new) is np.ndarray and old.dtype.kind in "biuf":
         return old.dtype == new.dtype and np.array_equal(old, new, equal_nan=True)
     try:
