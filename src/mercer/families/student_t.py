@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_float, to_numpy
 from mercer._checks import check_rho
 from mercer._random import random_generator
 from mercer.families.base import Family
@@ -65,13 +65,14 @@ class StudentTs(Family):
     freedom: Floats
 
     def __init__(self, location: Any, scale: Any, freedom: Any) -> None:
-        location, scale = (to_numpy(value).astype(float) for value in (location, scale))
+        given = {"location": location, "scale": scale, "freedom": freedom}
+        location, scale, freedom = (to_numpy(as_float(value, name)).astype(float) for name, value in given.items())
         if location.ndim == 0 or scale.shape != (*location.shape, location.shape[-1]):
             raise ValueError(
                 "location must have shape (..., d) and scale (..., d, d); got "
                 f"{location.shape} and {scale.shape}. In one dimension give [[value]]."
             )
-        freedom = np.broadcast_to(to_numpy(freedom).astype(float), location.shape[:-1])
+        freedom = np.broadcast_to(freedom, location.shape[:-1])
         good = {
             "location must be finite": np.isfinite(location).all(axis=-1),
             "freedom must be positive and finite": (freedom > 0) & np.isfinite(freedom),

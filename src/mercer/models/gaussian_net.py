@@ -24,7 +24,13 @@ Parents = tuple[tuple[str, tuple[str, ...]], ...]
 
 def checked_graph(nodes: Any, parents: Any) -> tuple[Nodes, Parents]:
     """Return the nodes and the parents of each, as tuples; raise if they are not a directed acyclic graph."""
-    sizes, edges = dict(nodes), {name: tuple(above) for name, above in dict(parents).items()}
+    try:
+        sizes, edges = dict(nodes), {name: tuple(above) for name, above in dict(parents).items()}
+    except (TypeError, ValueError):
+        raise TypeError(
+            "nodes must map names to numbers of coordinates, and parents names to lists of names; got "
+            f"{nodes!r} and {parents!r}."
+        ) from None
     for name, size in sizes.items():
         if not is_whole(size):
             raise ValueError(f"nodes[{name!r}] must be its number of coordinates, 1 or more; got {size!r}.")
