@@ -79,7 +79,7 @@ class ModelKernel(Kernel):
         if isinstance(self.model, Estimator):
             tags.input_tags = self.model.__sklearn_tags__().input_tags
             # A model of one row needs a prior for the coordinates that the row lacks.
-            tags.input_tags.allow_nan &= self.model.prior is not None
+            tags.input_tags.allow_nan &= getattr(self.model, "prior", None) is not None
         return tags
 
 
