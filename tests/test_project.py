@@ -120,9 +120,13 @@ def parameters() -> set[str]:
 
 
 def test_a_word_has_one_meaning_in_all_parameters():
-    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs/parameters.md").read_text(), re.MULTILINE)
-    words = [word for row in rows for word in re.findall(r"`(\w+)`", row)]
+    rows = re.findall(r"^\| (`[^|]*) \|.*\| ([^|]*) \|$", (ROOT / "docs/parameters.md").read_text(), re.MULTILINE)
+    words = [word for names, _ in rows for word in re.findall(r"`(\w+)`", names)]
     assert sorted(words) == sorted(parameters())
+    for names, where in rows:  # every class that is named has one of the parameters of its row
+        for name in re.findall(r"`([A-Z]\w*)`", where):
+            signature = inspect.signature(public_names()[name].__init__)
+            assert {*re.findall(r"`(\w+)`", names)} & {*signature.parameters}, f"{name} has none of {names}"
 
 
 @pytest.mark.parametrize("command", ["pip install '.[cli]' && mercer compare", "pip install -e '.[test]' && pytest"])

@@ -35,15 +35,16 @@ _HOMES = {
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
         DirichletMultinomials Dirichlets Exponential Exponentials Gamma Gammas Gaussian Gaussians
         Geometric Geometrics Multinomial Multinomials NegativeBinomials Poisson Poissons Rayleigh Rayleighs
+        StudentTs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs MarkovChain
-        MarkovChains Mixture Mixtures PairHMM PairHMMs
+        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet
+        LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
         JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
-        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Scaled
+        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.gram._file": "load",

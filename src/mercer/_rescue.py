@@ -1,4 +1,4 @@
-"""The control flow of all fast recursions: compute in floats, then recompute what left the range of floats."""
+"""Replace inaccurate results of a fast computation: compute in floats, then recompute what left their range."""
 
 from __future__ import annotations
 

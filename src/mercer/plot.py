@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer._array import to_numpy
+from mercer._array import Floats, to_numpy
 from mercer.gram import psd
 from mercer.gram._diagnose import DOMINATED
 
 __all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "matches", "spectrum"]
 
-Floats = np.ndarray[Any, Any]
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#000000")
 """Colors of Okabe and Ito, which are safe for color-blind readers."""

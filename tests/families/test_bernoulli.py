@@ -41,8 +41,8 @@ class TestBernoulli(EstimatorContract):
     def empty(self):
         return np.zeros((0, 3))
 
-    def totals(self, datum):
-        return datum.sum(axis=0), len(datum)
+    def totals(self, sample):
+        return sample.sum(axis=0), len(sample)
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])

@@ -55,8 +55,8 @@ class TestCategorical(EstimatorContract):
     def empty(self):
         return ""
 
-    def totals(self, datum):
-        return np.array([datum.count(s) for s in "ACGT"], dtype=float), len(datum)
+    def totals(self, sample):
+        return np.array([sample.count(s) for s in "ACGT"], dtype=float), len(sample)
 
 
 def test_classical_jensen_shannon():

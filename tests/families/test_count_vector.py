@@ -91,8 +91,8 @@ class TestCountVector(EstimatorContract):
     def empty(self):
         return np.zeros((0, 3))
 
-    def totals(self, datum):
-        return datum.sum(axis=0), len(datum)
+    def totals(self, sample):
+        return sample.sum(axis=0), len(sample)
 
 
 class TestGeometricCountVector(TestCountVector):

@@ -66,8 +66,8 @@ class TestGamma(EstimatorContract):
     def empty(self):
         return np.zeros((0, 2))
 
-    def totals(self, datum):
-        return np.concatenate([np.log(datum), datum], axis=1).sum(axis=0), len(datum)
+    def totals(self, sample):
+        return np.concatenate([np.log(sample), sample], axis=1).sum(axis=0), len(sample)
 
 
 def test_against_scipy():

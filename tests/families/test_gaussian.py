@@ -106,9 +106,9 @@ class GaussianEstimatorContract(EstimatorContract):
     def empty(self):
         return np.zeros((0, 2))
 
-    def totals(self, datum):
-        template = mc.Gaussian(self.structure).fit(datum).model_
-        return template.statistics(datum).sum(axis=0), len(datum)
+    def totals(self, sample):
+        template = mc.Gaussian(self.structure).fit(sample).model_
+        return template.statistics(sample).sum(axis=0), len(sample)
 
 
 class TestFullEstimator(GaussianEstimatorContract):

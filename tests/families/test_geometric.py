@@ -53,8 +53,8 @@ class TestGeometric(EstimatorContract):
     def empty(self):
         return np.zeros((0, 2))
 
-    def totals(self, datum):
-        return datum.sum(axis=0), len(datum)
+    def totals(self, sample):
+        return sample.sum(axis=0), len(sample)
 
 
 def test_against_scipy_which_counts_from_one():

@@ -63,8 +63,8 @@ class TestMultinomial(EstimatorContract):
     def empty(self):
         return np.zeros((0, 3))
 
-    def totals(self, datum):
-        return datum.sum(axis=0), datum.sum()
+    def totals(self, sample):
+        return sample.sum(axis=0), sample.sum()
 
     def frequencies(self, p):
         return p.probability

@@ -160,8 +160,8 @@ class TestMinimalEstimator(EstimatorContract):
     def empty(self):
         return np.zeros((0, 2))
 
-    def totals(self, datum):
-        return datum.sum(axis=0), len(datum)
+    def totals(self, sample):
+        return sample.sum(axis=0), len(sample)
 
 
 def test_a_minimal_family_has_names_and_missing_values():

@@ -41,8 +41,8 @@ class TestRayleigh(EstimatorContract):
     def empty(self):
         return np.zeros((0, 2))
 
-    def totals(self, datum):
-        return (datum**2).sum(axis=0), len(datum)
+    def totals(self, sample):
+        return (sample**2).sum(axis=0), len(sample)
 
 
 def test_against_scipy():

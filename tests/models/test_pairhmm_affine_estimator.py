@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import mercer as mc
 from mercer.data import Alphabet, Sequences
 from mercer.models._pairs import affine_draws, affine_em
-from mercer.models._pairs.affine_expectations import Laws, log_probabilities, score_names, scores
+from mercer.models._pairs.affine_expectations import AffineParameters, log_probabilities, score_names, scores
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
@@ -285,25 +285,25 @@ class TestEM:
     def test_counts_are_gradients(self):
         # E[n] = parameter times d log kappa / d parameter, the parameters taken as free weights.
         p, X = model(11, k=3), Sequences(["abca", "bac", "cab"], alphabet="abc")
-        laws, pairs = Laws.of(p), (np.array([0, 1]), np.array([1, 2]))
-        found = affine_em._expect(laws, X, pairs)
+        affine, pairs = AffineParameters.of(p), (np.array([0, 1]), np.array([1, 2]))
+        found = affine_em._expect(affine, X, pairs)
 
         def log_kappa(joint, insertion):
-            changed = laws._replace(joint=joint, insertion=insertion)
+            changed = affine._replace(joint=joint, insertion=insertion)
             return affine_em._expect(changed, X, pairs).log_kernel
 
         h = 1e-6
         for a in range(3):
             for b in range(3):
-                up, down = laws.joint.copy(), laws.joint.copy()
+                up, down = affine.joint.copy(), affine.joint.copy()
                 up[a, b] *= 1 + h
                 down[a, b] *= 1 - h
-                slope = (log_kappa(up, laws.insertion) - log_kappa(down, laws.insertion)) / (2 * h)
+                slope = (log_kappa(up, affine.insertion) - log_kappa(down, affine.insertion)) / (2 * h)
                 assert found.matched[a, b] == pytest.approx(slope, abs=1e-8)
-            up, down = laws.insertion.copy(), laws.insertion.copy()
+            up, down = affine.insertion.copy(), affine.insertion.copy()
             up[a] *= 1 + h
             down[a] *= 1 - h
-            slope = (log_kappa(laws.joint, up) - log_kappa(laws.joint, down)) / (2 * h)
+            slope = (log_kappa(affine.joint, up) - log_kappa(affine.joint, down)) / (2 * h)
             assert found.letters[a] == pytest.approx(slope, abs=1e-8)
         symbols = sum(len(X[i]) + len(X[j]) for i, j in zip(*pairs, strict=True))
         assert 2 * found.matched.sum() + found.letters.sum() == pytest.approx(symbols)
@@ -313,10 +313,10 @@ class TestEM:
         X = Sequences(["ARNA", "AGCA"], alphabet="dna")
         p = model(12, k=4, alphabet=Alphabet.of("dna"))
         pair = (np.array([0]), np.array([1]))
-        found = affine_em._expect(Laws.of(p), X, pair)
+        found = affine_em._expect(AffineParameters.of(p), X, pair)
         weight, matched = 0.0, 0.0
         for r, n in product("AG", "ACGT"):
-            part = affine_em._expect(Laws.of(p), Sequences([f"A{r}{n}A", "AGCA"], alphabet="dna"), pair)
+            part = affine_em._expect(AffineParameters.of(p), Sequences([f"A{r}{n}A", "AGCA"], alphabet="dna"), pair)
             weight += np.exp(part.log_kernel)
             matched = matched + np.exp(part.log_kernel) * part.matched
         np.testing.assert_allclose(found.matched, matched / weight, atol=1e-13)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mercer.data import Alphabet
 from mercer.models._pairs.scales import _searched, implied_background, implied_scale, karlin_altschul
-from mercer.models._pairs.substitution import _scores_of, given_joint, given_law, joint_of, natural_alphabet
+from mercer.models._pairs.substitution import _scores_of, given_distribution, given_joint, joint_of, natural_alphabet
 
 DNA, PROTEIN = Alphabet.of("dna"), Alphabet.of("protein")
 HALF_BIT, THIRD_BIT = np.log(2) / 2, np.log(2) / 3
@@ -58,7 +58,7 @@ class TestNamed:
 
     def test_blast_lambda(self, matrices):
         # BLAST prints lambda = 0.318 for BLOSUM62 without gaps, 0.3176 in Altschul et al. 1997.
-        found = karlin_altschul(_scores_of("BLOSUM62", PROTEIN).values, given_law("b", ROBINSON, PROTEIN))
+        found = karlin_altschul(_scores_of("BLOSUM62", PROTEIN).values, given_distribution("b", ROBINSON, PROTEIN))
         assert found == pytest.approx(0.3176, abs=5e-5)
 
     def test_implied_scale_solves_its_equation(self, matrices):
@@ -76,7 +76,7 @@ class TestNamed:
     def test_pam250_takes_the_letters_of_the_data(self, matrices):
         # Its implied background has negative entries.
         assert implied_background(np.exp(THIRD_BIT * _scores_of("PAM250", PROTEIN).values)) is None
-        law = given_law("b", ROBINSON, PROTEIN)
+        law = given_distribution("b", ROBINSON, PROTEIN)
         found = joint_of("PAM250", None, None, PROTEIN, law)
         S = _scores_of("PAM250", PROTEIN).values
         expected = np.outer(law, law) * np.exp(THIRD_BIT * S)

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
+from mercer._array import Floats
 from mercer.cli._race import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.lengths import Lengths
@@ -23,7 +24,6 @@ from mercer.kernels.tempered import Tempered
 from mercer.models.hmm_estimator import HMM
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
-Floats = np.ndarray[Any, Any]
 COSTS = (1.0, 10.0, 100.0)
 
 

@@ -143,6 +143,56 @@ def _short(initial: Vector, readings: Vector, length: int, order: int, k: int, e
     return total
 
 
+@compiled(inline=True)
+def _advance(
+    context: Vector,
+    weight: Vector,
+    slots: Vector,
+    rows: Vector,
+    readings: Vector,
+    where: Vector,
+    reached: Vector,
+    after: Vector,
+) -> tuple[int, float]:
+    """Read one symbol: move the weights of contexts to the contexts that follow, scaled to sum 1.
+
+    Parameters
+    ----------
+    context, weight : ndarray of shape (n,)
+        The contexts that are possible, and their weights.
+    readings : ndarray of bool of shape (k,)
+        The symbols that the code stands for.
+    where : ndarray of int of shape (C,)
+        Work array that is -1 everywhere, before and after.
+    reached, after : ndarray
+        Overwritten by the contexts that follow and their weights, in the order in which they are reached.
+
+    Returns
+    -------
+    tuple of int and float
+        The number of contexts that follow, and the sum of their weights before scaling.
+    """
+    k = readings.size
+    count, total = 0, 0.0
+    for i in range(context.size):
+        row = rows[slots[context[i]]]
+        for s in range(k):
+            x = weight[i] * row[s]
+            if readings[s] and x > 0.0:
+                target = (context[i] * k + s) % where.size
+                if where[target] < 0:
+                    where[target] = count
+                    reached[count] = target
+                    after[count] = 0.0
+                    count += 1
+                after[where[target]] += x
+                total += x
+    for i in range(count):
+        where[reached[i]] = -1
+        after[i] /= total
+    return count, total
+
+
 @compiled
 def forward(
     initial: Vector,
@@ -169,7 +219,8 @@ def forward(
     """
     n_contexts = k**order
     live, spare = np.empty(n_contexts, np.int64), np.empty(n_contexts, np.int64)
-    now, after = np.zeros(n_contexts), np.zeros(n_contexts)
+    now, after = np.empty(n_contexts), np.empty(n_contexts)
+    where = np.full(n_contexts, -1, np.int64)
     for m in range(offsets.size - 1):
         start, stop = offsets[m], offsets[m + 1]
         head = min(start + order, stop)
@@ -179,35 +230,16 @@ def forward(
             out[m] = math.log(total) if total > 0.0 else -math.inf
             continue
         for i in range(count):
-            now[live[i]] = initial[live[i]]
+            now[i] = initial[live[i]]
         value = 0.0
         for t in range(head, stop):
-            grown, total = 0, 0.0
-            for i in range(count):
-                c = live[i]
-                weight = now[c]
-                now[c] = 0.0
-                row = rows[slots[c]]
-                for s in range(k):
-                    x = weight * row[s]
-                    if members[codes[t], s] and x > 0.0:
-                        target = (c * k + s) % n_contexts
-                        if after[target] == 0.0:
-                            spare[grown] = target
-                            grown += 1
-                        after[target] += x
-                        total += x
-            for i in range(grown):
-                after[spare[i]] /= total
+            count, total = _advance(live[:count], now[:count], slots, rows, members[codes[t]], where, spare, after)
             value += math.log(total) if total > 0.0 else -math.inf
             live, spare = spare, live
             now, after = after, now
-            count = grown
         total = 0.0
         for i in range(count):
-            c = live[i]
-            total += now[c] * (rows[slots[c], k] if end else 1.0)
-            now[c] = 0.0
+            total += now[i] * (rows[slots[live[i]], k] if end else 1.0)
         out[m] = value + math.log(total) if total > 0.0 else -math.inf
 
 
@@ -253,28 +285,12 @@ def expected_windows(
         for t in range(start + order, stop):  # forward; every layer is scaled to sum 1
             layer = t - start - order
             begin, close = layers[layer], layers[layer + 1]
-            top = close
-            if top + n_contexts > context.size and top + (close - begin) * k > context.size:
-                size = top + (close - begin) * k
+            size = close + (close - begin) * k
+            if close + n_contexts > context.size and size > context.size:
                 context, alpha = _grown(context, size), _grown(alpha, size)
-            total = 0.0
-            for i in range(begin, close):
-                row = rows[slots[context[i]]]
-                for s in range(k):
-                    x = alpha[i] * row[s]
-                    if members[codes[t], s] and x > 0.0:
-                        target = (context[i] * k + s) % n_contexts
-                        if where[target] < 0:
-                            where[target] = top
-                            context[top] = target
-                            alpha[top] = 0.0
-                            top += 1
-                        alpha[where[target]] += x
-                        total += x
-            for i in range(close, top):
-                where[context[i]] = -1
-                alpha[i] /= total
-            layers[layer + 2] = top
+            live, now = context[begin:close], alpha[begin:close]
+            grown, _ = _advance(live, now, slots, rows, members[codes[t]], where, context[close:], alpha[close:])
+            layers[layer + 2] = close + grown
         n_layers = layers.size - 1
         top = layers[n_layers]
         beta = np.zeros(top)

@@ -26,13 +26,13 @@ from mercer.compiled.code import compiled
 from mercer.compiled.forward_form import Form
 from mercer.compiled.forward_sums import choose
 from mercer.compiled.lanes import vector_function
+from mercer.compiled.ranged import LOG_2
 
 TRUSTED = 1e75
 FOUND = 4
 """Results per run: log probability, smallest sum, smallest weight, largest backward weight."""
 BLOCK = 32
 """Number of observations that are processed together, so that they stay in the cache."""
-_LOG_2 = math.log(2.0)
 
 
 class Sink(NamedTuple):
@@ -160,7 +160,7 @@ def _close(record: Floats, runs: Floats, lanes: int, width: int, found: Floats) 
         if runs[3, lane] < 0:
             continue
         at = runs[3, lane] * FOUND
-        small = math.log(record[steps.PRODUCT * lanes + lane]) + record[steps.EXPONENT * lanes + lane] * _LOG_2
+        small = math.log(record[steps.PRODUCT * lanes + lane]) + record[steps.EXPONENT * lanes + lane] * LOG_2
         found[at] = record[steps.SHIFT * lanes + lane] + (small + record[steps.ERROR * lanes + lane])
         found[at + 1] = record[steps.LEAST * lanes + lane]
         low, top = steps.LOW * lanes + lane, steps.TOP * lanes + lane

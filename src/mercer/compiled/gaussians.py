@@ -14,7 +14,8 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.code import compiled
 
-LANES = 64
+BLOCK = 64
+"""Number of members of the right side that are computed together: a block, in loops that the compiler vectorizes."""
 PIVOTS = 4
 """Number of pivots that are multiplied before taking a logarithm, which costs as much as the rest of a step."""
 _CHUNK = 1 << 15  # pairs that fit the L2 cache
@@ -45,7 +46,7 @@ def log_kernels(
         The result of `packed` for each side.
     scale, identity : float
         Coefficients of the matrix M.
-        weight : float
+    weight : float
         Weight of the quadratic form.
     own, theirs : ndarray of shape (I,) and (J,)
         Terms added for every member of each side.
@@ -55,7 +56,7 @@ def log_kernels(
     ndarray of shape (I, J)
         Not finite where a product of pivots left the range of float64.
     """
-    if len(theirs) < LANES < len(own):  # most lanes would idle
+    if len(theirs) < BLOCK < len(own):  # most of the block would be padding
         return np.ascontiguousarray(log_kernels(right, left, scale, identity, weight, theirs, own).T)
     value = np.empty((len(own), len(theirs)))
     for rows, products, quadratic in _chunks(left, right, scale, identity):
@@ -81,7 +82,7 @@ def _chunks(
 ) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield rows, products of up to four pivots ``(planes, rows, J)``, and quadratic forms ``(rows, J)``."""
     shapes, means = left
-    other = _in_lanes(right[0]), _in_lanes(right[1])
+    other = _in_blocks(right[0]), _in_blocks(right[1])
     (n, d), m = means.shape, len(right[1])
     run = _full if shapes.shape[1] > d else _diagonal
     step = max(1, min(n, _CHUNK // max(m, 1)))
@@ -94,11 +95,11 @@ def _chunks(
         yield rows, *some
 
 
-def _in_lanes(x: Floats) -> Floats:
-    """Arrange rows as (blocks, columns, LANES); the last block repeats its last row."""
-    blocks = -(-len(x) // LANES)
-    index = np.minimum(np.arange(blocks * LANES), len(x) - 1)
-    return np.ascontiguousarray(x[index].reshape(blocks, LANES, -1).transpose(0, 2, 1))
+def _in_blocks(x: Floats) -> Floats:
+    """Arrange rows as (blocks, columns, BLOCK); the last block repeats its last row."""
+    blocks = -(-len(x) // BLOCK)
+    index = np.minimum(np.arange(blocks * BLOCK), len(x) - 1)
+    return np.ascontiguousarray(x[index].reshape(blocks, BLOCK, -1).transpose(0, 2, 1))
 
 
 @compiled(contract=True)
@@ -129,26 +130,26 @@ def _diagonal(
     n, d = means.shape
     m = quadratic.shape[1]
     # v^2 / s + v'^2 / s' over a common denominator: one division for four coordinates.
-    numerator, denominator, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    numerator, denominator, total = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for block in range(other_means.shape[0]):
         theirs, their_means = other_variances[block], other_means[block]
-        start = block * LANES
-        width = min(LANES, m - start)
+        start = block * BLOCK
+        width = min(BLOCK, m - start)
         for i in range(n):
-            for lane in range(LANES):
+            for lane in range(BLOCK):
                 total[lane] = 0.0
             for first in range(0, d, PIVOTS):
-                for lane in range(LANES):
+                for lane in range(BLOCK):
                     numerator[lane] = 0.0
                     denominator[lane] = 1.0
                 for k in range(first, min(first + PIVOTS, d)):
                     mean, own = means[i, k], variances[i, k]
-                    for lane in range(LANES):
+                    for lane in range(BLOCK):
                         v = mean - their_means[k, lane]
                         s = scale * (own + theirs[k, lane]) + identity
                         numerator[lane] = numerator[lane] * s + v * v * denominator[lane]
                         denominator[lane] = denominator[lane] * s
-                for lane in range(LANES):
+                for lane in range(BLOCK):
                     total[lane] += numerator[lane] / denominator[lane]
                 for lane in range(width):
                     products[first // PIVOTS, i, start + lane] = denominator[lane]
@@ -169,49 +170,49 @@ def _full(
 ) -> None:  # pragma: no cover - compiled
     n, d = means.shape
     m = quadratic.shape[1]
-    work = np.empty((d * (d + 1) // 2, LANES))
-    v = np.empty((d, LANES))
-    factor = np.empty(LANES)
-    inverse = np.empty(LANES)
-    product = np.empty(LANES)
-    total = np.empty(LANES)
+    work = np.empty((d * (d + 1) // 2, BLOCK))
+    v = np.empty((d, BLOCK))
+    factor = np.empty(BLOCK)
+    inverse = np.empty(BLOCK)
+    product = np.empty(BLOCK)
+    total = np.empty(BLOCK)
     for block in range(other_means.shape[0]):
         theirs, their_means = other_triangles[block], other_means[block]
-        start = block * LANES
-        width = min(LANES, m - start)
+        start = block * BLOCK
+        width = min(BLOCK, m - start)
         for i in range(n):
             p = 0
             for a in range(d):
-                for lane in range(LANES):
+                for lane in range(BLOCK):
                     v[a, lane] = means[i, a] - their_means[a, lane]
                 for b in range(a + 1):
                     own = triangles[i, p]
                     shift = identity if a == b else 0.0
-                    for lane in range(LANES):
+                    for lane in range(BLOCK):
                         work[p, lane] = scale * (own + theirs[p, lane]) + shift
                     p += 1
-            for lane in range(LANES):
+            for lane in range(BLOCK):
                 total[lane] = 0.0
                 product[lane] = 1.0
             for k in range(d):
                 kk = k * (k + 1) // 2 + k
-                for lane in range(LANES):
+                for lane in range(BLOCK):
                     inverse[lane] = 1.0 / work[kk, lane]
                     product[lane] *= work[kk, lane]
                     total[lane] += v[k, lane] * v[k, lane] * inverse[lane]
                 if k % PIVOTS == PIVOTS - 1 or k == d - 1:
                     for lane in range(width):
                         products[k // PIVOTS, i, start + lane] = product[lane]
-                    for lane in range(LANES):
+                    for lane in range(BLOCK):
                         product[lane] = 1.0
                 for a in range(k + 1, d):
                     row = a * (a + 1) // 2
-                    for lane in range(LANES):
+                    for lane in range(BLOCK):
                         factor[lane] = work[row + k, lane] * inverse[lane]
                         v[a, lane] -= factor[lane] * v[k, lane]
                     for b in range(k + 1, a + 1):
                         bk = b * (b + 1) // 2 + k
-                        for lane in range(LANES):
+                        for lane in range(BLOCK):
                             work[row + b, lane] -= factor[lane] * work[bk, lane]
             for lane in range(width):
                 quadratic[i, start + lane] = total[lane]

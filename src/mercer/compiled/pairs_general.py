@@ -17,7 +17,7 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import vector_function
 from mercer.compiled.machine import MACHINE
 from mercer.compiled.pairs_cell import Strings, forward
-from mercer.compiled.pairs_numbers import NEVER, Ranged, Scaled
+from mercer.compiled.pairs_numbers import ZERO_EXPONENT, Ranged, Scaled
 from mercer.compiled.ranged import LOG_RADIX, tidy
 
 LANES = MACHINE.width
@@ -92,7 +92,7 @@ def forward_sweep(n: int, lanes: int, ranged: bool) -> Any:
             cells = np.zeros((3, (tall + 2) * width))
             for k in range(3):
                 for i in range(tall + 2):
-                    cells[k, i * width + states : (i + 1) * width] = NEVER
+                    cells[k, i * width + states : (i + 1) * width] = ZERO_EXPONENT
             cells[0, width + states : 2 * width] = 0.0
             for a in range(n):
                 v, k = tidy(start[a], 0) if ranged else (start[a], 0)

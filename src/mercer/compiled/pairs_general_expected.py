@@ -20,9 +20,8 @@ from mercer.compiled.code import compiled
 from mercer.compiled.lanes import vector_function
 from mercer.compiled.pairs_cell import Strings, backward, forward
 from mercer.compiled.pairs_general import profile
-from mercer.compiled.pairs_numbers import NEVER, Scaled
-
-_LOG_2 = math.log(2.0)
+from mercer.compiled.pairs_numbers import ZERO_EXPONENT, Scaled
+from mercer.compiled.ranged import LOG_2
 
 
 @functools.cache
@@ -59,7 +58,7 @@ def _blank(size: int, n: int, lanes: int) -> Floats:  # pragma: no cover - compi
     """Return an array of unreachable cells."""
     cells = np.zeros(size)
     for place in range(0, size, (n + 1) * lanes):
-        cells[place + n * lanes : place + (n + 1) * lanes] = NEVER
+        cells[place + n * lanes : place + (n + 1) * lanes] = ZERO_EXPONENT
     return cells
 
 
@@ -99,7 +98,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
             if i + j > 0:
                 go(rows, at - line, at, been, left, i * states, right, j * states, silent, step)
                 continue
-            been[at : at + states], been[at + states : at + width] = 0.0, NEVER
+            been[at : at + states], been[at + states : at + width] = 0.0, ZERO_EXPONENT
             rows[at + states : at + width] = 0.0
             for a in range(n):
                 rows[at + a * lanes : at + (a + 1) * lanes] = start[a]
@@ -113,7 +112,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
         for a in range(n):
             total += been[at + a * lanes] * stop[a]
         whole = been[at + states]
-        value[pair] = math.log(total) + whole * _LOG_2 if total > 0.0 else -np.inf
+        value[pair] = math.log(total) + whole * LOG_2 if total > 0.0 else -np.inf
         ends[lane], ends[lanes + lane] = 1.0 / total if total > 0.0 else 0.0, whole
         for a in range(n):
             moves[pair, a, n] = been[at + a * lanes] * ends[lane]

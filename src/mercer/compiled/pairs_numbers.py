@@ -15,8 +15,8 @@ from numba.core import cgutils
 from mercer.compiled.lanes import Emitter, Value
 from mercer.compiled.ranged import HIGH, INVERSE, LOW, RADIX
 
-NEVER = -1e300
-"""Exponent of a cell that cannot be reached, or of the number zero."""
+ZERO_EXPONENT = -1e300
+"""Exponent of a cell that cannot be reached, or of the number zero; exponents in lanes are float64."""
 FAR = 200.0
 """Neighbors that differ by more powers of two than this make a result doubtful."""
 UNROLLED = 16
@@ -114,7 +114,7 @@ class Scaled(Emitter):
             distance = b.fsub(exponent, top)
             factors.append(self.power(distance))
             if low is not None:
-                reached = self.where(exponent, ">", self.number(NEVER), distance, self.number(0.0))
+                reached = self.where(exponent, ">", self.number(ZERO_EXPONENT), distance, self.number(0.0))
                 (old,) = self.get(low, first)
                 self.put(low, first, (self.where(reached, "<", self.number(-FAR), self.number(-1.0), old),))
 
@@ -143,7 +143,7 @@ class Scaled(Emitter):
                 self.put(low, first, (self.where(seen, "<", old, value, old),))
 
         self.each(n, store)
-        exponent = b.select(possible, b.fadd(top, exponent), self.number(NEVER))
+        exponent = b.select(possible, b.fadd(top, exponent), self.number(ZERO_EXPONENT))
         self.store(exponent, array, self.at(place, self.constant(n)))
 
     def keep_cell(self, n: int, room: list[Value], top: Value, cell: Cell) -> None:
@@ -185,7 +185,7 @@ class Ranged(Scaled):
     """Cells of n weights v followed by their n exponents k: S = v 2^(512 k)."""
 
     parts = 2
-    zero_parts = (0.0, NEVER)
+    zero_parts = (0.0, ZERO_EXPONENT)
 
     def _tidy(self, v: Value, k: Value) -> Number:
         """Normalize products, and sums of a few numbers."""
@@ -196,7 +196,7 @@ class Ranged(Scaled):
         low = b.fcmp_ordered("<", v, self.number(LOW))
         v = b.select(low, b.fmul(v, self.number(RADIX)), v)
         k = b.select(low, b.fsub(k, one), k)
-        return v, self.where(v, "==", self.number(0.0), self.number(NEVER), k)
+        return v, self.where(v, "==", self.number(0.0), self.number(ZERO_EXPONENT), k)
 
     def read(self, vector: Value) -> Number:
         """Convert probabilities to numbers; the smallest floats are below the second power of the radix."""

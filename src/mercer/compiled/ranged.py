@@ -17,7 +17,8 @@ RADIX, INVERSE = 2.0**512, 2.0**-512
 HIGH, LOW = 2.0**256, 2.0**-256
 NEVER = -(1 << 30)
 """Exponent of zero, below all others; it fits into 32 bits."""
-LOG_RADIX = 512 * math.log(2.0)
+LOG_2 = math.log(2.0)
+LOG_RADIX = 512 * LOG_2
 # log 2 in two parts; the first has few bits, so that its products with integers are exact
 _LOG_2_HIGH, _LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 

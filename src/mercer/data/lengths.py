@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
+from mercer._parameters import Rules, boolean
 from mercer.data.sequences import Sequences
+from mercer.data.transformers import _Transformer
 from mercer.data.wrapped import inside, wrapped_like
 
 
-class Lengths(TransformerMixin, BaseEstimator):
+class Lengths(_Transformer):
     """Transform every sequence to its length, as a baseline feature.
 
     If sequences differ in length, a classifier may rely on the lengths only. Combine this transformer with a simple
@@ -31,11 +32,13 @@ class Lengths(TransformerMixin, BaseEstimator):
            [2.]])
     """
 
+    _parameters: ClassVar[Rules] = {"log": boolean()}
+
     def __init__(self, log: bool = True) -> None:
         self.log = log
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Do nothing; the transformer is stateless.
+        """Validate the parameters; nothing is learned.
 
         Parameters
         ----------
@@ -44,6 +47,7 @@ class Lengths(TransformerMixin, BaseEstimator):
         y : ignored
             Present for API consistency.
         """
+        self._check_parameters()
         return self
 
     def transform(self, X: Any) -> Any:
@@ -68,9 +72,3 @@ class Lengths(TransformerMixin, BaseEstimator):
             Present for API consistency.
         """
         return np.array(["log_length" if self.log else "length"], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.allow_nan = True
-        return tags

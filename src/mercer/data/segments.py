@@ -102,7 +102,7 @@ def in_double(X: Any) -> Any:
     return X if X.is_symbols or X.values.dtype == np.float64 else X.mapped(lambda x: x.astype(np.float64))
 
 
-def datum_name(X: Any, i: int) -> str:
+def sample_name(X: Any, i: int) -> str:
     """Return the name of sample ``i``, for a message."""
     return str(X.name(i)) if isinstance(X, Sequences) else f"row {int(i)}"
 
@@ -110,9 +110,9 @@ def datum_name(X: Any, i: int) -> str:
 def point_name(X: Any, i: int) -> str:
     """Return the name of the sample that contains point ``i``, and the position in it, for a message."""
     if not isinstance(X, Sequences):
-        return datum_name(X, i)
+        return sample_name(X, i)
     datum = int(np.searchsorted(X.offsets, i, side="right")) - 1
-    return f"{datum_name(X, datum)} (point {int(i - X.offsets[datum])})"
+    return f"{sample_name(X, datum)} (point {int(i - X.offsets[datum])})"
 
 
 def check_observed(X: Any, cure: str) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._array import Floats
 from mercer._parameters import between, check, whole
 from mercer._random import random_generator
 from mercer.datasets._make import _labels
 from mercer.models._tree.newick import Tree, parse_newick
-
-Floats = np.ndarray[Any, Any]
 
 _DESCRIPTION = """Phylogenetic profiles simulated along a tree: the presence (1) or absence (0) of genes in the genomes
 at its leaves, with NaN for missing entries. Genes of one class share an ancestral history."""

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._array import Floats
 from mercer._parameters import between, check, nonnegative, whole
 from mercer._random import random_generator
 from mercer.data.sequences import Sequences
 from mercer.datasets._make import _check_range, _inverse_cdf, _Labels, _labels
-
-Floats = np.ndarray[Any, Any]
 
 
 def make_hmm_sequences(

@@ -23,6 +23,7 @@ from mercer.families.multinomial import Multinomial, Multinomials
 from mercer.families.negative_binomial import NegativeBinomials
 from mercer.families.poisson import Poisson, Poissons
 from mercer.families.rayleigh import Rayleigh, Rayleighs
+from mercer.families.student_t import StudentTs
 
 __all__ = [
     "Bernoulli",
@@ -64,6 +65,7 @@ __all__ = [
     "Rayleigh",
     "Rayleighs",
     "Smoothed",
+    "StudentTs",
 ]
 
 

@@ -17,26 +17,27 @@ class Predictive(CheckedParameters):
 
     @property
     def _is_predictive(self) -> bool:
-        return self.estimate == "predictive"
+        return self.estimate != "point"
 
     def _check_parameters(self) -> None:
         """Raise also if a predictive distribution needs a prior and there is none (PPK-2a)."""
         super()._check_parameters()
         if self._is_predictive and self.prior is None:
             raise ValueError(
-                "estimate='predictive' needs a prior, because it averages over a posterior; got prior=None. Use "
+                f"estimate={self.estimate!r} needs a prior, because it averages over a posterior; got prior=None. Use "
                 "prior='pooled' or a batch of shape (1,), or estimate='point'."
             )
         if self._is_predictive and not self.prior_strength > 0:
             raise ValueError(
-                f"prior_strength must be positive with estimate='predictive', which averages over the posterior; got "
-                f"{self.prior_strength!r}. Use a positive number, or estimate='point'."
+                f"prior_strength must be positive with estimate={self.estimate!r}, which averages over the posterior; "
+                f"got {self.prior_strength!r}. Use a positive number, or estimate='point'."
             )
 
     def _refuse_weights(self) -> None:
         """Raise if EM, whose steps are point estimates, is used with a predictive estimator."""
         if self._is_predictive:
             raise ValueError(
-                f"{type(self).__name__}(estimate='predictive') is the distribution of a whole sample, and components "
-                "of mixtures and emissions of hidden Markov models are point estimates. Use estimate='point'."
+                f"{type(self).__name__}(estimate={self.estimate!r}) is the distribution of a whole sample, and "
+                "components of mixtures and emissions of hidden Markov models are point estimates. Use "
+                "estimate='point'."
             )

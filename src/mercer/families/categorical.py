@@ -16,7 +16,7 @@ from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, segment_sum
+from mercer.data.segments import sample_name, segment_sum
 from mercer.families._predictive import Predictive
 from mercer.families._simplex import Simplex
 from mercer.families.estimator import Context, Estimator
@@ -264,7 +264,7 @@ class Categorical(Predictive, Estimator):
         if self.prior is None and X.alphabet is not None:
             unseen = np.flatnonzero(segment_sum((X.values != X.alphabet.missing).astype(int), offsets) == 0)
             if len(unseen):
-                name = datum_name(X, unseen[0])
+                name = sample_name(X, unseen[0])
                 raise ValueError(f"{name} contains only missing symbols. Leave it out, or use prior='pooled'.")
 
 

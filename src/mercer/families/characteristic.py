@@ -25,11 +25,11 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
 
     Their inner products are unbiased estimates of the mean map with the base kernel ``base``.
     """
-    law = _law(batch)
-    _check_capable(law, base)
+    distribution = _distribution(batch)
+    _check_capable(distribution, base)
     rng, width = np.random.default_rng(seed), int(batch.dimension)
     real, imaginary = [], []
-    step = max(1, CHUNK // max(width, math.prod(law.shape), 1))
+    step = max(1, CHUNK // max(width, math.prod(distribution.shape), 1))
     for begin in range(0, n_components, step):  # row by row, so that the size of a piece changes no frequency
         size = (min(step, n_components - begin), width)
         if base == "laplace":  # exp(-gamma |t|) is the characteristic function of a Cauchy distribution
@@ -47,29 +47,29 @@ def random_features(batch: Any, base: str, gamma: float, n_components: int, seed
     return features
 
 
-def _law(batch: Any) -> Any:
+def _distribution(batch: Any) -> Any:
     """Return the distributions of single points: the components of a mixture, or the batch itself."""
     while hasattr(batch, "components"):
         batch = batch.components
     return batch
 
 
-def _check_capable(law: Any, base: str) -> None:
+def _check_capable(distribution: Any, base: str) -> None:
     """Raise if a distribution has no characteristic function, or if the base kernel does not apply to its points."""
-    name, kernel = type(law).__name__, f"MeanMap(base={base!r}, n_components=...)"
-    if not hasattr(law, "log_characteristic"):
+    name, kernel = type(distribution).__name__, f"MeanMap(base={base!r}, n_components=...)"
+    if not hasattr(distribution, "log_characteristic"):
         raise TypeError(
             f"{kernel} needs `log_characteristic`, which {name} does not have. Use Gaussians, Categoricals, Poissons, "
-            f"Multinomials or CountVectors, Mixtures of these, or KDEs, or n_components=None{or_point(law)}."
+            f"Multinomials or CountVectors, Mixtures of these, or KDEs, or n_components=None{or_point(distribution)}."
         )
-    if base == "counts" and not hasattr(law, "log_count_mean_map"):
+    if base == "counts" and not hasattr(distribution, "log_count_mean_map"):
         raise TypeError(f"{kernel} compares counts, which {name} does not have. Use base='rbf'.")
-    if base == "rbf" and not hasattr(law, "log_mean_map"):
+    if base == "rbf" and not hasattr(distribution, "log_mean_map"):
         raise TypeError(f"{kernel} compares points or single tokens, which {name} does not have. Use base='counts'.")
-    if base == "rbf" and getattr(law, "trials", 1) > 1:
+    if base == "rbf" and getattr(distribution, "trials", 1) > 1:
         raise ValueError(
-            f"{kernel}: base='rbf' aligns the {law.trials} tokens of {name}, which is not a function of a difference "
-            "and has no random features. Use n_components=None, which is exact and fast, or base='counts'."
+            f"{kernel}: base='rbf' aligns the {distribution.trials} tokens of {name}, which is not a function of a "
+            "difference and has no random features. Use n_components=None, which is exact and fast, or base='counts'."
         )
 
 

@@ -12,7 +12,7 @@ from mercer._parameters import Rules
 from mercer._probability import normalized
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
+from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
 from mercer.families._counts.documents import DocumentEstimator, check_finite_sum, pooled_counts, weighted_counts
 from mercer.families.count_vector import LENGTH_DISTRIBUTION, CountVectors
 from mercer.families.estimator import Context
@@ -89,7 +89,7 @@ class CountVector(DocumentEstimator):
         total = segment_sum(_totals(segments(X)[0]), offsets)
 
         def name(i: int) -> str:
-            return datum_name(X, i) if isinstance(X, Sequences) else f"document {int(i)}"
+            return sample_name(X, i) if isinstance(X, Sequences) else f"document {int(i)}"
 
         empty = np.flatnonzero(total == 0)
         if len(empty) and self.prior is None:

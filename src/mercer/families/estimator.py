@@ -23,10 +23,10 @@ from mercer.data.csr import CSRRows
 from mercer.data.segments import (
     check_observed,
     data_digests,
-    datum_name,
     in_digest_order,
     in_double,
     looks_like_matrix,
+    sample_name,
     segment_sum,
     segments,
     validated,
@@ -302,13 +302,13 @@ class Estimator(CheckedParameters, BaseEstimator):
         budget = settings().cache_bytes
         key = parameter_key(self, context) if budget > 0 and len(X) > 0 and self._cacheable() else None
         if key is None:
-            return self._fit_named(X, context, lambda i: datum_name(X, i))
+            return self._fit_named(X, context, lambda i: sample_name(X, i))
         keys = [(key, digest) for digest in data_digests(X)]
         found = [fits.get(k) for k in keys]
         missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
-            batch = self._fit_named(part, context, lambda i: datum_name(X, missing[i]))
+            batch = self._fit_named(part, context, lambda i: sample_name(X, missing[i]))
             for rows in _blocks(batch, budget):
                 part = batch if len(rows) == len(batch) else batch[rows]
                 entries = {keys[missing[row]]: (part, place) for place, row in enumerate(rows.tolist())}
@@ -369,7 +369,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and self.prior is None:
             raise ValueError(
-                f"{datum_name(X, empty[0])} is empty. Leave it out, or use prior='pooled' to give it the prior."
+                f"{sample_name(X, empty[0])} is empty. Leave it out, or use prior='pooled' to give it the prior."
             )
 
     def _prior_batch(self, context: Context) -> Any:

@@ -426,6 +426,14 @@ class Gaussians(ExponentialFamily):
         root = vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
         return mean + noise @ np.swapaxes(root, -1, -2)
 
+    def tempered(self, rho: float) -> tuple[Array, Gaussians]:
+        """Return the log integrals of p^rho, ``(*B,)``, and the Gaussians proportional to p^rho (PPK-5a)."""
+        check_rho(rho)
+        self._require_regular("a power of the density")
+        log_det, d = self._log_det(), self.dimension
+        powered = Gaussians._make(mean=self.mean, covariance=self.covariance / rho, structure=self.structure)
+        return (1 - rho) / 2 * (d * _LOG_2PI + log_det) - d / 2 * math.log(rho), powered
+
     # -- helpers ----------------------------------------------------------------------------------------
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from mercer._array import Floats
 from mercer._parameters import Rules, nonnegative, one_of
@@ -13,6 +14,7 @@ from mercer.data.segments import in_digest_order, segment_sum, segments
 from mercer.families._predictive import Predictive
 from mercer.families.estimator import Context, FamilyEstimator, moments
 from mercer.families.gaussian import Gaussians
+from mercer.families.student_t import StudentTs
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,17 @@ class Gaussian(Predictive, FamilyEstimator):
         What estimates are shrunk to, in mean parameters (DJS-6).
     prior_strength : float, default=1.0
         Weight of the prior, in observations.
-    estimate : {"point", "predictive"}, default="point"
+    estimate : {"point", "predictive", "student"}, default="point"
         What a sample becomes: the Gaussian of its moments, or the distribution of its next point (PPK-2a). For the
         second, all samples have one covariance S, that of the training data about the mean of each sample; the mean of
         a sample has the prior N(m, S / s), with s the ``prior_strength`` and m the mean of the prior, which must be
-        given. It takes sets of several points.
+        given. It takes sets of several points. "student" is the distribution of the next point if the covariance is
+        unknown too (`StudentTs`), for full covariances: mean and covariance of a sample have a normal-inverse-Wishart
+        prior with the mean and the expected covariance of the prior, and s pseudo-observations of both.
 
     Attributes
     ----------
-    model_ : Gaussians of shape (1,)
+    model_ : Gaussians or StudentTs of shape (1,)
         What ``fit`` learned.
     context_ : Context
         Properties of the training data that all models share.
@@ -64,6 +68,7 @@ class Gaussian(Predictive, FamilyEstimator):
     _parameters: ClassVar[Rules] = {
         "covariance": one_of("full", "diagonal", "isotropic"),
         "floor": nonnegative("It is a fraction of the pooled variance."),
+        "estimate": one_of("point", "predictive", "student"),
     }
 
     def __init__(
@@ -79,6 +84,14 @@ class Gaussian(Predictive, FamilyEstimator):
         self.prior = prior
         self.prior_strength = prior_strength
         self.estimate = estimate
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.estimate == "student" and self.covariance != "full":
+            raise ValueError(
+                f"estimate='student' needs covariance='full', whose predictive distribution is a Student t; got "
+                f"covariance={self.covariance!r}."
+            )
 
     def _missing_allowed(self) -> bool:
         return self.covariance == "diagonal"
@@ -103,7 +116,7 @@ class Gaussian(Predictive, FamilyEstimator):
         near = np.round(center / grid) * grid + 0.0  # -0.0 becomes 0.0: it has other bytes, hence another digest
         bare = Context(dimension=x.shape[1], center=near, floor=floor)
         found = self._with_pooled(x, bare)
-        if not self._is_predictive:
+        if self.estimate != "predictive":
             return found
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return WithinContext(**shared, within=self._within(x, offsets, bare))
@@ -138,13 +151,19 @@ class Gaussian(Predictive, FamilyEstimator):
 
     def _check_pooled(self, context: Context) -> None:
         super()._check_pooled(context)
-        if not self._is_predictive:
+        if self.estimate != "predictive":
             return
         within: Any = getattr(context, "within", None)
         if within is None or np.shape(within) != self.template(context).covariance.shape:
             raise ValueError("The context was learned with another covariance or estimate. Call fit again.")
 
-    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Gaussians:
+    def _fit_alone(self, x: Any, offsets: Floats, context: Context) -> Any:
+        if self.estimate == "student":
+            # Moments shrunk to those of the prior are the posterior scale matrix, divided by the weight s + n.
+            point, known = clone(self).set_params(estimate="point"), np.diff(offsets) + self.prior_strength
+            found = point._fit_alone(x, offsets, context)
+            scale = found.covariance * ((known + 1) / (known + 2))[:, None, None]
+            return StudentTs._make(location=found.mean, scale=scale, freedom=known + 2.0)
         if not self._is_predictive:
             batch: Gaussians = super()._fit_alone(x, offsets, context)
             return batch

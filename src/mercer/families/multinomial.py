@@ -18,7 +18,7 @@ from mercer._special import gammaln
 from mercer.data import Alphabet, Sequences
 from mercer.data import csr as _csr
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, in_digest_order, segment_sum, segments
+from mercer.data.segments import in_digest_order, sample_name, segment_sum, segments
 from mercer.families._counts.convolution import Terms, log_factorials, log_sum_over_counts
 from mercer.families._counts.documents import DocumentEstimator, pooled_counts, weighted_counts
 from mercer.families._counts.mean_map import CountLeaf
@@ -265,7 +265,7 @@ class Multinomial(Predictive, DocumentEstimator):
         total = x.row_sums() if isinstance(x, CSRRows) else x.sum(axis=1)
         empty = np.flatnonzero(segment_sum(total, offsets) == 0)
         if len(empty) and self.prior is None:
-            name = datum_name(X, empty[0]) if isinstance(X, Sequences) else f"document {int(empty[0])}"
+            name = sample_name(X, empty[0]) if isinstance(X, Sequences) else f"document {int(empty[0])}"
             raise ValueError(
                 f"{name} is empty (no words), so its frequencies are undefined. Leave it out, or use prior='pooled' to "
                 "give it the frequencies of all documents."

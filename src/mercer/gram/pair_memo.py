@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer._array import Floats
 from mercer._cache import ByteCache
 from mercer._config import settings
 from mercer._fork import renew_after_fork
 
-Floats = np.ndarray[Any, Any]
 Rectangle = Callable[[Floats, Floats | None], Floats]
 """Computes the pairs of the given rows and columns; None as columns means the symmetric matrix of the rows."""
 

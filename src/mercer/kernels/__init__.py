@@ -24,6 +24,7 @@ from mercer.kernels.posteriorcounts import PosteriorCounts
 from mercer.kernels.probabilityproduct import ProbabilityProduct
 from mercer.kernels.repaired import Repaired
 from mercer.kernels.residualized import Residualized
+from mercer.kernels.sampled import Sampled
 from mercer.kernels.spectrum import Spectrum
 from mercer.kernels.subspaceangles import SubspaceAngles
 from mercer.kernels.symmetrickl import SymmetricKL
@@ -57,6 +58,7 @@ __all__ = [
     "Product",
     "Repaired",
     "Residualized",
+    "Sampled",
     "Scaled",
     "Spectrum",
     "SubspaceAngles",

@@ -8,13 +8,12 @@ import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 from scipy import sparse
 
+from mercer._array import Floats
 from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.objects import Datum
 from mercer.data.segments import is_column, looks_like_matrix
-
-Floats = np.ndarray[Any, Any]
 
 
 def n_objects(X: Any) -> int:

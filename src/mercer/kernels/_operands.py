@@ -89,6 +89,11 @@ class Rows:
         return self.values.rows.dense() if self.sparse else self.values
 
 
+def are_token_counts(X: Any, models: Any) -> bool:
+    """Return whether X holds sparse counts and the models assign a probability to each token."""
+    return isinstance(X, CSRRows) and hasattr(models, "token_probabilities")
+
+
 @dataclass
 class CenteredCounts(FieldOperand):
     """Rows of counts x minus their expectation given the totals, ``x - n a``, stored sparse.

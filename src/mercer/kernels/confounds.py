@@ -9,10 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-from mercer._array import to_numpy
+from mercer._array import Floats, to_numpy
 from mercer.kernels._data import n_objects, unwrapped
-
-Floats = np.ndarray[Any, Any]
 
 
 class Confounded:

@@ -18,7 +18,7 @@ from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels import _information as information_
 from mercer.kernels._classes import check_scores, classes_of, learn_models
-from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
+from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
@@ -297,7 +297,7 @@ class Fisher(InnerProducts, SharedModelKernel):
     def _prepare(self, source: Any) -> Rows | CenteredCounts:
         power = self._recipe().power
         plain = self._whiten is None and power == 1 and self.parametrization == "logit" and len(self.model_) == 1
-        if plain and isinstance(source, CSRRows) and hasattr(self.model_, "token_probabilities"):
+        if plain and are_token_counts(source, self.model_):
             return CenteredCounts.of(source, self.model_.token_probabilities()[0])
         scores = self._kept(source, "scores")
         if scores is None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats, logsumexp, safe_log
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rules, instance_of, one_of
-from mercer.data.segments import datum_name
+from mercer.data.segments import sample_name
 from mercer.families.estimator import Estimator
 from mercer.kernels._classes import PRIORS, class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import unwrapped
@@ -118,7 +118,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         if len(impossible):
             if self.on_zero == "raise":
                 raise ValueError(
-                    f"{datum_name(X, impossible[0])} has probability zero under the model of every class. Use a "
+                    f"{sample_name(X, impossible[0])} has probability zero under the model of every class. Use a "
                     "prior or smoothing in the model, or set on_zero='prior'."
                 )
             joint[impossible] = safe_log(self.priors_)

@@ -7,15 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer._array import Array, beside, namespace
+from mercer._array import Array, Floats, beside, namespace
 from mercer._notices import notify, warns_once
 from mercer.data.segments import data_digests
 from mercer.kernels._operands import Beside
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Views
 from mercer.kernels.confounds import Confounded
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass

@@ -13,9 +13,9 @@ from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, digest_order, segment_sum, segments
+from mercer.data.segments import digest_order, sample_name, segment_sum, segments
 from mercer.kernels._classes import PRIORS, check_scores, class_priors, classes_of, learn_models
-from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows
+from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels._tangents import Tangents, log_odds
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.scores import is_sequential, lengths_of, score_names, score_rows
@@ -197,7 +197,7 @@ class TOP(InnerProducts, SharedModelKernel):
             i, c = map(int, bad[0])
             which = repr(self.classes_.tolist()[c]) if hasattr(self, "classes_") else c
             raise ValueError(
-                f"{datum_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so it "
+                f"{sample_name(X, i)} has the log probability {logs[c, i]} under the model of class {which}, so it "
                 "has no log odds. Use smoothing, or a prior with full support (prior='pooled' pools only within the "
                 "class), or leave it out."
             )
@@ -211,7 +211,7 @@ class TOP(InnerProducts, SharedModelKernel):
         models, count = self.model_, len(self.model_)
         plain = self.information == "identity" and self.parametrization == "logit"
         scores: list[Any]
-        if plain and isinstance(X, CSRRows) and hasattr(models, "token_probabilities"):
+        if plain and are_token_counts(X, models):
             scores = [CenteredCounts.of(X, row) for row in models.token_probabilities()]
         else:
             rows = score_rows(models, X, self.parametrization, self.per)
@@ -236,7 +236,7 @@ class TOP(InnerProducts, SharedModelKernel):
 
 def _log_likelihoods(models: Any, X: Any) -> Floats:
     """Return log probabilities under each model, ``(C, N)``; for sparse counts, up to a term common to all models."""
-    if isinstance(X, CSRRows) and hasattr(models, "token_probabilities"):
+    if are_token_counts(X, models):
         p = models.token_probabilities()
         counts = X.to_scipy().astype(np.float64)
         logs = np.log(np.where(p > 0, p, 1.0))

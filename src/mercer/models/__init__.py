@@ -3,6 +3,8 @@
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
 from mercer.models.discount import Discounted
+from mercer.models.gaussian_net import LinearGaussianNets
+from mercer.models.gaussian_net_estimator import LinearGaussianNet
 from mercer.models.hmm import HMMs
 from mercer.models.hmm_estimator import HMM
 from mercer.models.kde import KDEs
@@ -35,6 +37,8 @@ __all__ = [
     "HiddenTrees",
     "KDEs",
     "LDSs",
+    "LinearGaussianNet",
+    "LinearGaussianNets",
     "MarkovChain",
     "MarkovChains",
     "Matches",

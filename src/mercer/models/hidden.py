@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.data import Sequences
-from mercer.data.segments import datum_name, segments
+from mercer.data.segments import sample_name, segments
 from mercer.families.categorical import Categoricals
 from mercer.models._forward.evidence import evidence_of
 from mercer.models._forward.interface import Evidence, Expectations, Runs, expectations
@@ -116,8 +116,8 @@ def require_possible(X: Any, log_prob: Floats) -> None:
     impossible = np.flatnonzero(~np.isfinite(log_prob))
     if len(impossible):
         raise ValueError(
-            f"{datum_name(X, impossible[0])} has probability zero under the shared model, so its hidden states have no "
-            "posterior. Fit the model with prior='pooled', or leave it out."
+            f"{sample_name(X, impossible[0])} has probability zero under the shared model, so its hidden states have "
+            "no posterior. Fit the model with prior='pooled', or leave it out."
         )
 
 

@@ -11,7 +11,7 @@ from mercer._array import Floats
 from mercer._batch import Batch
 from mercer._parameters import Rules, nonnegative, one_of, positive
 from mercer.data import Sequences
-from mercer.data.segments import datum_name, in_digest_order, segments
+from mercer.data.segments import in_digest_order, sample_name, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._kde.bandwidths import cross_validated, pooled_scale, scale_factor, shrunk, silverman
@@ -102,7 +102,7 @@ class KDE(Estimator):
     def _check_data(self, X: Any, offsets: Floats) -> None:
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty):
-            raise ValueError(f"{datum_name(X, empty[0])} is empty; a density needs at least one point. Leave it out.")
+            raise ValueError(f"{sample_name(X, empty[0])} is empty; a density needs at least one point. Leave it out.")
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, the smallest bandwidth (as `Gaussian` learns its floor) and the pooled scale."""

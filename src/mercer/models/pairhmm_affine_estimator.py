@@ -15,10 +15,10 @@ from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
-from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.drawn import drawn_pairs
 from mercer.models._pairs.estimator import Fitted, PairEstimator
-from mercer.models._pairs.substitution import given_joint, given_law, joint_of, natural_alphabet
+from mercer.models._pairs.substitution import given_distribution, given_joint, joint_of, natural_alphabet
 
 if TYPE_CHECKING:
     from mercer.models.pairhmm_affine import AffinePairHMMs
@@ -266,20 +266,20 @@ class AffinePairHMM(PairEstimator):
         self.matrix_scale_ = found.scale
         return self
 
-    def _model(self, laws: Laws, context: Context) -> Any:
+    def _model(self, affine: AffineParameters, context: Context) -> Any:
         from mercer.models.pairhmm_affine import AffinePairHMMs
 
         kind = np.float32 if getattr(self.joint, "dtype", None) == np.float32 else np.float64  # tolerance of rounding
         return AffinePairHMMs(
-            joint=laws.joint[None].astype(kind),
-            insertion=laws.insertion[None],
-            open=np.array([laws.open]),
-            extend=np.array([laws.extend]),
-            continuation=np.array([laws.continuation]),
+            joint=affine.joint[None].astype(kind),
+            insertion=affine.insertion[None],
+            open=np.array([affine.open]),
+            extend=np.array([affine.extend]),
+            continuation=np.array([affine.continuation]),
             alphabet=context.alphabet,
         )
 
-    def _start(self, X: Sequences, context: Context) -> tuple[Laws, float | None]:
+    def _start(self, X: Sequences, context: Context) -> tuple[AffineParameters, float | None]:
         """Return what parameters and data say without EM, and the scale of the matrix."""
         alphabet = context.alphabet
         assert alphabet is not None
@@ -291,12 +291,14 @@ class AffinePairHMM(PairEstimator):
             found = joint_of(self._scores, self.matrix_scale, self.background, alphabet, _composition(X, alphabet))
             joint, scale, used = found.joint, found.scale, found.scale
         match = joint.sum(axis=1)
-        insertion = match if self.insertion is None else given_law("insertion", self.insertion, alphabet, zeros=True)
+        insertion = (
+            match if self.insertion is None else given_distribution("insertion", self.insertion, alphabet, zeros=True)
+        )
         opened, extended = (self._gap(kind, scale) for kind in ("open", "extend"))
         goes_on = self.continuation
         if goes_on is None:
             goes_on = _continuation(X, opened, extended)
-        return Laws(joint, insertion, opened, extended, float(goes_on), alphabet.membership), used
+        return AffineParameters(joint, insertion, opened, extended, float(goes_on), alphabet.membership), used
 
     def _gap(self, kind: str, scale: float | None) -> float:
         """Return the probability that a gap begins, or goes on."""

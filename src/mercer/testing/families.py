@@ -107,7 +107,7 @@ class FamilyContract:
 
     @few
     @seeds
-    def test_normalised(self, seed):
+    def test_normalized(self, seed):
         assert_allclose(self.mass(self.members(seed)) @ self.nodes()[1], 1, rtol=1e-9)
 
     def test_exponential_form(self):
@@ -459,7 +459,7 @@ class EstimatorContract:
         """Return a sample without points."""
         raise NotImplementedError
 
-    def totals(self, datum):
+    def totals(self, sample):
         """Return the sum of the statistics and the mass of one sample, in units of prior_strength."""
         raise NotImplementedError
 
@@ -470,8 +470,8 @@ class EstimatorContract:
     def truth(self, data, prior=None, strength=0.0):
         """DJS-6: (n0 mu0 + sum of statistics) / (n0 + n)."""
         rows = []
-        for datum in data:
-            total, mass = self.totals(datum)
+        for sample in data:
+            total, mass = self.totals(sample)
             rows.append((total + (strength * prior if strength else 0)) / (mass + strength))
         return np.array(rows)
 
@@ -501,7 +501,7 @@ class EstimatorContract:
         far = self.fitted(sets, prior="pooled", prior_strength=1e12)
         assert_allclose(far, np.broadcast_to(mu0, far.shape), rtol=1e-8, atol=1e-8)
 
-    def test_empty_datum(self):
+    def test_empty_sample(self):
         sets = self.sets()
         sets.insert(1, self.empty())
         with pytest.raises(ValueError, match=r"1'? is empty.*prior='pooled'"):
@@ -531,7 +531,7 @@ class EstimatorContract:
         return np.concatenate([[0], np.cumsum([len(s) for s in sets])])
 
     @pytest.mark.parametrize("prior", [None, "pooled"])
-    def test_neighbours_do_not_matter(self, prior):
+    def test_neighbors_do_not_matter(self, prior):
         sets = self.sets()
         estimator = self.estimator(prior=prior).fit(sets)
         with mc.config(cache_bytes=0):
@@ -539,7 +539,7 @@ class EstimatorContract:
             alone = [estimator.fit_each(sets[i : i + 1]).digests()[0] for i in range(len(sets))]
         assert together == alone
 
-    def test_each_datum_is_fitted_once(self, monkeypatch):
+    def test_each_sample_is_fitted_once(self, monkeypatch):
         fits.clear()
         sets, estimator = self.sets(), self.estimator()
         estimator.fit(sets)

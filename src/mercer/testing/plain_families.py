@@ -32,7 +32,7 @@ class PlainFamilyContract(FamilyContract):
     def parameters_of(p):
         return p.mean
 
-    def test_bhattacharyya_of_equal_laws(self):
+    def test_bhattacharyya_of_equal_distributions(self):
         p = self.members()
         assert_allclose(np.diagonal(p.log_product(p, rho=0.5)), 0, atol=1e-12)
 

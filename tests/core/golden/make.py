@@ -113,6 +113,7 @@ def batches() -> dict[str, Any]:
         "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
         "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),
         "rayleighs": mc.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
+        "studentts": mc.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
     }
 
 

@@ -12,7 +12,7 @@ from mercer._array import Floats
 from mercer._notices import notify, notify_unconverged
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
-from mercer.data.segments import datum_name, point_name, segment_sum, segments
+from mercer.data.segments import point_name, sample_name, segment_sum, segments
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import UNVISITED, Climbed
 from mercer.models._fitting.emission_steps import leaf_of
@@ -168,7 +168,7 @@ def check_observed(X: Sequences, offsets: Floats) -> None:
     if len(unseen):
         i, column = unseen[0]
         raise ValueError(
-            f"{datum_name(X, i)} has no observation of coordinate {column}, which is NaN throughout. Leave it out, or "
+            f"{sample_name(X, i)} has no observation of coordinate {column}, which is NaN throughout. Leave it out, or "
             "use prior='pooled'."
         )
 

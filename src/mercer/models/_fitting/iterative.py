@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
-from mercer.data.segments import datum_name
+from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
 
@@ -50,7 +50,7 @@ class IterativeEstimator(Estimator):
         if not return_info:
             return self._fit_accepted(X, context)
         self._check_each(X, context)
-        found = self._climb_each(X, context, lambda i: datum_name(X, i))
+        found = self._climb_each(X, context, lambda i: sample_name(X, i))
         return found.models, found.info
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:

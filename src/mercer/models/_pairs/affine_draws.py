@@ -10,7 +10,7 @@ from mercer._array import Floats
 from mercer._checks import is_whole
 from mercer._random import random_generator
 from mercer.data import Sequences
-from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.affine_expectations import AffineParameters
 
 MOST_LETTERS = 2e8
 """Largest expected number of letters: a gigabyte. More is probably a mistake."""
@@ -23,26 +23,28 @@ def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[S
     if not is_whole(size, 0):
         raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
     rng = random_generator(random_state)
-    return [_of_one(Laws.of(model, i), model.alphabet, int(size), rng, copies) for i in range(len(model))]
+    return [_of_one(AffineParameters.of(model, i), model.alphabet, int(size), rng, copies) for i in range(len(model))]
 
 
-def _of_one(laws: Laws, alphabet: Any, size: int, rng: np.random.Generator, copies: int) -> tuple[Sequences, ...]:
-    matches, run = laws.continuation / (1.0 - laws.continuation), laws.open / (1.0 - laws.extend)
+def _of_one(
+    affine: AffineParameters, alphabet: Any, size: int, rng: np.random.Generator, copies: int
+) -> tuple[Sequences, ...]:
+    matches, run = affine.continuation / (1.0 - affine.continuation), affine.open / (1.0 - affine.extend)
     mean = matches + (matches + 1.0) * run
     if mean * size * copies > MOST_LETTERS:
         raise ValueError(
-            f"Sequences of the model have {mean:.3g} letters on average (continuation {laws.continuation:.17g}, extend "
-            f"{laws.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}. Draw fewer, or use a "
-            "smaller continuation or extend."
+            f"Sequences of the model have {mean:.3g} letters on average (continuation {affine.continuation:.17g}, "
+            f"extend {affine.extend:.17g}), and {size * copies} of them more than {MOST_LETTERS:.0e}. Draw fewer, or "
+            "use a smaller continuation or extend."
         )
     some = int(np.clip(LETTERS_AT_ONCE / max(mean, 1e-9), 1, max(size, 1)))
     parts: list[list[tuple[Floats, Floats]]] = [[] for _ in range(copies)]
     for begin in range(0, size, some):
-        count = rng.geometric(1.0 - laws.continuation, size=min(some, size - begin)) - 1
-        k = len(laws.insertion)
-        pair = rng.choice(k * k, p=laws.joint.reshape(-1) / laws.joint.sum(), size=count.sum())
+        count = rng.geometric(1.0 - affine.continuation, size=min(some, size - begin)) - 1
+        k = len(affine.insertion)
+        pair = rng.choice(k * k, p=affine.joint.reshape(-1) / affine.joint.sum(), size=count.sum())
         for side, letters in zip(parts, divmod(pair, k), strict=False):
-            side.append(_with_runs(laws, count, letters, rng))
+            side.append(_with_runs(affine, count, letters, rng))
     return tuple(_joined(side, alphabet) for side in parts)
 
 
@@ -52,15 +54,19 @@ def _joined(parts: list[tuple[Floats, Floats]], alphabet: Any) -> Sequences:
     return Sequences._make(codes, np.concatenate([[0], np.cumsum(lengths)]), alphabet, None)
 
 
-def _with_runs(laws: Laws, matches: Floats, letters: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _with_runs(
+    affine: AffineParameters, matches: Floats, letters: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Add insertions before, between and after the matched letters of every sequence; return all codes, and lengths."""
     places = int((matches + 1).sum())
-    run = (rng.random(places) < laws.open) * rng.geometric(1.0 - laws.extend, size=places)
+    run = (rng.random(places) < affine.open) * rng.geometric(1.0 - affine.extend, size=places)
     follows = np.ones(places, dtype=np.int64)  # a match after every run except the last of a sequence
     follows[np.cumsum(matches + 1) - 1] = 0
     kind = np.repeat(np.tile([False, True], places), np.stack([run, follows], axis=1).reshape(-1))
     codes = np.empty(len(kind), dtype=np.int32)
     codes[kind] = letters
-    codes[~kind] = rng.choice(len(laws.insertion), p=laws.insertion / laws.insertion.sum(), size=int((~kind).sum()))
+    codes[~kind] = rng.choice(
+        len(affine.insertion), p=affine.insertion / affine.insertion.sum(), size=int((~kind).sum())
+    )
     owner = np.repeat(np.arange(len(matches)), matches + 1)
     return codes, np.bincount(owner, weights=run, minlength=len(matches)).astype(np.int64) + matches

@@ -11,7 +11,7 @@ from mercer._probability import ratio, shared_out
 from mercer.data import Sequences
 from mercer.models._fitting.climb import Ascent, ascend
 from mercer.models._forward.work import share
-from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.joint import lowest_eigenvalue
 
 LEARNED = ("gaps", "letters", "substitution")
@@ -38,7 +38,7 @@ class _Expected(NamedTuple):
 
 
 def climb_pairs(
-    start: Laws,
+    start: AffineParameters,
     X: Sequences,
     pairs: tuple[Floats, Floats],
     learn: tuple[str, ...],
@@ -52,10 +52,10 @@ def climb_pairs(
     impossible. The objective never decreases. EM stops once it grows by at most ``tol`` per symbol.
     """
 
-    def step(laws: Laws) -> tuple[float, Laws]:
-        found = _expect(laws, X, pairs)
-        value = found.log_kernel + _log_prior(laws, start, learn, strength)
-        return value, _maximize(laws, start, found, learn, strength)
+    def step(affine: AffineParameters) -> tuple[float, AffineParameters]:
+        found = _expect(affine, X, pairs)
+        value = found.log_kernel + _log_prior(affine, start, learn, strength)
+        return value, _maximize(affine, start, found, learn, strength)
 
     return ascend(step, start, n_iter, tol * _symbols(X, pairs), "the model of all data")
 
@@ -64,13 +64,13 @@ def _symbols(X: Sequences, pairs: tuple[Floats, Floats]) -> float:
     return float(max(1, sum(int(X.lengths[side].sum()) for side in pairs)))
 
 
-def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
+def _expect(affine: AffineParameters, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected:
     """Sum expected counts over all pairs, in their order for any number of threads."""
     from mercer.compiled.pairs_affine_ranged import pairs_expected
 
     first, second = pairs
-    n, codes = len(first), len(laws.membership)
-    tables = joint, insertion, *_ = laws.of_codes
+    n, codes = len(first), len(affine.membership)
+    tables = joint, insertion, *_ = affine.of_codes
     starts = list(range(0, n, PAIRS_OF_A_TASK))
     sums: list[Any] = [None] * len(starts)
     log_kernel = np.empty(n)
@@ -94,25 +94,25 @@ def _expect(laws: Laws, X: Sequences, pairs: tuple[Floats, Floats]) -> _Expected
             "extend_probability."
         )
     matched, letters, runs = (sum(parts) for parts in zip(*sums, strict=True))
-    members = laws.membership
+    members = affine.membership
     # A code is distributed over its letters by their probabilities: expected counts are parameter times gradient.
-    per_letter = laws.joint * (members.T @ ratio(matched, joint) @ members)
-    inserted = shared_out(letters, insertion, laws.insertion, members)
+    per_letter = affine.joint * (members.T @ ratio(matched, joint) @ members)
+    inserted = shared_out(letters, insertion, affine.insertion, members)
     return _Expected(float(log_kernel.sum()), per_letter, inserted, float(runs[0]), float(runs[1]), n)
 
 
-def _log_prior(laws: Laws, start: Laws, learn: tuple[str, ...], strength: float) -> float:
+def _log_prior(affine: AffineParameters, start: AffineParameters, learn: tuple[str, ...], strength: float) -> float:
     """Log prior up to a constant: ``strength`` pseudo-counts per learned distribution, spread as in the start."""
     if strength == 0:  # probabilities may become zero then; 0 log 0 = 0
         return 0.0
     value = 0.0
     if "gaps" in learn:
-        for now, then in zip(laws[2:5], start[2:5], strict=True):
+        for now, then in zip(affine[2:5], start[2:5], strict=True):
             value += _cross(np.array([now, 1 - now]), np.array([then, 1 - then]))
     if "letters" in learn:
-        value += _cross(laws.insertion, start.insertion)
+        value += _cross(affine.insertion, start.insertion)
     if "substitution" in learn:
-        value += _cross(laws.joint, start.joint)
+        value += _cross(affine.joint, start.joint)
     return strength * value
 
 
@@ -122,12 +122,14 @@ def _cross(now: Floats, then: Floats) -> float:
     return float((then[seen] * np.log(now[seen])).sum())
 
 
-def _maximize(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...], strength: float) -> Laws:
+def _maximize(
+    affine: AffineParameters, start: AffineParameters, found: _Expected, learn: tuple[str, ...], strength: float
+) -> AffineParameters:
     """Refit the distributions to the expected counts."""
     if "gaps" in learn:
         matches, inserted = float(found.matched.sum()), found.opened + found.extended
         places = 2 * (matches + found.n_pairs)  # before, between and after matches, in each sequence
-        laws = laws._replace(
+        affine = affine._replace(
             continuation=_rate(matches, matches + found.n_pairs, start.continuation, strength),
             open=_rate(found.opened, places, start.open, strength),
             extend=_rate(found.extended, inserted, start.extend, strength),
@@ -135,12 +137,12 @@ def _maximize(laws: Laws, start: Laws, found: _Expected, learn: tuple[str, ...],
     if "letters" in learn:
         insertion = found.letters + strength * start.insertion
         if insertion.sum() > 0:
-            laws = laws._replace(insertion=insertion / insertion.sum())
+            affine = affine._replace(insertion=insertion / insertion.sum())
     if "substitution" in learn:
         joint = (found.matched + found.matched.T) / 2 + strength * start.joint
         if joint.sum() > 0:
-            laws = laws._replace(joint=_toward(laws.joint, joint / joint.sum()))
-    return laws
+            affine = affine._replace(joint=_toward(affine.joint, joint / joint.sum()))
+    return affine
 
 
 def _rate(yes: float, all_: float, start: float, strength: float) -> float:

@@ -11,7 +11,7 @@ from mercer.data import Sequences
 from mercer.models._scores.weighted import check_parametrization
 
 
-class Laws(NamedTuple):
+class AffineParameters(NamedTuple):
     """The distributions of one model, extended to ambiguity codes, which sum over their symbols."""
 
     joint: Floats
@@ -23,7 +23,7 @@ class Laws(NamedTuple):
     """``(codes, k)``."""
 
     @classmethod
-    def of(cls, model: Any, i: int = 0) -> Laws:
+    def of(cls, model: Any, i: int = 0) -> AffineParameters:
         """Create from member ``i`` of a batch."""
         joint, insertion = (np.asarray(to_numpy(x)[i], dtype=np.float64) for x in (model.joint, model.insertion))
         opened, extended, goes_on = (float(to_numpy(x)[i]) for x in (model.open, model.extend, model.continuation))
@@ -62,17 +62,17 @@ def log_probabilities(model: Any, X: Sequences) -> Floats:
     """Log probability of every sequence under every model, ``(N, M)``: the sum of kappa over all partners."""
     none, out = np.empty((0, 0)), np.empty((len(model), len(X)))
     for i in range(len(model)):
-        out[i] = _single(Laws.of(model, i), X, none, none, none)
+        out[i] = _single(AffineParameters.of(model, i), X, none, none, none)
     return out
 
 
-def _single(laws: Laws, X: Sequences, events: Floats, matched: Floats, letters: Floats) -> Floats:
+def _single(affine: AffineParameters, X: Sequences, events: Floats, matched: Floats, letters: Floats) -> Floats:
     from mercer.compiled.pairs_affine_ranged import single_expected
 
     out = np.empty(len(X))
-    codes = laws.match_of_codes, laws.insertion_of_codes
+    codes = affine.match_of_codes, affine.insertion_of_codes
     single_expected(
-        X.values, X.offsets, *codes, laws.open, laws.extend, laws.continuation, out, events, matched, letters
+        X.values, X.offsets, *codes, affine.open, affine.extend, affine.continuation, out, events, matched, letters
     )
     return out
 
@@ -87,20 +87,20 @@ def scores(model: Any, X: Sequences, parametrization: str = "logit") -> Floats:
     check_parametrization(parametrization)
     out = np.empty((len(model), len(X), 3 + 2 * model.dimension))
     for i in range(len(model)):
-        out[i] = _scores_of_one(Laws.of(model, i), X, parametrization)
+        out[i] = _scores_of_one(AffineParameters.of(model, i), X, parametrization)
     return out
 
 
-def _scores_of_one(laws: Laws, X: Sequences, parametrization: str) -> Floats:
-    codes = len(laws.membership)
+def _scores_of_one(affine: AffineParameters, X: Sequences, parametrization: str) -> Floats:
+    codes = len(affine.membership)
     events, matched, letters = np.zeros((len(X), 3)), np.zeros((len(X), codes)), np.zeros((len(X), codes))
-    excluded = np.flatnonzero(_single(laws, X, events, matched, letters) == -np.inf)
+    excluded = np.flatnonzero(_single(affine, X, events, matched, letters) == -np.inf)
     if len(excluded):
         raise ValueError(
             f"{X.name(excluded[0])} has probability zero under the model, so it has no score. Leave it out, or use a "
             "model without zeros."
         )
-    parameters = np.array([laws.continuation, laws.open, laws.extend])
+    parameters = np.array([affine.continuation, affine.open, affine.extend])
     numbers = events * parameters
     matches, inserted = numbers[:, :1], numbers[:, 1:2] + numbers[:, 2:]
     chances = np.concatenate(
@@ -108,8 +108,8 @@ def _scores_of_one(laws: Laws, X: Sequences, parametrization: str) -> Floats:
     )  # a run may begin at the start and after every match
     blocks = [
         (events, parameters, chances),
-        (matched @ laws.membership, laws.match, matches),
-        (letters @ laws.membership, laws.insertion, inserted),
+        (matched @ affine.membership, affine.match, matches),
+        (letters @ affine.membership, affine.insertion, inserted),
     ]
     if parametrization == "weight":
         return np.concatenate([ratio - total for ratio, _, total in blocks], axis=1)
@@ -130,7 +130,7 @@ def pair_posterior(model: Any, s: Floats, t: Floats) -> tuple[Floats, float]:
     """Posterior probability of every match of two sequences of codes, ``(n, m)``, and the log kernel."""
     from mercer.compiled.pairs_affine_ranged import pair_expected
 
-    laws, codes = Laws.of(model), len(model.alphabet.membership)
+    affine, codes = AffineParameters.of(model), len(model.alphabet.membership)
     probability = np.zeros((len(s), len(t)))
     sums = np.zeros((codes, codes)), np.zeros(codes), np.zeros(2)
-    return probability, pair_expected(s, t, *laws.of_codes, *sums, probability)
+    return probability, pair_expected(s, t, *affine.of_codes, *sums, probability)

@@ -11,7 +11,7 @@ from mercer._array import Floats
 from mercer._coupling import OneAxis
 from mercer._rescue import rescued
 from mercer.data import Sequences
-from mercer.models._pairs.affine_expectations import Laws
+from mercer.models._pairs.affine_expectations import AffineParameters
 from mercer.models._pairs.affine_range import Scaling, scaling32, scaling64
 
 TILE_CELLS = 2e7
@@ -43,9 +43,9 @@ class Odds(NamedTuple):
     """log((1-c) (1-o)^2)."""
 
 
-def odds(laws: Laws) -> Odds:
+def odds(affine: AffineParameters) -> Odds:
     """Compute the tilted odds of a model whose distribution of insertions has no zeros."""
-    joint, r, o, e, c = laws.of_codes
+    joint, r, o, e, c = affine.of_codes
     match = c * (1 - o) ** 2 * (joint / r[:, None] / r) / e**2
     base = float(np.log1p(-c) + 2 * np.log1p(-o))
     return Odds(match, np.log(r) + np.log(e), o * (1 - e) / (1 - o) / e, base)
@@ -54,7 +54,7 @@ def odds(laws: Laws) -> Odds:
 class Recursion(NamedTuple):
     """Parameters of the recursion, computed once for all strings."""
 
-    laws: Laws
+    affine: AffineParameters
     """For the recursion in numbers of unlimited range."""
     fast: Odds | None
     """For the lanes; None if they have no safe scaling."""
@@ -64,18 +64,18 @@ class Recursion(NamedTuple):
 
 def recursion(model: Any, precision: str) -> Recursion:
     """Choose the recursion for the single model of a batch."""
-    laws = Laws.of(model)
-    laws = laws._replace(joint=(laws.joint + laws.joint.T) / 2)
-    insertion, gap = laws.insertion, laws.open * (1 - laws.extend) / (1 - laws.open)
-    if min(laws.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
-        return Recursion(laws, None, ())
-    fast = odds(laws)
+    affine = AffineParameters.of(model)
+    affine = affine._replace(joint=(affine.joint + affine.joint.T) / 2)
+    insertion, gap = affine.insertion, affine.open * (1 - affine.extend) / (1 - affine.open)
+    if min(affine.extend, gap, insertion.min()) < 1e-60:  # far beyond the range of the lanes
+        return Recursion(affine, None, ())
+    fast = odds(affine)
     most, least = float(fast.match.max()), float(fast.match.min(where=fast.match > 0, initial=1.0))
     scalings = [scaling64(most, fast.gap)]
     if precision == "float32" and least > 1e-30:
         growth = float(insertion @ np.diag(fast.match)[: len(insertion)])
         scalings.insert(0, scaling32(most, fast.gap, growth))
-    return Recursion(laws, fast, tuple(s for s in scalings if s is not None))
+    return Recursion(affine, fast, tuple(s for s in scalings if s is not None))
 
 
 class AffineOperand(OneAxis):
@@ -179,7 +179,7 @@ class AffineOperand(OneAxis):
         out = np.empty(len(rows))
         # Copies, because Numba compiles separately for read-only arrays.
         sides = [np.array(x, kind) for o in (self, other) for x, kind in ((o.values, np.int32), (o.offsets, np.int64))]
-        ranged_kernels(*sides, rows, columns, *self.recursion.laws.of_codes, out)
+        ranged_kernels(*sides, rows, columns, *self.recursion.affine.of_codes, out)
         return out
 
 

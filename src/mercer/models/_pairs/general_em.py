@@ -91,12 +91,12 @@ class GeneralGoal:
     def maximize(self, models: PairHMMs, data: Strings, found: Expected, memory: Parameters) -> PairHMMs:
         """Fit the model to expected counts."""
         n, k, model = models.n_states, models.dimension, memory
-        initial = self._law(found.initial.sum(axis=0), model.initial)
-        transition = self._law(found.transition.sum(axis=0), model.transition)
+        initial = self._distribution(found.initial.sum(axis=0), model.initial)
+        transition = self._distribution(found.transition.sum(axis=0), model.transition)
         codes = found.symbols.sum(axis=0)
-        letters = self._law(_letters(codes, model.letters, models.alphabet), model.letters[:, :k])
+        letters = self._distribution(_letters(codes, model.letters, models.alphabet), model.letters[:, :k])
         both = np.stack([found.silent.sum(axis=0), codes.sum(axis=1)], axis=1)
-        silent = self._law(both, np.stack([model.silent, 1 - model.silent], axis=1))[:, 0]
+        silent = self._distribution(both, np.stack([model.silent, 1 - model.silent], axis=1))[:, 0]
         return PairHMMs._make(
             initial=initial[None, :n],
             transition=transition[None, :, :n],
@@ -106,7 +106,7 @@ class GeneralGoal:
             emission=Categoricals._make(probability=letters[None], alphabet=models.alphabet),
         )
 
-    def _law(self, counts: Floats, p: Floats) -> Floats:
+    def _distribution(self, counts: Floats, p: Floats) -> Floats:
         """Return rows of probabilities from expected counts; unvisited rows stay unchanged."""
         return normalized(np.where(p > 0, counts + self.smoothing, 0.0), p)
 

@@ -31,11 +31,11 @@ def split_pair_emissions(pair: Any, alphabet: Alphabet) -> tuple[Floats, Floats]
     for where in np.ndindex(*tables.shape[:-2]):
         place = f"state {where[-1]}" + (f" of model {where[0]}" if len(where) > 1 and tables.shape[0] > 1 else "")
         _check_table(tables[where], place, names)
-    law = (tables.sum(axis=-1) + tables.sum(axis=-2)) / 2
-    law /= law.sum(axis=-1, keepdims=True)
-    heard = law[..., :k].sum(axis=-1, keepdims=True)
-    letters = np.where(heard > 0, law[..., :k] / np.where(heard > 0, heard, 1.0), 1.0 / k)
-    return law[..., k], letters
+    marginal = (tables.sum(axis=-1) + tables.sum(axis=-2)) / 2
+    marginal /= marginal.sum(axis=-1, keepdims=True)
+    heard = marginal[..., :k].sum(axis=-1, keepdims=True)
+    letters = np.where(heard > 0, marginal[..., :k] / np.where(heard > 0, heard, 1.0), 1.0 / k)
+    return marginal[..., k], letters
 
 
 def _check_table(table: Floats, place: str, names: list[str]) -> None:
@@ -64,8 +64,8 @@ def _check_table(table: Floats, place: str, names: list[str]) -> None:
             f"The pair emissions of {place} are not positive semi-definite: as a matrix they have the eigenvalue "
             f"{lowest:.3g}, like every state that gives a symbol to one string only when the other gets none. {advice}"
         )
-    law = table.sum(axis=1)
-    if np.abs(table - np.outer(law, law)).max() > TOLERANCE:
+    marginal = table.sum(axis=1)
+    if np.abs(table - np.outer(marginal, marginal)).max() > TOLERANCE:
         raise ValueError(
             f"The pair emissions of {place} are positive semi-definite, but not the product of one distribution with "
             "itself. Use one state per hidden letter, in which the two strings are independent."

@@ -62,15 +62,15 @@ def _searched(content: bytes, k: int) -> float | None:
 def implied_background(ratio: Floats) -> Floats | None:
     """Return the distribution that equals the marginals of its joint distribution, or None if it is not positive."""
     try:
-        law = np.linalg.solve(ratio, np.ones(len(ratio)))
+        distribution = np.linalg.solve(ratio, np.ones(len(ratio)))
     except np.linalg.LinAlgError:
         return None
-    return law / law.sum() if np.isfinite(law).all() and (law > 0).all() else None
+    return distribution / distribution.sum() if np.isfinite(distribution).all() and (distribution > 0).all() else None
 
 
-def karlin_altschul(scores: Floats, law: Floats) -> float | None:
+def karlin_altschul(scores: Floats, distribution: Floats) -> float | None:
     """Solve sum q_a q_b exp(u S_ab) = 1 for u > 0 (Karlin and Altschul 1990); None if there is no solution."""
-    weights, largest = law[:, None] * law, float(scores.max())
+    weights, largest = distribution[:, None] * distribution, float(scores.max())
     if float((weights * scores).sum()) >= 0 or largest <= 0:
         return None
 

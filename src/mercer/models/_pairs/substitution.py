@@ -83,13 +83,13 @@ def joint_of(substitution: Any, scale: Any, background: Any, alphabet: Alphabet,
     scores = _scores_of(substitution, alphabet)
     even = np.full(len(alphabet), 1.0 / len(alphabet))
     spread = even if composition is None else np.asarray(composition, dtype=np.float64)
-    given = None if background is None else given_law("background", background, alphabet)
+    given = None if background is None else given_distribution("background", background, alphabet)
     u = _scale_of(scores, scale, given, spread)
     ratio = np.exp(u * (scores.values - scores.values.max()))  # constant factors cancel, and this avoids overflow
     implied = implied_background(ratio) if given is None else None
     chosen = spread if given is None else given
-    law = chosen if implied is None else implied
-    joint = law[:, None] * law * ratio
+    distribution = chosen if implied is None else implied
+    joint = distribution[:, None] * distribution * ratio
     joint /= joint.sum()
     _check_psd(joint, scores, u, alphabet)
     rarest = int(joint.sum(axis=1).argmin())
@@ -109,16 +109,16 @@ def given_joint(joint: Any, alphabet: Alphabet) -> Floats:
     return (values / values.sum()).astype(kind)
 
 
-def given_law(name: str, law: Any, alphabet: Alphabet, *, zeros: bool = False) -> Floats:
+def given_distribution(name: str, distribution: Any, alphabet: Alphabet, *, zeros: bool = False) -> Floats:
     """Check a distribution of letters: an array in the order of the alphabet, a dictionary, or a labeled Series."""
-    if hasattr(law, "iloc"):
-        law = _by_label(name, law, alphabet)
-    if isinstance(law, Mapping):
-        lacking = [symbol for symbol in alphabet.symbols if symbol not in law]
+    if hasattr(distribution, "iloc"):
+        distribution = _by_label(name, distribution, alphabet)
+    if isinstance(distribution, Mapping):
+        lacking = [symbol for symbol in alphabet.symbols if symbol not in distribution]
         if lacking:
             raise ValueError(f"{name} must have a probability for every letter; {lacking[0]!r} has none.")
-        law = [law[symbol] for symbol in alphabet.symbols]
-    values = _numbers(name, law)
+        distribution = [distribution[symbol] for symbol in alphabet.symbols]
+    values = _numbers(name, distribution)
     if values.shape != (len(alphabet),):
         raise ValueError(
             f"{name} must have one probability per letter of {alphabet.describe()}, in this order; "
