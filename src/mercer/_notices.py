@@ -11,7 +11,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -90,9 +90,13 @@ def warns_once(function: Function) -> Function:
         notices: list[Notice | Unconverged] = []
         try:
             with collected(notices):
-                return function(*args, **kwargs)
-        finally:
-            _warn(notices)  # of what has failed, too: a warning may tell why
+                result = function(*args, **kwargs)
+        except BaseException:
+            with suppress(Warning):  # where warnings are errors, the error of the call comes first
+                _warn(notices)  # a warning may tell why it failed
+            raise
+        _warn(notices)
+        return result
 
     return cast(Function, wrapper)
 

@@ -132,3 +132,15 @@ def test_a_call_that_fails_warns_too():
 
     with pytest.warns(UserWarning, match="look here"), pytest.raises(ZeroDivisionError):
         work()
+
+
+def test_where_warnings_are_errors_the_error_of_a_call_comes_first():
+    @warns_once
+    def fails():
+        notify("told before")
+        raise KeyError("the cause")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(KeyError, match="the cause"):
+            fails()

@@ -230,3 +230,11 @@ def test_bad_input():
         SymmetricKL()(mc.Gaussians([[0.0], [1.0]], [1.0, 0.0]))
     with pytest.raises(TypeError, match=r"SymmetricKL\(\) has no model"):
         SymmetricKL()([[1.0, 2.0]])
+
+
+def test_sparse_counts_of_random_length_equal_dense_ones():
+    from scipy import sparse
+
+    counts = np.random.default_rng(4).poisson(2, size=(9, 6)) + 1.0
+    kernel = mc.SymmetricKL(mc.CountVector())
+    np.testing.assert_allclose(kernel.fit_transform(sparse.csr_array(counts)), kernel.fit_transform(counts), rtol=1e-12)

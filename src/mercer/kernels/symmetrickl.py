@@ -71,9 +71,10 @@ class SymmetricKL(ModelKernel):
         return batch
 
     def _prepare(self, source: Any) -> Any:
-        if getattr(source, "sparse", False):
+        sparse = getattr(source, "sparse", False)
+        if sparse and hasattr(source, "trials"):
             return _SparseMultinomials.of(source)
-        return Leaf(source, _BothWays())
+        return Leaf(source.dense() if sparse else source, _BothWays())
 
     def _tile(self, a: Any, b: Any) -> Array:
         divergence = a.pair(b)

@@ -113,6 +113,23 @@ def batches() -> dict[str, Any]:
         "dirichletmultinomials": mc.DirichletMultinomials(rng.uniform(1, 3, size=(3, 4)), trials=3),
         "negativebinomials": mc.NegativeBinomials(rng.uniform(1, 3, size=(3, 2)), rng.uniform(0.2, 1, size=(3, 2))),
         "rayleighs": mc.Rayleighs(rng.uniform(1, 3, size=(3, 2))),
+        "ldss": mc.LDSs(
+            transition=[[[0.5, 0.25], [0.0, -0.5]]] * 2,
+            emission=[[[1.0, 0.5]], [[2.0, 0.0]]],
+            process_covariance=[np.eye(2), 0.5 * np.eye(2)],
+            observation_covariance=[[[0.25]], [[1.0]]],
+            initial_mean=[[0.0, 1.0], [1.0, 0.0]],
+            initial_covariance=[np.eye(2), 2 * np.eye(2)],
+            observation_offset=[[0.5], [-0.5]],
+        ),
+        "lineargaussiannets": mc.LinearGaussianNets(
+            offset=[[0.0, 1.0, 0.0], [0.5, 0.0, 1.0]],
+            coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]], [[0, 0, 0], [0.5, 0, 0], [1.5, 0, 0]]],
+            noise_covariance=[np.eye(3), 2 * np.eye(3)],
+            nodes={"cause": 1, "rise": 1, "fall": 1},
+            parents={"rise": ["cause"], "fall": ["cause"]},
+            hidden=["cause"],
+        ),
         "studentts": mc.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
     }
 
