@@ -258,7 +258,7 @@ class KDEs(Batch):
 
     def _tile(self, other: Self, constant: float, slope: float, factor: float) -> Floats:
         """Compute log of w^(-d/2) mean exp(-factor |x - y|^2 / w), w = constant + slope (h + h'), of all pairs."""
-        if not isinstance(other, KDEs):
+        if not isinstance(other, Batch):
             raise TypeError(f"Expected KDEs on the other side; got {type(other).__name__}.")
         self._require_axis()
         other._require_axis()
