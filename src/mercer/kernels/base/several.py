@@ -66,5 +66,5 @@ class Several(Compound):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        sound = bool(self._names()) and all(isinstance(part, Kernel) for part in self._parts())
+        sound = bool(self._names()) and all(isinstance(getattr(self, name), Kernel) for name in self._names())
         return super().__sklearn_tags__() if sound else Kernel.__sklearn_tags__(self)  # `fit` raises the error
