@@ -78,7 +78,7 @@ def test_gun_point_by_hmms_with_derivatives():
 @pytest.mark.parametrize(("name", "bar"), [("ECG200", 0.240), ("Coffee", 0.214)])
 def test_series_by_mean_maps_of_hmms(name, bar):
     found = datasets.fetch_ucr(name)
-    kernel = mc.MeanMap(mc.HMM(n_states=4, random_state=0), gamma=0.1, length=10)
+    kernel = mc.MeanMap(mc.HMM(n_states=4, n_init=10, random_state=0), gamma=0.1, length=10)
     search = machine(
         mc.Derivatives(1),
         mc.PerStep(StandardScaler()),
