@@ -54,9 +54,15 @@ def _mentions_torch(function: Any) -> bool:
     return "torch" in inspect.getsource(function)
 
 
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").splitlines())
+"""Tests of more than about 1.5 s each, by their ids with or without parameters: marked as slow."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need torch, so that ``pytest -m torch`` runs them alone."""
+    """Mark the slow tests, and those that need torch, so that ``pytest -m torch`` runs them alone."""
     for item in items:
+        if item.nodeid in SLOW or item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker("slow")
         if isinstance(item, pytest.Function):
             chosen = getattr(item, "callspec", None)
             names = {value for value in chosen.params.values() if isinstance(value, str)} if chosen else set()
