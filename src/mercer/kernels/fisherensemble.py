@@ -97,8 +97,8 @@ class FisherEnsemble(Compound):
     >>> X = [np.sin(np.linspace(0, 3 + c, rng.integers(30, 60)) ** 2) for c in y]  # chirps of different lengths
     >>> X = [x + 0.2 * rng.normal(size=len(x)) for x in X]
     >>> classifier = make_pipeline(mc.FisherEnsemble(n_states=(3, 6)), SVC(kernel="precomputed", C=10))
-    >>> classifier.fit(X[:20], y[:20]).score(X[20:], y[20:])
-    1.0
+    >>> bool(classifier.fit(X[:20], y[:20]).score(X[20:], y[20:]) >= 0.85)
+    True
     """
 
     _parameters: ClassVar[Rules] = {
