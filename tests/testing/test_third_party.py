@@ -95,6 +95,7 @@ def test_the_example_of_contributing_passes(results):
 def test_a_whole_module_that_is_skipped_fails(pytester: pytest.Pytester):
     """The rule of this project's own tests, in tests/conftest.py."""
     pytester.makeconftest((Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8"))
+    pytester.makefile(".txt", slow="")
     pytester.makepyfile(test_skipped="import pytest\npytest.importorskip('no_such_library')\ndef test_it(): pass")
     run = pytester.runpytest_subprocess("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
     assert run.ret != 0
