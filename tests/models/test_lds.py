@@ -290,7 +290,7 @@ def test_bad_calls_are_named():
     models = systems(0, 2, 2, 2)
     with pytest.raises(ValueError, match=r"2 coordinates.*got 3"):
         models.log_prob([np.zeros((4, 3))])
-    with pytest.raises(ValueError, match="as many series"):
+    with pytest.raises(ValueError, match="2 models and 3 sequences"):
         models.posterior(gappy(0, [3, 3, 3], 2))
     with pytest.raises(ValueError, match="steps"):
         models[:1].forecast(gappy(0, [3], 2), steps=0)
@@ -319,3 +319,27 @@ def test_files_and_indexing_keep_everything(tmp_path):
     np.testing.assert_array_equal(again.state_dims, models.state_dims)
     assert again.digests() == models.digests()
     assert models.reshape(3, 1)[2, 0].shape == ()
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+def test_the_number_of_parameters_is_the_rank_of_the_joint_distribution(n, d):
+    """How many directions of the parameters change the mean or the covariance of long series."""
+    model = systems(0, 1, n, d)
+    fields = {name: np.array(getattr(model, name)) for name in list(model._arrays)[:8]}
+
+    def moments(changed):
+        *_, mean, covariance = joint(mc.LDSs(**changed), 4 * n)
+        return np.concatenate([mean, covariance.ravel()])
+
+    rows, step = [], 1e-5
+    for name, value in fields.items():
+        for place in np.ndindex(value.shape[1:]):
+            sides = []
+            for sign in (1, -1):
+                moved = value.copy()
+                moved[(0, *place)] += sign * step
+                if "covariance" in name and place[0] != place[1]:
+                    moved[(0, *place[::-1])] += sign * step
+                sides.append(moments({**fields, name: moved}))
+            rows.append((sides[0] - sides[1]) / (2 * step))
+    assert np.linalg.matrix_rank(np.array(rows), tol=1e-6) == model.n_parameters[0]

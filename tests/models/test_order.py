@@ -35,6 +35,8 @@ MODELS = {
     "Dirichlet": (mc.Dirichlet(prior="pooled"), SIMPLEX),
     "Multinomial": (mc.Multinomial(prior="pooled"), np.exp(NUMBERS)),
     "CountVector": (mc.CountVector(prior="pooled"), sparse.csr_array(np.exp(NUMBERS))),
+    "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
+    "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "PairHMM": (mc.PairHMM(2, alphabet="dna", n_iter=2, tol=0, n_pairs=10), STRINGS),
 }
 KERNELS = {

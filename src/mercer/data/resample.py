@@ -45,7 +45,7 @@ class Resample(_Transformer):
     [[0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 1.75, 2.5, 2.5, 1.0]]
     """
 
-    _parameters: ClassVar[Rules] = {"n_steps": whole(1, cure="Give the number of time steps of every series.")}
+    _parameters: ClassVar[Rules] = {"n_steps": whole(1, cure="It is the number of time steps of every series.")}
 
     def __init__(self, n_steps: int = 64) -> None:
         self.n_steps = n_steps

@@ -19,8 +19,10 @@ from mercer.models._dynamics import runs
 from mercer.models._dynamics.checks import checked_systems, possible
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
 from mercer.models._dynamics.scores import score_names, sequence_scores
+from mercer.models._forward.interface import Runs
 from mercer.models._interop import joined
 from mercer.models.discount import check_lengths
+from mercer.models.inference import own_runs, read
 
 if TYPE_CHECKING:
     from mercer.models.lds_estimator import LDS
@@ -284,8 +286,6 @@ class LDSs(Batch):
 
     def read(self, X: Any) -> Sequences:
         """Return ``X`` as `Sequences` of vectors."""
-        from mercer.models.inference import read
-
         return read(self, X)
 
     def log_prob(self, X: Any) -> Floats:
@@ -298,25 +298,15 @@ class LDSs(Batch):
         """
         self._require_axis()
         X = self.read(X)
-        size, count = len(self), len(X)
-        systems, lengths = runs.systems_of(self), X.lengths
-        found = np.empty((size, count))
         values = np.asarray(X.values, dtype=np.float64)
-        for i in range(size):
-            found[i] = runs.log_likelihoods(systems, values, X.offsets, np.full(count, i))
-        return possible(found, X, lengths)
+        found = runs.log_likelihoods(runs.systems_of(self), values, Runs.crossed(X.offsets, len(self)))
+        return possible(found.reshape(len(self), len(X)), X)
 
-    def _own(self, X: Any) -> tuple[Sequences, runs.Systems, Floats, Indices, Indices]:
+    def _own(self, X: Any) -> tuple[Sequences, runs.Systems, Floats, Runs]:
         """Read series that go with the one system, or series i with system i."""
         self._require_axis()
         X = self.read(X)
-        if len(self) not in (1, len(X)):
-            raise ValueError(
-                f"X must have as many series as there are models; got {len(X)} series and {len(self)} models. Use one "
-                "model, such as models[3:4]."
-            )
-        model = np.zeros(len(X), dtype=int) if len(self) == 1 else np.arange(len(X))
-        return X, runs.systems_of(self), np.asarray(X.values, dtype=np.float64), X.offsets, model
+        return X, runs.systems_of(self), np.asarray(X.values, dtype=np.float64), own_runs(self, X)
 
     def filter(self, X: Any) -> HiddenStates:
         """Posteriors of the states given the observations so far (ALG-KF).
@@ -327,9 +317,9 @@ class LDSs(Batch):
             For a batch of shape ``(1,)``, any number of series under the one system. Otherwise N series, series i under
             system i.
         """
-        X, systems, values, offsets, model = self._own(X)
-        found = runs.filtered(systems, values, offsets, model)
-        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths))
+        X, systems, values, own = self._own(X)
+        found = runs.filtered(systems, values, own)
+        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X))
 
     def posterior(self, X: Any) -> HiddenStates:
         """Posteriors of the states given the whole series (ALG-RTS); series are assigned as in `filter`.
@@ -342,9 +332,9 @@ class LDSs(Batch):
         >>> states.means.round(2).tolist()
         [[0.88], [1.06], [1.24]]
         """
-        X, systems, values, offsets, model = self._own(X)
-        found = runs.smoothed(systems, values, offsets, model)
-        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X, X.lengths), found.lags)
+        X, systems, values, own = self._own(X)
+        found = runs.smoothed(systems, values, own)
+        return HiddenStates(X, found.means, found.covariances, possible(found.log_prob, X), found.lags)
 
     def state_posteriors(self, X: Any) -> Gaussians:
         """Posteriors of `posterior` at every observation of all series, as one batch ``(T,)``."""
@@ -376,14 +366,14 @@ class LDSs(Batch):
         """
         if not is_whole(steps):
             raise ValueError(f"steps must be a whole number of observations, 1 or more; got {steps!r}.")
-        X, systems, values, offsets, model = self._own(X)
-        found = runs.filtered(systems, values, offsets, model)
-        possible(found.log_prob, X, X.lengths)
-        own = runs.Systems(*(part[model] for part in systems))
+        X, systems, values, pairs = self._own(X)
+        found = runs.filtered(systems, values, pairs)
+        possible(found.log_prob, X)
+        own = runs.Systems(*(part[pairs.model] for part in systems))
         d = self.dimension
         mean, covariance = np.array(own.initial_mean), np.array(own.initial_covariance)
         some = np.flatnonzero(X.lengths)  # an empty series is predicted from its start
-        last = offsets[1:][some] - 1
+        last = X.offsets[1:][some] - 1
         mean[some], covariance[some] = self._advanced(own, some, found.means[last], found.covariances[last])
         means, covariances = np.empty((len(X), steps, d)), np.empty((len(X), steps, d, d))
         every = np.arange(len(X))
@@ -410,10 +400,10 @@ class LDSs(Batch):
         >>> walk.impute([[0.0, np.nan, 1.0]])[0].round(2).tolist()
         [[0.0], [0.5], [1.0]]
         """
-        X, systems, values, offsets, model = self._own(X)
-        found = runs.smoothed(systems, values, offsets, model)
-        possible(found.log_prob, X, X.lengths)
-        owner, filled = np.repeat(model, X.lengths), values.copy()
+        X, systems, values, own = self._own(X)
+        found = runs.smoothed(systems, values, own)
+        possible(found.log_prob, X)
+        owner, filled = np.repeat(own.model, X.lengths), values.copy()
         for t in np.flatnonzero(np.isnan(values).any(axis=1)):
             missing = np.isnan(values[t])
             seen, m = ~missing, owner[t]
@@ -421,7 +411,7 @@ class LDSs(Batch):
             noise = systems.observation_covariance[m]
             away = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen])
             filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ away
-        return Sequences([filled[a:b] for a, b in pairwise(offsets)], ids=X.ids)
+        return Sequences([filled[a:b] for a, b in pairwise(X.offsets)], ids=X.ids)
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` series of ``length`` observations from each system, ``(N, size, length, d)``.
@@ -482,9 +472,15 @@ class LDSs(Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Number of free parameters of each system, ``(N,)``: those that no change of the state's basis absorbs."""
+        """Number of free parameters of each system, ``(N,)``.
+
+        All entries count, less those that no series can tell: an affine change of the state (n^2 + n), and, with fewer
+        observed channels than states, a part of the process noise and of the first state that stays in the null space
+        of the emission.
+        """
         n, d = self.state_dims, self.dimension
-        return np.asarray(n * d * 2 + n + d + d * (d + 1) // 2 + n * (n + 1) // 2 + n)
+        hidden = np.maximum(n - d, 0)
+        return np.asarray(n * d + n * (n + 2) + d * (d + 3) // 2 - hidden * (hidden + 1) // 2)
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each system on all of ``X``, ``(N,)``; smaller is better."""

@@ -15,6 +15,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, nonnegative, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
+from mercer.data.segments import in_digest_order, in_double
 from mercer.families.estimator import Context
 from mercer.families.gaussian_estimator import Gaussian
 from mercer.models._dynamics.em import Averages, LDSGoal, averages
@@ -119,7 +120,7 @@ class LDS(IterativeEstimator):
     _parameters: ClassVar[Rules] = {
         "state_dim": whole(1),
         "noise": one_of("full", "diagonal", "isotropic"),
-        "floor": nonnegative("Give a fraction of the pooled variance."),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
         "fixed": Rule(f"a dict with keys among {', '.join(_FIXABLE)}", _is_fixed) | NONE,
         "init": Rule("None or LDSs of shape (1,)", lambda v: v is None or (isinstance(v, LDSs) and v.shape == (1,))),
     }
@@ -161,7 +162,7 @@ class LDS(IterativeEstimator):
             raise ValueError("there are no data: the list is empty.")
         if context is None:
             warn_of_one_series(X)
-        X = Sequences(X)
+        X = in_double(Sequences(X))
         if X.is_symbols:
             raise TypeError("LDS needs series of numbers; got symbols. Use mc.HMM, or pass floats.")
         if len(X) == 0:
@@ -186,7 +187,7 @@ class LDS(IterativeEstimator):
     def _check_data(self, X: Any, offsets: Indices) -> None:
         if self.prior is not None:
             return
-        seen = np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).astype(float)
+        seen = np.isfinite(X.values).any(axis=1).astype(float)
         counts = np.add.reduceat(np.append(seen, 0.0), offsets[:-1]) * (np.diff(offsets) > 0)
         short = np.flatnonzero(counts <= self.state_dim)
         if len(short):
@@ -200,6 +201,7 @@ class LDS(IterativeEstimator):
 
     def context(self, X: Any) -> Context:
         """Learn center and scale of the channels and, with a pooled prior, one system of all series."""
+        X = in_digest_order(X)
         bare = self._bare_context(X)
         return bare if self.prior is None else self._with_prior(X, bare)[0]
 
@@ -213,14 +215,14 @@ class LDS(IterativeEstimator):
                 "Leave the channel out."
             )
         check_spread(X)
-        values = np.asarray(X.values, dtype=np.float64)
+        values = X.values
         found = Gaussian("diagonal").context(Sequences([values]))
         shared = {field.name: getattr(found, field.name) for field in fields(found)}
         return LDSContext(**{**shared, "scale": spread(values)})
 
     def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, Climbed | None]:
         """Learn the pooled system, or take the given one; and what it expects of a step of the data."""
-        data = Data(np.asarray(X.values, dtype=np.float64), X.offsets, np.zeros(len(X), dtype=int), 1)
+        data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
         if isinstance(self.prior, LDSs):
             return replace(bare, expected=averages(self.prior, data)), None
         found = clone(self).set_params(prior=None)._fit_together(X, bare)
@@ -229,7 +231,7 @@ class LDS(IterativeEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one system to all series; it becomes ``model_``, a batch of shape ``(1,)``."""
         self._check_parameters()
-        X = self.accept(X, reset=True)
+        X = in_digest_order(self.accept(X, reset=True))
         context = self._bare_context(X)
         found: Climbed | None = None
         if self.prior is not None:
@@ -241,13 +243,15 @@ class LDS(IterativeEstimator):
         return self
 
     def _fit_shared(self, X: Any, context: Context) -> LDSs:
-        models: LDSs = context.pooled if isinstance(self.prior, str) else self._fit_together(X, context).models
+        models: LDSs = (
+            context.pooled if isinstance(self.prior, str) else self._fit_together(in_digest_order(X), context).models
+        )
         return models
 
     def _fit_together(self, X: Sequences, context: Context) -> Climbed:
         """Fit one system to all series."""
         self._check_data(X, np.array([0, len(X.values)]))
-        data = Data(np.asarray(X.values, dtype=np.float64), X.offsets, np.zeros(len(X), dtype=int), 1)
+        data = Data(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
         found = self._fit_models(data, context, seed_of(self.random_state), lambda i: "The system of all series")
         if self.n_iter > 1 and self.tol > 0:
             warn_of_unconverged([(found, lambda i: "the system of all series")], self.n_iter, "EM")
@@ -261,7 +265,7 @@ class LDS(IterativeEstimator):
         def work(task: tuple[int, Indices]) -> None:
             number, members = task
             part = X[members]
-            data = Data(np.asarray(part.values, dtype=np.float64), part.offsets, np.arange(len(part)), len(part))
+            data = Data(part.values, part.offsets, np.arange(len(part)), len(part))
             pieces[number] = self._fit_models(data, context, seed, lambda i: name(int(members[i])))
 
         thread_map(work, list(enumerate(tasks)), threads=n_threads(), label="EM")

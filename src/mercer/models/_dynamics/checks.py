@@ -80,7 +80,7 @@ def _sizes(given: Any, fields: dict[str, Floats], batch: tuple[int, ...], n: int
     return sizes
 
 
-def possible(log_prob: Floats, X: Sequences, lengths: Floats) -> Floats:
+def possible(log_prob: Floats, X: Sequences) -> Floats:
     """Return log probabilities; raise if one is not a number, because a covariance of a prediction is singular."""
     bad = np.argwhere(~np.isfinite(log_prob))
     if len(bad):

@@ -116,7 +116,7 @@ def _augmented(second: Floats, first: Floats, count: Floats) -> Floats:
 def averages(models: LDSs, data: Data) -> Averages:
     """Return what one system expects of one step of its data."""
     systems = systems_of(models)
-    found = expected(systems, data.x, data.offsets, data.model)
+    found = expected(systems, data.x, data.runs)
     state, observation, _, _ = _moments(found, systems, data)
 
     def per_step(regression: Regression, noise: Floats) -> Regression:
@@ -168,7 +168,7 @@ class LDSGoal(NamedTuple):
     def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
         systems = systems_of(models)
-        found = expected(systems, data.x, data.offsets, data.model)
+        found = expected(systems, data.x, data.runs)
         state, observation, away, square = _moments(found, systems, data)
         series = np.diff(data.sequence_offsets).astype(float)
         memory = Memory(systems, state, observation, away, square, series)

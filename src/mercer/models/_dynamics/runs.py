@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, to_numpy
 from mercer._parallel import n_threads, thread_map
+from mercer.models._forward.interface import Runs
 
 __all__ = ["Expected", "States", "Systems", "expected", "filtered", "log_likelihoods", "smoothed", "systems_of"]
 
@@ -104,7 +105,7 @@ def _in_groups(length: Indices, lanes: int, work: Callable[[Indices], None]) -> 
     thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
 
 
-def _run(systems: Systems, x: Floats, offsets: Indices, model: Indices, loop: Callable[..., None]) -> None:
+def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None]) -> None:
     """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``."""
     from mercer.compiled.kalman import places
     from mercer.compiled.lanes import aligned
@@ -113,61 +114,59 @@ def _run(systems: Systems, x: Floats, offsets: Indices, model: Indices, loop: Ca
     n, d = systems.size
     at = places(n, d)
     flat = tuple(part.reshape(-1) for part in systems)
-    start, length = np.asarray(offsets[:-1]), np.diff(offsets)
     points = np.ascontiguousarray(x, np.float64).reshape(-1)
-    model = np.asarray(model, dtype=np.int64)
 
     def work(slots: Indices) -> None:
-        loop(aligned((at.size,)), at, flat, points, start, length, model, slots, n, d)
+        loop(aligned((at.size,)), at, flat, points, *runs.plain, slots, n, d)
 
-    if len(length):
-        _in_groups(length, LANES, work)
+    if len(runs.length):
+        _in_groups(runs.length, LANES, work)
 
 
-def log_likelihoods(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> Floats:
+def log_likelihoods(systems: Systems, x: Floats, runs: Runs) -> Floats:
     """Log probability of every series under its model, ``(S,)``."""
     from mercer.compiled.kalman import run_filter
 
-    found = np.empty(len(offsets) - 1)
-    _run(systems, x, offsets, model, lambda *args: run_filter(*args, found, _NONE, _NONE))
+    found = np.empty(len(runs.length))
+    _run(systems, x, runs, lambda *args: run_filter(*args, found, _NONE, _NONE))
     return found
 
 
-def filtered(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> States:
+def filtered(systems: Systems, x: Floats, runs: Runs) -> States:
     """States given the observations so far (ALG-KF)."""
     from mercer.compiled.kalman import run_filter
 
-    n, count = systems.size[0], int(offsets[-1])
-    log_prob, means, covariances = np.empty(len(offsets) - 1), np.empty(count * n), np.empty(count * n * n)
-    _run(systems, x, offsets, model, lambda *args: run_filter(*args, log_prob, means, covariances))
+    n, count = systems.size[0], len(x)
+    log_prob, means, covariances = np.empty(len(runs.length)), np.empty(count * n), np.empty(count * n * n)
+    _run(systems, x, runs, lambda *args: run_filter(*args, log_prob, means, covariances))
     return States(log_prob, means.reshape(count, n), covariances.reshape(count, n, n), _NONE)
 
 
 def _smooth(
-    systems: Systems, x: Floats, offsets: Indices, model: Indices, outputs: tuple[Floats, Floats, Floats]
+    systems: Systems, x: Floats, runs: Runs, outputs: tuple[Floats, Floats, Floats]
 ) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
     from mercer.compiled.kalman import run_smoother, sums_width
 
     n, d = systems.size
-    size = len(offsets) - 1
+    size = len(runs.length)
     log_prob, sums, first = np.empty(size), np.empty((size, sums_width(n, d))), np.empty((size, n + n * n))
-    _run(systems, x, offsets, model, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs))
+    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs))
     return log_prob, sums, first
 
 
-def smoothed(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> States:
+def smoothed(systems: Systems, x: Floats, runs: Runs) -> States:
     """States given all observations of a series (ALG-RTS)."""
-    n, count = systems.size[0], int(offsets[-1])
+    n, count = systems.size[0], len(x)
     means, covariances, lags = np.empty(count * n), np.empty(count * n * n), np.zeros(count * n * n)
-    log_prob, _, _ = _smooth(systems, x, offsets, model, (means, covariances, lags))
+    log_prob, _, _ = _smooth(systems, x, runs, (means, covariances, lags))
     return States(log_prob, means.reshape(count, n), covariances.reshape(-1, n, n), lags.reshape(-1, n, n))
 
 
-def expected(systems: Systems, x: Floats, offsets: Indices, model: Indices) -> Expected:
+def expected(systems: Systems, x: Floats, runs: Runs) -> Expected:
     """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
-    log_prob, sums, first = _smooth(systems, x, offsets, model, (_NONE, _NONE, _NONE))
+    log_prob, sums, first = _smooth(systems, x, runs, (_NONE, _NONE, _NONE))
     shapes = [(n, n), (n,), (n, n), (d, n), (d,), (d, d), (n, n), (n,), (n, n), (n,)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]

@@ -10,6 +10,7 @@ from mercer._array import Floats
 from mercer.data import Sequences
 from mercer.models._dynamics import runs
 from mercer.models._dynamics.checks import possible
+from mercer.models._forward.interface import Runs
 
 __all__ = ["score_names", "sequence_scores"]
 
@@ -23,16 +24,14 @@ def _triangle(twice: Floats) -> Floats:
 
 def sequence_scores(models: Any, X: Sequences) -> Floats:
     """Scores of each series under each system, ``(N, M, P)``."""
-    systems, values, found = runs.systems_of(models), np.asarray(X.values, dtype=np.float64), []
-    for i in range(len(models)):
-        one = runs.expected(systems, values, X.offsets, np.full(len(X), i))
-        possible(one.log_prob, X, X.lengths)
-        parts = [
-            one.transition, one.state_offset, _triangle(one.process), one.emission, one.observation_offset,
-            _triangle(one.observation), one.initial_mean, _triangle(one.initial),
-        ]  # fmt: skip
-        found.append(np.concatenate([part.reshape(len(X), -1) for part in parts], axis=1))
-    return np.stack(found)
+    values, shape = np.asarray(X.values, dtype=np.float64), (len(models), len(X))
+    found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
+    possible(found.log_prob.reshape(shape), X)
+    parts = [
+        found.transition, found.state_offset, _triangle(found.process), found.emission, found.observation_offset,
+        _triangle(found.observation), found.initial_mean, _triangle(found.initial),
+    ]  # fmt: skip
+    return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:
