@@ -48,8 +48,8 @@ def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: floa
     ['observed', 'imputed', 'forecast', '90% interval']
     """
     model, X = _one(model, x, "forecast", "LDSs of shape (1,) or a fitted LDS")
-    width, chosen = _width(level), _channels(channels, X.dimension)
     values = np.asarray(X[0], dtype=float)
+    width, chosen = _width(level), _channels(channels, values.shape[1])
     means, covariances = model.forecast(X, steps)
     future, spread = means[0], width * np.sqrt(np.diagonal(covariances[0], axis1=1, axis2=2))
     filled, deviation = _imputed(model, X)
@@ -73,7 +73,7 @@ def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: floa
     if length:
         ax.axvline(length - 1, color="0.35", linewidth=1, linestyle=":")
     names = ["observed", *(["imputed"] if missing[:, chosen].any() else []), "forecast", f"{level:.0%} interval"]
-    _legend(ax, names, chosen if X.dimension > 1 else [])
+    _legend(ax, names, chosen if values.shape[1] > 1 else [])
     ax.set(xlabel="time step", ylabel="value")
     return ax
 
@@ -170,8 +170,9 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
             transform=fraction, zorder=0,
         )  # fmt: skip
     if not X.is_symbols:
-        for c in range(X.dimension):
-            ax.plot(np.arange(length), np.asarray(X[0])[:, c], color=str(0.1 + 0.5 * c / X.dimension), linewidth=1.0)
+        values = np.asarray(X[0], dtype=float)
+        for c, line in enumerate(values.T):
+            ax.plot(np.arange(length), line, color=str(0.1 + 0.5 * c / values.shape[1]), linewidth=1.0)
         ax.set_ylabel("value")
     else:
         ax.set_ylabel("probability")
@@ -270,7 +271,9 @@ def _legend(ax: Any, names: list[str], channels: list[int]) -> None:
 
 def _legend_above(ax: Any, **given: Any) -> None:
     """Add a legend above the axes, where it hides no part of the series."""
-    ax.legend(**given, frameon=False, ncols=6, loc="lower left", bbox_to_anchor=(0.0, 1.0), columnspacing=1.2)
+    ax.legend(
+        **given, frameon=False, fontsize="small", ncols=6, columnspacing=1.2, loc="lower left", bbox_to_anchor=(0, 1)
+    )
 
 
 def _width(level: float) -> float:
