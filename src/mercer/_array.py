@@ -49,7 +49,7 @@ def as_float(x: Any, name: str = "") -> Array:
     return xp.astype(x, xp.float64)
 
 
-def as_array(x: Any, name: str = "") -> np.ndarray[Any, Any]:
+def as_array(x: Any, name: str = "", what: str = "an array of numbers") -> np.ndarray[Any, Any]:
     """Convert lists and numbers to a NumPy array; raise if nested lists have different lengths."""
     try:
         return np.asarray(x)
@@ -57,7 +57,7 @@ def as_array(x: Any, name: str = "") -> np.ndarray[Any, Any]:
         if "inhomogeneous" not in str(error):
             raise
         must = f"{name} must be" if name else "Expected"
-        raise ValueError(f"{must} an array of numbers; got nested lists of different lengths{_uneven(x)}.") from None
+        raise ValueError(f"{must} {what}; got nested lists of different lengths{_uneven(x)}.") from None
 
 
 def _uneven(x: Any) -> str:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._checks import check_gamma, check_rho, is_number, is_whole
+from mercer._checks import LARGEST, check_gamma, check_rho, is_number, is_whole
 from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
@@ -110,6 +110,17 @@ def whole(least: int = 1, most: int | None = None, cure: str = "") -> Rule:
 
     span = f"{least} or more" if most is None else f"from {least} to {most}"
     return Rule(f"a whole number, {span}", good, cure)
+
+
+def extent(least: int = 1) -> Check:
+    """Accept whole numbers, ``least`` or more, that are no larger than an axis of an array can be."""
+
+    def rule(name: str, value: Any) -> None:
+        whole(least)(name, value)
+        if value > LARGEST:
+            raise ValueError(f"{name} must be at most {LARGEST:,}; got {value!r}.")
+
+    return rule
 
 
 def boolean(cure: str = "") -> Rule:

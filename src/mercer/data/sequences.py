@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import as_array
 from mercer._checks import is_number
+from mercer._parameters import check
+from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
@@ -267,10 +270,11 @@ class Sequences(Container):
         array([[2.],
                [4.]])
         """
-        values = np.asarray(function(self.values))
-        if len(values) != len(self.values):
+        check(callable_rule(), function=function)
+        values = as_array(function(self.values), "The values of the function")
+        if values.shape[:1] != self.values.shape[:1]:
             raise ValueError(
-                f"The function must return one row per time step; got {len(values)} for {len(self.values)} steps."
+                f"The function must return one row for each of {len(self.values)} time steps; got shape {values.shape}."
             )
         if self.alphabet is not None:
             if values.dtype.kind not in "iu" or np.any(values < 0) or np.any(values >= self.alphabet.n_codes):

@@ -142,7 +142,9 @@ class Estimator(CheckedParameters, BaseEstimator):
         if isinstance(X, list | tuple) and not len(X):
             raise ValueError("X must have at least one sample; got an empty list.")
         if self.takes == "symbols":
-            alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
+            alphabet = getattr(self, "alphabet", None)
+            if alphabet is None and context is not None:
+                alphabet = context.alphabet
             X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
             if not len(X):
                 raise ValueError("X must have at least one sample; got none.")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mercer._notices import warns_once
-from mercer._parameters import Rules, nonnegative, seed, whole
+from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
 from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
@@ -46,6 +46,7 @@ class IterativeEstimator(Estimator):
         FitInfo
             Only if ``return_info``: a named tuple of the arrays ``n_iter``, ``converged`` and ``objective``, ``(N,)``.
         """
+        check(boolean(), return_info=return_info)
         X, context = self._accepted(X, context)
         if not return_info:
             return self._fit_accepted(X, context)
