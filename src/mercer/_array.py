@@ -87,7 +87,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x.detach().cpu().numpy())
     if hasattr(x, "get") and not is_numpy_array(x) and is_array_api_obj(x):  # CuPy
         return np.asarray(x.get())
-    return np.asarray(x)
+    return as_array(x)
 
 
 def beside(x: Array, values: Any, dtype: Any = None) -> Array:

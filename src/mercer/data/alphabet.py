@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import as_array
 from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
@@ -271,7 +272,10 @@ class Alphabet(Immutable):
         >>> Alphabet(range(3)).decode([2, 0])
         array([2, 0])
         """
-        codes = np.asarray(codes, dtype=np.int64)
+        codes = as_array(codes, "codes", "an array of codes")
+        if codes.dtype.kind not in "biuf" or not np.all((codes >= 0) & (codes < self.n_codes)):
+            raise ValueError(f"codes must be whole numbers from 0 to {self.n_codes - 1}; got {codes!r}.")
+        codes = codes.astype(np.int64)
         if self.is_characters:
             points = np.array([ord(str(s)) for s in self._codes.printed], dtype="<u4")
             return points[codes].tobytes().decode("utf-32-le", "surrogatepass")

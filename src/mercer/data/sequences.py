@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import as_array
-from mercer._checks import is_number
+from mercer._checks import is_listing, is_number
 from mercer._parameters import check
 from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
@@ -104,6 +104,8 @@ class Sequences(Container):
         """
         if isinstance(X, np.ndarray) and (X.ndim < 2 or X.dtype.kind not in "biufO"):
             return cls(X, ids=ids, invalid=invalid)
+        if not is_listing(X):
+            raise TypeError(f"X must be an array of shape (N, d, T), or a list of series; got {X!r}.")
         items = []
         for x in X:  # 1-D is a univariate series; the constructor reports items that are not numeric arrays
             result = read_item(x)
@@ -157,7 +159,9 @@ class Sequences(Container):
         ['ACC', 'TG']
         """
         known = Alphabet.of(alphabet)
-        rows = [np.asarray(row) for row in codes]
+        if not is_listing(codes):
+            raise TypeError(f"codes must be an array of shape (N, T), or a list of arrays; got {codes!r}.")
+        rows = [as_array(row, "codes", "a list of arrays of codes") for row in codes]
         names = check_ids(ids, len(rows))
         for i, row in enumerate(rows):
             if row.ndim != 1 or (row.dtype.kind not in "iu" and row.size):

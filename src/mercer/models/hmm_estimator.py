@@ -159,7 +159,9 @@ class HMM(IterativeEstimator):
     of_sequences = True
     has_hidden = True
 
+    _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
+        "unknown": one_of("raise", "missing"),
         "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
         | function()
         | one_of("jebara"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_float, to_numpy
 from mercer._batch import Batch
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, Leaf, Operand
@@ -155,7 +155,7 @@ class KDEs(Batch):
 
     def log_prob(self, x: Any) -> Floats:
         """Log density of each point, ``(N,) x (T, d) -> (N, T)``; ``(T,)`` for a single estimate."""
-        x = np.asarray(to_numpy(x), dtype=np.float64)
+        x = np.asarray(to_numpy(as_float(x, "x")), dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimension:
             raise ValueError(f"x must have shape (T, {self.dimension}), as the estimates; got shape {x.shape}.")
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))

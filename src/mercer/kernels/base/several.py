@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Self
 
-from mercer._parameters import Rule, Rules
+from mercer._parameters import Rule, Rules, check
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
 
@@ -24,6 +24,10 @@ class Several(Compound):
 
     def _names(self) -> tuple[str, ...]:
         return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
+
+    def _parts(self) -> tuple[Kernel, ...]:
+        check(Several._parameters["kernels"], kernels=self.kernels)
+        return super()._parts()
 
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only: the parts are k0, k1, ...
