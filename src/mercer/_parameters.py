@@ -183,6 +183,10 @@ class CheckedParameters(RenamedParameters):
         check_names(type(self), parameters)
         return super().set_params(**parameters)  # type: ignore[misc]
 
+    def _check_parameter(self, name: str) -> None:
+        """Raise if one parameter, which is read before ``fit``, breaks its rule."""
+        declared(type(self))[name](name, getattr(self, name))
+
     def _check_parameters(self) -> None:
         """Raise if a parameter breaks its rule."""
         for name, check in declared(type(self)).items():

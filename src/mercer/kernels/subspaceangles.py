@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from mercer._array import Array
 from mercer._coupling import required
-from mercer._parameters import NONE, Rules, check, instance_of, positive, whole
+from mercer._parameters import NONE, Rules, instance_of, positive, whole
 from mercer._verdict import Verdict
 from mercer.kernels.base.hooks import WIDE
 from mercer.kernels.base.model import LONGEST, ModelKernel
@@ -76,7 +76,7 @@ class SubspaceAngles(ModelKernel):
     @property
     def psd(self) -> Verdict:
         """Positive semi-definite if t is a whole number."""
-        check(positive(), t=self.t)
+        self._check_parameter("t")
         if float(self.t).is_integer():
             return Verdict("always", "an even power of det(U'V), an inner product of exterior products (CMP-3)")
         return Verdict(

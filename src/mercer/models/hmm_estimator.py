@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
-from mercer._parameters import NONE, Rules, check, function, instance_of, one_of, whole
+from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.segments import digest_order, in_digest_order
@@ -204,7 +204,7 @@ class HMM(IterativeEstimator):
     @property
     def takes(self) -> str:  # type: ignore[override]
         """The kind of one observation; "vectors" if ``emission`` is None, when the data decide."""
-        check(HMM._parameters["emission"], emission=self.emission)
+        self._check_parameter("emission")
         return "vectors" if self.emission is None else str(self.emission.takes)
 
     def _emission(self, symbols: bool) -> Estimator:

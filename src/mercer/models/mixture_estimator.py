@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from mercer._array import Floats
 from mercer._notices import warns_once
-from mercer._parameters import NONE, Rules, check, instance_of, whole
+from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer._probability import normalized
 from mercer._random import seed_of
 from mercer.data import Sequences
@@ -118,7 +118,7 @@ class Mixture(IterativeEstimator):
         return self._component().takes
 
     def _component(self) -> Estimator:
-        check(self._parameters["component"], component=self.component)
+        self._check_parameter("component")
         return Gaussian("diagonal") if self.component is None else self.component
 
     def _missing_allowed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Self
 
-from mercer._parameters import Rule, Rules, check
+from mercer._parameters import Rule, Rules
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
 
@@ -26,7 +26,7 @@ class Several(Compound):
         return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
 
     def _parts(self) -> tuple[Kernel, ...]:
-        check(Several._parameters["kernels"], kernels=self.kernels)
+        self._check_parameter("kernels")
         return super()._parts()
 
     def __getattr__(self, name: str) -> Any:
