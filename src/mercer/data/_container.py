@@ -94,7 +94,10 @@ class Container(Immutable):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
             n = len(self)
-            index = np.arange(*key.indices(n)) if isinstance(key, slice) else np.arange(n)[key]
+            try:
+                index = np.arange(n)[key]
+            except (IndexError, TypeError, ValueError):
+                raise IndexError(f"{key!r} is not an index of {n} sequences.") from None
             if np.ndim(index) == 1:
                 return self._take(index)
             if np.ndim(index) > 1:
