@@ -28,7 +28,7 @@ from numba import njit
 from numba.core import caching, config, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 
 from mercer._notices import notify
 from mercer.compiled.machine import MACHINE
