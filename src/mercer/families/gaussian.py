@@ -367,8 +367,8 @@ class Gaussians(ExponentialFamily):
         xp = namespace(x, self.mean)
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
-            if bool(xp.any(xp.isnan(x))):
-                raise ValueError("Fisher scores of full covariances need all coordinates; a point contains NaN.")
+            if not bool(xp.all(xp.isfinite(x))):
+                raise ValueError("Fisher scores of full covariances need finite coordinates; a point has NaN or inf.")
             precision = xp.linalg.inv(single.covariance)[..., None, :, :]
             g = (precision @ difference[..., None])[..., 0]
             gradient = (g[..., :, None] * g[..., None, :] - precision) / 2
