@@ -119,16 +119,15 @@ def load_step(
 def _load_blocks(
     w: Floats, at: int, first: Floats, second: Floats, i: int, j: int, n: int, m: int, lane: int, noise: float
 ) -> None:  # pragma: no cover - compiled
-    """Lay two covariances out as the blocks of one."""
-    both = n + m
-    for row in range(both):
-        for column in range(both):
-            value = 0.0
-            if row < n and column < n:
-                value = first[(i * n + row) * n + column]
-            elif row >= n and column >= n:
-                value = second[(j * m + row - n) * m + column - n]
-            w[at + (row * both + column) * LANES + lane] = value * noise
+    """Lay two covariances out as the blocks of one, whose other entries are zero already."""
+    width = (n + m) * LANES
+    for row in range(n):
+        for column in range(n):
+            w[at + row * width + column * LANES + lane] = first[(i * n + row) * n + column] * noise
+    corner = at + n * width + n * LANES
+    for row in range(m):
+        for column in range(m):
+            w[corner + row * width + column * LANES + lane] = second[(j * m + row) * m + column] * noise
 
 
 @compiled
@@ -140,6 +139,8 @@ def load_start(
     _, _, _, _, _, _, mu2, s2 = right
     for row in range(n + m):
         w[at.pm + row * LANES + lane] = mu[i * n + row] if row < n else mu2[j * m + row - n]
+    for k in range((n + m) * (n + m)):
+        w[at.pc + k * LANES + lane] = 0.0
     _load_blocks(w, at.pc, s, s2, i, j, n, m, lane, noise)
 
 
@@ -170,22 +171,25 @@ def covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma:
 
 
 @compiled
-def covariance_step(w: Floats, at: Any, n: int, m: int) -> float:  # pragma: no cover - compiled
-    """Move the covariance one step on, block by block; return the largest change relative to the variances."""
+def covariance_step(w: Floats, at: Any, out: int, n: int, m: int) -> None:  # pragma: no cover - compiled
+    """Move the covariance one step on, block by block."""
     size = n + m
     corner = at.a + n * n * LANES
     low = n * size * LANES
     product(w, at.t1, ZERO, at.a, n, 1, at.fc, size, 1, n, n, size, 1.0)
     product(w, at.t1 + low, ZERO, corner, m, 1, at.fc + low, size, 1, m, m, size, 1.0)
-    change = 0.0
     for row, count in ((0, n), (n, m)):
         for column, width, other in ((0, n, at.a), (n, m, corner)):
             cell = (row * size + column) * LANES
             line = at.t1 + cell
-            block_product(
-                w, at.rest + cell, at.q + cell, size, line, size, 1, other, 1, width, count, width, width, 1.0
-            )  # fmt: skip
-    symmetrize(w, at.rest, size)
+            block_product(w, out + cell, at.q + cell, size, line, size, 1, other, 1, width, count, width, width, 1.0)
+    symmetrize(w, out, size)
+
+
+@compiled
+def _largest_change(w: Floats, at: Any, size: int) -> float:  # pragma: no cover - compiled
+    """Return the largest change of the covariance in a step, relative to the variances."""
+    change = 0.0
     for row in range(size):
         for column in range(row + 1):
             for lane in range(LANES):
@@ -194,7 +198,6 @@ def covariance_step(w: Floats, at: Any, n: int, m: int) -> float:  # pragma: no 
                 first = w[at.rest + (row * size + row) * LANES + lane]
                 second = w[at.rest + (column * size + column) * LANES + lane]
                 change = max(change, moved / max(first + second, 1e-300))
-    copy(w, at.pc, at.rest, size * size)
     return change
 
 
@@ -223,7 +226,7 @@ def run_pairs(
         Where the logarithms are written.
     """
     size = n + m
-    w[ZERO : ZERO + LANES] = 0.0
+    w[: at.size] = 0.0
     w[at.one : at.one + LANES] = 1.0
     corner = at.a + n * n * LANES
     for begin in range(0, len(pairs), LANES):
@@ -246,7 +249,9 @@ def run_pairs(
             product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
             product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
             if not steady and t + 1 < lengths[-1]:
-                steady = covariance_step(w, at, n, m) <= _STEADY
+                covariance_step(w, at, at.rest, n, m)
+                steady = _largest_change(w, at, size) <= _STEADY
+                copy(w, at.pc, at.rest, size * size)
                 if steady:
                     covariance_update(w, at, size, d)
             if t + 1 == lengths[reached]:

@@ -33,7 +33,7 @@ def run_path_pairs(
         As of `mercer.compiled.kalman_pairs.run_pairs`.
     """
     size = n + m
-    w[ZERO : ZERO + LANES] = 0.0
+    w[: at.size] = 0.0
     w[at.one : at.one + LANES] = 1.0
     corner = at.a + n * n * LANES
     for begin in range(0, len(pairs), LANES):
@@ -51,7 +51,7 @@ def run_path_pairs(
             if t > 0:
                 product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
                 product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
-                covariance_step(w, at, n, m)
+                covariance_step(w, at, at.pc, n, m)
             covariance_update(w, at, size, d)
             multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
             product(w, at.e, at.offset, at.c, size, 1, at.pm, 1, 1, d, size, 1, -1.0)

@@ -60,7 +60,7 @@ class SwitchingLDS(LDS):
     tol : float, default=1e-4
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
-    n_init : int, default=3
+    n_init : int, default=4
         Number of starts if there is no prior to start from. The best one after 10 iterations is continued.
     init : None or SwitchingLDSs of shape (1,), default=None
         The start of each fit, including that of the pooled model.
@@ -130,7 +130,7 @@ class SwitchingLDS(LDS):
         n_paths: int = 16,
         n_iter: int = 50,
         tol: float = 1e-4,
-        n_init: int = 3,
+        n_init: int = 4,
         init: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -232,13 +232,13 @@ class SwitchingLDS(LDS):
         try:
             if given is not None:
                 return self._climbed(goal, data, given[np.zeros(data.size, dtype=int)])
-            plain = LDS(self.state_dim, self.noise, self.floor, prior=None, n_iter=30, n_init=1, random_state=seed)
+            if self.n_regimes == 1:
+                return self._plain(data, context, seed, name)
+            plain = LDS(self.state_dim, self.noise, self.floor, prior=None, n_iter=30, n_init=1)
             systems = plain._fit_models(data, context, seed, name).models
-            attempts = (
-                start(goal, systems, data, int(self.n_regimes), seed, attempt)
-                for attempt in range(self.n_init if self.n_regimes > 1 else 1)
-            )
-            if self.n_init == 1 or self.n_regimes == 1:
+            k = int(self.n_regimes)
+            attempts = (start(goal, systems, data, k, seed, attempt) for attempt in range(self.n_init))
+            if self.n_init == 1:
                 return self._climbed(goal, data, next(attempts))
             best = self._climbed(goal, data, next(attempts), _TRIAL)
             for other in attempts:
@@ -251,6 +251,21 @@ class SwitchingLDS(LDS):
                 f"{name(place)} cannot be fitted: a covariance became singular, because a channel does not vary or "
                 "the series is too short. Use a larger floor, fewer regimes, a smaller state_dim, or prior='pooled'."
             ) from None
+
+    def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+        """Fit one regime: linear dynamical systems."""
+        plain = LDS(
+            self.state_dim, self.noise, self.floor, prior=None, n_iter=self.n_iter, tol=self.tol, n_init=self.n_init
+        )
+        found = plain._fit_models(data, context, seed, name)
+        size = data.size
+        models = SwitchingLDSs._make(
+            initial=np.ones((size, 1)),
+            transition=np.ones((size, 1, 1)),
+            n_regimes=np.ones(size, int),
+            systems=found.models.reshape(size, 1),
+        )
+        return found._replace(models=models)
 
     def _climbed(self, goal: SwitchingGoal, data: PathData, begin: SwitchingLDSs, most: int | None = None) -> Climbed:
         data.kept.clear()

@@ -97,12 +97,16 @@ def rbf_errors(task: Task) -> Floats:
     return np.concatenate([left_out_errors(np.exp(-squared / (scale * median)), task.labels) for scale in (0.2, 1, 5)])
 
 
+def fitted(task: Task) -> dict[str, Any]:
+    """Return one model per series: linear dynamical systems, and switching ones."""
+    return {"LDS": mc.LDS(2).fit_each(task.series), "SLDS": mc.SwitchingLDS(5, 2, n_init=1).fit_each(task.series)}
+
+
 def model_grams(task: Task, n_paths: int, progress: Callable[[str], None]) -> dict[str, Floats]:
-    """Return the kernels of both families, ``(rho, T, N, N)``: one system per series, and one switching system."""
+    """Return the kernels of both families, ``(rho, T, N, N)``."""
     progress("models of series")
-    models = {"LDS": mc.LDS(2).fit_each(task.series), "SLDS": mc.SwitchingLDS(5, 2, n_init=1).fit_each(task.series)}
     found = {}
-    for name, batch in models.items():
+    for name, batch in fitted(task).items():
         options = {"switches": "expected", "n_paths": n_paths} if name == "SLDS" else {}
         grams = []
         for rho in POWERS:
@@ -114,7 +118,7 @@ def model_grams(task: Task, n_paths: int, progress: Callable[[str], None]) -> di
 
 def figure10(*, draws: int, quick: bool, seed: int, progress: Callable[[str, int], None]) -> list[Curve]:
     """Run figure 10 on ``draws`` sets of series; see `mercer.papers.jebara2004.reproduce`."""
-    steps = draws * (2 * len(POWERS) + 5)
+    steps = draws * (2 * len(POWERS) + 4)
     errors: dict[str, list[Any]] = {}
     for number in range(draws):
         task = make_task([seed, number], 8 if quick else 20, 3 if quick else 5)

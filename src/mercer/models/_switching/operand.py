@@ -66,7 +66,7 @@ class SwitchingOperand:
     by_length: ClassVar[bool] = True
     """Answers have a first axis of lengths."""
     order: ClassVar[Any] = None
-    tile_hint: ClassVar[int] = 16
+    tile_hint: ClassVar[int] = 4  # pairs of models are many pairs of paths
 
     @property
     def shape(self) -> tuple[int, ...]:

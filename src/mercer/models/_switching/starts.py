@@ -1,8 +1,8 @@
 """Starts of EM for switching systems: regimes of the smoothed states of one linear dynamical system.
 
 Regimes are first guessed from local windows: in each window the step of the state is regressed on the state, and the
-coefficients and noises, or the levels and noises, or all of them are clustered. Then regimes and their systems are
-learned in turns, with the states held fixed.
+coefficients, the levels, the noises, or all of them are clustered. Then regimes and their systems are learned in turns,
+with the states held fixed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["start"]
 
 _STAYS = 0.95
 """Probability that a regime of a start stays."""
-_ATTEMPTS = ((8, "both"), (16, "steps"), (4, "levels"), (32, "both"))
+_ATTEMPTS = ((8, "steps"), (4, "levels"), (8, "noises"), (16, "all"))
 """Steps of the windows of each attempt, at least, and what is clustered."""
 _TURNS = 20
 
@@ -106,8 +106,8 @@ def _features(means: Floats, data: Data, window: int, kind: str) -> Floats:
     )
     noise = np.log(np.maximum(rest, 0.0) / np.maximum(high - low, 1)[:, None] + 1e-3)
     level = local[:, n, :n] / np.maximum(local[:, n, n], 1.0)[:, None]
-    used = {"steps": [coefficients.reshape(size, -1)], "levels": [level]}
-    return np.concatenate([*used.get(kind, used["steps"] + used["levels"]), noise], axis=1)
+    used = {"steps": coefficients.reshape(size, -1), "levels": level, "noises": noise}
+    return used[kind] if kind in used else np.concatenate(list(used.values()), axis=1)
 
 
 def _clustered(features: Floats, k: int, seed: list[int]) -> Indices:
