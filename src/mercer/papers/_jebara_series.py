@@ -107,11 +107,13 @@ def model_grams(task: Task, n_paths: int, progress: Callable[[str], None]) -> di
     progress("models of series")
     found = {}
     for name, batch in fitted(task).items():
-        options = {"switches": "expected", "n_paths": n_paths} if name == "SLDS" else {}
+        switches = "expected" if name == "SLDS" else "joint"
         grams = []
         for rho in POWERS:
             progress(f"{name} kernels, rho = {rho:g}")
-            grams.append(mc.ProbabilityProduct(rho=rho, **options).path(batch, lengths=LENGTHS))
+            grams.append(
+                mc.ProbabilityProduct(rho=rho, switches=switches, n_paths=n_paths).path(batch, lengths=LENGTHS)
+            )
         found[name] = np.array(grams)
     return found
 
@@ -122,7 +124,10 @@ def figure10(*, draws: int, quick: bool, seed: int, progress: Callable[[str, int
     errors: dict[str, list[Any]] = {}
     for number in range(draws):
         task = make_task([seed, number], 8 if quick else 20, 3 if quick else 5)
-        told = lambda what, number=number: progress(f"set {number + 1}: {what}", steps)  # noqa: E731
+
+        def told(what: str, number: int = number) -> None:
+            progress(f"set {number + 1}: {what}", steps)
+
         for name, grams in model_grams(task, 8 if quick else 50, told).items():
             told(f"{name} machines")
             table = [[left_out_errors(gram, task.labels) for gram in row] for row in grams]
@@ -141,7 +146,8 @@ def _curves(errors: dict[str, Floats]) -> list[Curve]:
     for name in ("LDS", "SLDS"):
         table = errors[name]
         best = table.mean(axis=0).min()
-        lines = [(f"{name} rho={POWERS[i]:g}", "over T", LENGTHS, table[:, i]) for i in (0, 2, 3)]
+        lines: list[tuple[str, str, Sequence[float], Floats]] = []
+        lines += [(f"{name} rho={POWERS[i]:g}", "over T", LENGTHS, table[:, i]) for i in (0, 2, 3)]
         lines += [(f"{name} T={LENGTHS[i]}", "over rho", POWERS, table[:, :, i]) for i in (0, 2, 4)]
         for method, panel, axis, values in lines:
             at = values.mean(axis=(0, 1)).argmin()  # one C for a curve
