@@ -205,8 +205,16 @@ class Alphabet(Immutable):
             return out
         return self._ambiguity
 
+    def _checked(self, codes: Any) -> NDArray[np.int64]:
+        """Return codes as an array of integers; raise if one is not a code."""
+        codes = as_array(codes, "codes", "an array of codes")
+        if codes.dtype.kind not in "biuf" or not np.all((codes >= 0) & (codes < self.n_codes)):
+            raise ValueError(f"codes must be whole numbers from 0 to {self.n_codes - 1}; got {codes!r}.")
+        return codes.astype(np.int64, copy=False)
+
     def indicators(self, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Return the rows of `membership` for ``codes``, ``(..., k)``, without computing the whole matrix."""
+        codes = self._checked(codes)
         flat, k = codes.reshape(-1), len(self)
         out = np.zeros((flat.size, k))
         plain = np.flatnonzero(flat < k)
@@ -272,10 +280,7 @@ class Alphabet(Immutable):
         >>> Alphabet(range(3)).decode([2, 0])
         array([2, 0])
         """
-        codes = as_array(codes, "codes", "an array of codes")
-        if codes.dtype.kind not in "biuf" or not np.all((codes >= 0) & (codes < self.n_codes)):
-            raise ValueError(f"codes must be whole numbers from 0 to {self.n_codes - 1}; got {codes!r}.")
-        codes = codes.astype(np.int64)
+        codes = self._checked(codes)
         if self.is_characters:
             points = np.array([ord(str(s)) for s in self._codes.printed], dtype="<u4")
             return points[codes].tobytes().decode("utf-32-le", "surrogatepass")
