@@ -3,6 +3,7 @@
     MERCER_DATA=... python benchmarks/accuracy_series.py                    # all sets, a few minutes on one core
     MERCER_DATA=... python benchmarks/accuracy_series.py Beef NATOPS --cap 400
     MERCER_DATA=... python benchmarks/accuracy_series.py --cost             # 100 series of 300 steps
+    MERCER_DATA=... python benchmarks/accuracy_series.py --classes          # with and without models of the classes
 
 The pipeline is ``make_pipeline(mc.FisherEnsemble(), SVC(kernel="precomputed", C=10))`` on the official splits of the
 UCR archive (``ucr_more``) and the UEA archive (``uea``). ``--cap`` limits the number of test series.
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -94,6 +96,36 @@ def table(title: str, sets: dict[str, Any], names: list[str], cap: int | None) -
     print(f"| mean of {len(rows)} | | {means} | |", flush=True)
 
 
+def classes() -> None:
+    """Print accuracies with and without models of the classes, for several C: the sets of 200 training series or more.
+
+    Yoga has no test series here: three folds, with 200 training series each.
+    """
+    folder = Path(os.environ["MERCER_DATA"])
+    vowels = [tuple(mc.read_ts(folder / f"JapaneseVowels/JapaneseVowels_{part}.ts.gz")) for part in ("TRAIN", "TEST")]
+    X, y = mc.read_ucr(folder / "ucr_Yoga/Yoga_TRAIN.tsv.gz")
+    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(np.zeros(len(y)), y)
+    sets = {
+        "SyntheticControl": [(*load("SyntheticControl", "TRAIN"), *load("SyntheticControl", "TEST"))],
+        "JapaneseVowels": [(*vowels[0], *vowels[1])],
+        "Yoga, 3 folds": [(X[train], y[train], X[test], y[test]) for train, test in folds],
+    }
+    costs = (1, 10, 100)
+    print(f"| set | training series | models of classes | {' | '.join(f'C = {C}' for C in costs)} | CPU seconds |")
+    print("|---|--:|---|" + "--:|" * (len(costs) + 1))
+    for name, parts in sets.items():
+        for by_class in (False, True):
+            begin, right, total = time.process_time(), np.zeros(len(costs)), 0
+            for train, target, test, answer in parts:
+                kernel = mc.FisherEnsemble(by_class=by_class)
+                K, K_test = kernel.fit_transform(train, target), kernel.transform(test)
+                machines = [SVC(kernel="precomputed", C=C).fit(K, target) for C in costs]
+                right += [np.sum(machine.predict(K_test) == answer) for machine in machines]
+                total += len(answer)
+            shown = " | ".join(f"{value:.3f}" for value in right / total)
+            print(f"| {name} | {len(target)} | {by_class} | {shown} | {time.process_time() - begin:.0f} |", flush=True)
+
+
 def cost() -> None:
     """Print the time of ``fit_transform`` of 100 series of 300 steps, when everything is compiled."""
     rng = np.random.default_rng(0)
@@ -111,9 +143,12 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", help="sets; all of them by default")
     parser.add_argument("--cap", type=int, help="at most so many test series")
     parser.add_argument("--cost", action="store_true", help="only the time of one Gram matrix")
+    parser.add_argument("--classes", action="store_true", help="only the models of classes and C, on larger sets")
     given = parser.parse_args()
     if given.cost:
         cost()
+    elif given.classes:
+        classes()
     else:
         table("one length", ONE_LENGTH, given.names, given.cap)
         table("different lengths", VARYING, given.names, given.cap)

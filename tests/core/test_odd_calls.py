@@ -168,6 +168,12 @@ class TestArguments:
             (lambda: mc.Scaled(mc.RBF(), ["A", 3]).domain, "weight must be a finite number; got .'A', 3."),
             (lambda: mc.Gaussians([0.0], [1.0]).tempered(1e-320), "rho must be larger.* rho = 1e-320"),
             (lambda: mc.Mixture().fit(SERIES).model_.fisher_scores(SERIES), r"the points of all .* shape \(4, 5, 2\)"),
+            (lambda: mc.EmpiricalMeanMap(alphabet=mc)(["ab"]), "alphabet must be .* got <module"),
+            (
+                lambda: mc.Sequences.from_hmmlearn([[1.0], [1.0, 2.0]]),
+                "X must be a 2-D array of stacked sequences; got",
+            ),
+            (lambda: mc.Sequences.from_hmmlearn([[0], [1]], "ab"), "lengths must be a list of whole numbers; got 'ab'"),
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),
