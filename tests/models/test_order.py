@@ -37,6 +37,7 @@ MODELS = {
     "CountVector": (mc.CountVector(prior="pooled"), sparse.csr_array(np.exp(NUMBERS))),
     "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
+    "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
     "PairHMM": (mc.PairHMM(2, alphabet="dna", n_iter=2, tol=0, n_pairs=10), STRINGS),
 }
 KERNELS = {
