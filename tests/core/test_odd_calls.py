@@ -174,6 +174,11 @@ class TestArguments:
                 "X must be a 2-D array of stacked sequences; got",
             ),
             (lambda: mc.Sequences.from_hmmlearn([[0], [1]], "ab"), "lengths must be a list of whole numbers; got 'ab'"),
+            (
+                lambda: mc.HMM(topology=[[1.0, 2.0], [3.0]]).fit(["ab"]),
+                "topology must be a boolean mask.* different len",
+            ),
+            (lambda: mc.HiddenTree([[3, 1], [1]]).fit([[0, 1]]), r"tree must be a Newick .* got \[\[3, 1\], \[1\]\]"),
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),

@@ -203,7 +203,7 @@ class HiddenTree(Estimator):
 
     def _trees(self) -> list[Tree]:
         trees = [self.tree] if isinstance(self.tree, str | Path) else self.tree
-        if not isinstance(trees, list | tuple) or not trees:
+        if not isinstance(trees, list | tuple) or not trees or not all(isinstance(t, str | Path) for t in trees):
             raise TypeError(
                 f"tree must be a Newick string, such as '((A,B),C);', a Path, or a list of them; got {self.tree!r}."
             )
