@@ -39,7 +39,8 @@ _HOMES = {
     """,
     "mercer.models": """
         AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs
-        LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs
+        LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs SwitchingLDS
+        SwitchingLDSs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat

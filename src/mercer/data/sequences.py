@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._checks import is_number
+from mercer._array import as_array
+from mercer._checks import is_listing, is_number
+from mercer._parameters import check
+from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
@@ -101,6 +104,8 @@ class Sequences(Container):
         """
         if isinstance(X, np.ndarray) and (X.ndim < 2 or X.dtype.kind not in "biufO"):
             return cls(X, ids=ids, invalid=invalid)
+        if not is_listing(X):
+            raise TypeError(f"X must be an array of shape (N, d, T), or a list of series; got {X!r}.")
         items = []
         for x in X:  # 1-D is a univariate series; the constructor reports items that are not numeric arrays
             result = read_item(x)
@@ -154,7 +159,9 @@ class Sequences(Container):
         ['ACC', 'TG']
         """
         known = Alphabet.of(alphabet)
-        rows = [np.asarray(row) for row in codes]
+        if not is_listing(codes):
+            raise TypeError(f"codes must be an array of shape (N, T), or a list of arrays; got {codes!r}.")
+        rows = [as_array(row, "codes", "a list of arrays of codes") for row in codes]
         names = check_ids(ids, len(rows))
         for i, row in enumerate(rows):
             if row.ndim != 1 or (row.dtype.kind not in "iu" and row.size):
@@ -267,10 +274,11 @@ class Sequences(Container):
         array([[2.],
                [4.]])
         """
-        values = np.asarray(function(self.values))
-        if len(values) != len(self.values):
+        check(callable_rule(), function=function)
+        values = as_array(function(self.values), "The values of the function")
+        if values.shape[:1] != self.values.shape[:1]:
             raise ValueError(
-                f"The function must return one row per time step; got {len(values)} for {len(self.values)} steps."
+                f"The function must return one row for each of {len(self.values)} time steps; got shape {values.shape}."
             )
         if self.alphabet is not None:
             if values.dtype.kind not in "iu" or np.any(values < 0) or np.any(values >= self.alphabet.n_codes):

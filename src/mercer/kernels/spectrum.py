@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats
-from mercer._parameters import Rules, whole
+from mercer._parameters import Rules, one_of, whole
 from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
@@ -67,6 +67,7 @@ class Spectrum(InnerProducts, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
+        "unknown": one_of("raise", "missing"),
         "k": whole(1, cure="It is the length of the counted substrings."),
         "mismatches": whole(0),
     }

@@ -22,6 +22,8 @@ from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
 from mercer.models.posterior import Posterior
+from mercer.models.switching import LogProbEstimate, SwitchingLDSs
+from mercer.models.switching_estimator import SwitchingLDS
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree
 
@@ -44,6 +46,7 @@ __all__ = [
     "LDSs",
     "LinearGaussianNet",
     "LinearGaussianNets",
+    "LogProbEstimate",
     "MarkovChain",
     "MarkovChains",
     "Matches",
@@ -52,4 +55,6 @@ __all__ = [
     "PairHMM",
     "PairHMMs",
     "Posterior",
+    "SwitchingLDS",
+    "SwitchingLDSs",
 ]

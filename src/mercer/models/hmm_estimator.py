@@ -159,7 +159,9 @@ class HMM(IterativeEstimator):
     of_sequences = True
     has_hidden = True
 
+    _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
+        "unknown": one_of("raise", "missing"),
         "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
         | function()
         | one_of("jebara"),
@@ -202,6 +204,7 @@ class HMM(IterativeEstimator):
     @property
     def takes(self) -> str:  # type: ignore[override]
         """The kind of one observation; "vectors" if ``emission`` is None, when the data decide."""
+        self._check_parameter("emission")
         return "vectors" if self.emission is None else str(self.emission.takes)
 
     def _emission(self, symbols: bool) -> Estimator:

@@ -78,6 +78,7 @@ class MarkovChain(Estimator):
     of_sequences: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
+        "unknown": one_of("raise", "missing"),
         "order": lambda name, value: check_order(value),
         "initial": one_of("first", "anywhere"),
         "end": boolean("True is for sequences that end by themselves."),

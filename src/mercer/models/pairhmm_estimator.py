@@ -89,6 +89,7 @@ class PairHMM(PairEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
+        "unknown": one_of("raise", "missing"),
         "n_states": whole(1),
         "n_init": whole(1),
         "fit_to": one_of(*GOALS),

@@ -122,6 +122,18 @@ def batches() -> dict[str, Any]:
             initial_covariance=[np.eye(2), 2 * np.eye(2)],
             observation_offset=[[0.5], [-0.5]],
         ),
+        "switchingldss": mc.SwitchingLDSs(
+            initial=[[0.25, 0.75]],
+            transition=[[[0.5, 0.5], [0.125, 0.875]]],
+            systems=mc.LDSs(
+                transition=[[[[0.5]], [[-0.5]]]],
+                emission=np.ones((1, 2, 1, 1)),
+                process_covariance=[[[[1.0]], [[0.25]]]],
+                observation_covariance=np.full((1, 2, 1, 1), 0.5),
+                initial_mean=np.zeros((1, 2, 1)),
+                initial_covariance=np.ones((1, 2, 1, 1)),
+            ),
+        ),
         "lineargaussiannets": mc.LinearGaussianNets(
             offset=[[0.0, 1.0, 0.0], [0.5, 0.0, 1.0]],
             coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]], [[0, 0, 0], [0.5, 0, 0], [1.5, 0, 0]]],
