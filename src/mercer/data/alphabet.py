@@ -15,7 +15,7 @@ from mercer._array import as_array
 from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
-from mercer._parameters import check, one_of
+from mercer._parameters import Rule, check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -425,6 +425,14 @@ class Alphabet(Immutable):
         symbols = repr("".join(map(str, self.symbols))) if plain else self.describe()
         more = f", ambiguous={list(dict(self.ambiguous))}" if self.ambiguous else ""
         return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
+
+
+ALPHABET = Rule(
+    "'dna', 'rna', 'protein', an Alphabet or an iterable of symbols, or None",
+    lambda value: value is None or isinstance(value, Alphabet) or is_listing(value),
+    error=TypeError,
+)
+"""Rule of the parameter ``alphabet``; `Alphabet.of` checks the symbols."""
 
 
 def _warn_of_nucleotides(found: set[str]) -> None:
