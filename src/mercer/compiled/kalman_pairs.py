@@ -14,13 +14,17 @@ from mercer.compiled.code import compiled
 from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
+    add,
     block_product,
+    canceled,
     cholesky,
+    converged,
     copy,
     multiply_determinant,
     product,
     solve_lower,
     solve_upper,
+    symmetric_product,
     symmetrize,
 )
 
@@ -28,9 +32,6 @@ __all__ = ["PairPlaces", "pair_places", "run_pairs"]
 
 _LOG_2PI = math.log(2 * math.pi)
 _LOG_2 = math.log(2.0)
-_CANCELED = 1e-4
-_STEADY = 4e-16
-"""Covariances whose entries change by at most this fraction of the variances do not change any more."""
 
 
 class PairPlaces(NamedTuple):
@@ -80,7 +81,7 @@ def pair_places(n: int, m: int, d: int) -> PairPlaces:
     return PairPlaces(size=begin, **found)
 
 
-@compiled
+@compiled(general=True)
 def _load_pair(
     w: Floats, at: Any, left: Any, right: Any, i: int, j: int, n: int, m: int, d: int, lane: int, noise: float,
     extra: float,
@@ -117,62 +118,46 @@ def _load_pair(
             w[at.r + (row * d + column) * LANES + lane] = value + (extra if row == column else 0.0)
 
 
-@compiled
+@compiled(general=True)
 def _covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma: no cover - compiled
     """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
     product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
-    product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, d, 1.0)
+    symmetric_product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, 1.0)
     cholesky(w, at.lower, at.inverse, at.v, d)
     solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
-    product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, size, -1.0)
-    canceled = False
-    for i in range(size):
-        for lane in range(LANES):
-            k = (i * size + i) * LANES + lane
-            canceled |= w[at.fc + k] < _CANCELED * w[at.pc + k]
-    if canceled:  # Joseph's form
+    symmetric_product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, -1.0)
+    if canceled(w, at.fc, at.pc, size):  # Joseph's form
         solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
         product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
         for i in range(size):
-            for lane in range(LANES):
-                w[at.rest + (i * size + i) * LANES + lane] += 1.0
+            k = at.rest + i * (size + 1) * LANES
+            add(w, k, k, at.one, at.one, 1)
         product(w, at.t1, ZERO, at.rest, size, 1, at.pc, size, 1, size, size, size, 1.0)
-        product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, size, 1.0)
+        symmetric_product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, 1.0)
         product(w, at.t3, ZERO, at.r, d, 1, at.gain, size, 1, d, d, size, 1.0)
-        product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, size, 1.0)
-    symmetrize(w, at.fc, size)
+        symmetric_product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, 1.0)
 
 
-@compiled
-def _covariance_step(w: Floats, at: Any, n: int, m: int) -> float:  # pragma: no cover - compiled
-    """Move the covariance one step on, block by block; return the largest change relative to the variances."""
+@compiled(general=True)
+def _covariance_step(w: Floats, at: Any, n: int, m: int) -> bool:  # pragma: no cover - compiled
+    """Move the covariance one step on, block by block; return whether it does not change any more."""
     size = n + m
     corner = at.a + n * n * LANES
     low = n * size * LANES
     product(w, at.t1, ZERO, at.a, n, 1, at.fc, size, 1, n, n, size, 1.0)
     product(w, at.t1 + low, ZERO, corner, m, 1, at.fc + low, size, 1, m, m, size, 1.0)
-    change = 0.0
-    for row, count in ((0, n), (n, m)):
-        for column, width, other in ((0, n, at.a), (n, m, corner)):
-            cell = (row * size + column) * LANES
-            line = at.t1 + cell
-            block_product(
-                w, at.rest + cell, at.q + cell, size, line, size, 1, other, 1, width, count, width, width, 1.0
-            )  # fmt: skip
+    for row, column, rows, columns, other in ((0, 0, n, n, at.a), (n, 0, m, n, at.a), (n, n, m, m, corner)):
+        cell = (row * size + column) * LANES
+        block_product(
+            w, at.rest + cell, at.q + cell, size, at.t1 + cell, size, 1, other, 1, columns, rows, columns, columns, 1.0
+        )  # fmt: skip
     symmetrize(w, at.rest, size)
-    for row in range(size):
-        for column in range(row + 1):
-            for lane in range(LANES):
-                k = (row * size + column) * LANES + lane
-                moved = abs(w[at.rest + k] - w[at.pc + k])
-                first = w[at.rest + (row * size + row) * LANES + lane]
-                second = w[at.rest + (column * size + column) * LANES + lane]
-                change = max(change, moved / max(first + second, 1e-300))
+    steady = converged(w, at.rest, at.pc, size)
     copy(w, at.pc, at.rest, size * size)
-    return change
+    return steady
 
 
-@compiled
+@compiled(general=True)
 def run_pairs(
     w: Floats, at: Any, left: Any, right: Any, pairs: Floats, lengths: Floats, n: int, m: int, d: int, noise: float,
     extra: float, out: Floats,
@@ -219,7 +204,7 @@ def run_pairs(
             product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
             product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
             if not steady and t + 1 < lengths[-1]:
-                steady = _covariance_step(w, at, n, m) <= _STEADY
+                steady = _covariance_step(w, at, n, m)
                 if steady:
                     _covariance_update(w, at, size, d)
             if t + 1 == lengths[reached]:
