@@ -55,7 +55,7 @@ def _mentions_torch(function: Any) -> bool:
 
 
 SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").splitlines())
-"""Tests of more than about 1.5 s each, by their ids with or without parameters: marked as slow."""
+"""Tests that take or compile longer than about half a second, by their ids with or without parameters."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,7 +28,7 @@ from numba import njit
 from numba.core import caching, config, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 
 from mercer._notices import notify
 from mercer.compiled.machine import MACHINE
@@ -37,9 +37,7 @@ _ROOM = Path(__file__).parent
 _IMPORT = re.compile(r"^\s*from mercer\.compiled(?:\.(\w+))? import (.+)$", re.MULTILINE)
 
 
-def compiled(
-    function: Callable[..., Any] | None = None, *, contract: bool = False, inline: bool = False, general: bool = False
-) -> Any:
+def compiled(function: Callable[..., Any] | None = None, *, contract: bool = False, inline: bool = False) -> Any:
     """Compile a function with Numba: no GIL, NumPy's division by zero, cached on disk.
 
     Parameters
@@ -51,30 +49,28 @@ def compiled(
         keep their meaning; no other option of "fastmath" is used.
     inline : bool
         Inline the function into its callers before type inference, so that it may take functions as arguments.
-    general : bool
-        Compile one instance for all values of the arguments. Otherwise compiled callers get an instance for every
-        combination of constants that they pass.
     """
     if function is None:
-        return functools.partial(compiled, contract=contract, inline=inline, general=general)
+        return functools.partial(compiled, contract=contract, inline=inline)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "inline": "always" if inline else "never"}
     if contract:
         options["fastmath"] = {"contract"}
     with _switched_on():
         dispatcher = njit(**options)(function)
     dispatcher._cache = _cache_of(function, repr(sorted(options.items(), key=str)))
-    if general:
-        dispatcher.get_call_template = _without_constants(dispatcher.get_call_template)
+    dispatcher.get_call_template = _without_literals(dispatcher.get_call_template)
     if config.DISABLE_JIT:
         dispatcher.compile = _always(dispatcher.compile)
     return dispatcher
 
 
-def _without_constants(template: Callable[..., Any]) -> Callable[..., Any]:
-    def of_types(args: Any, kws: Any) -> Any:
-        return template(tuple(unliteral(kind) for kind in args), {name: unliteral(kind) for name, kind in kws.items()})
+def _without_literals(template: Callable[..., Any]) -> Callable[..., Any]:
+    """Let callers pass constants as numbers: otherwise Numba compiles a function again for every constant."""
 
-    return of_types
+    def plain(args: Any, kws: Any) -> Any:
+        return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
+
+    return plain
 
 
 # -- NUMBA_DISABLE_JIT and forks -----------------------------------------------------------------------

@@ -91,13 +91,13 @@ def places(n: int, d: int, block: int) -> Indices:
 # -- runs and observations -------------------------------------------------------------------------------
 
 
-@compiled(general=True)
+@compiled
 def _load(w: Floats, at: int, values: Floats, model: int, count: int, lane: int) -> None:  # pragma: no cover - compiled
     for k in range(count):
         w[at + k * LANES + lane] = values[model * count + k]
 
 
-@compiled(general=True)
+@compiled
 def _load_models(w: Floats, at: Any, systems: Any, runs: Floats, n: int, d: int) -> None:  # pragma: no cover - compiled
     """Lay the systems of a group out for its lanes; a lane without a run gets the first one's."""
     a, b, c, offset, q, r, mu, s = systems
@@ -114,7 +114,7 @@ def _load_models(w: Floats, at: Any, systems: Any, runs: Floats, n: int, d: int)
         _load(w, at[S], s, model, n * n, lane)
 
 
-@compiled(general=True)
+@compiled
 def place_runs(
     w: Floats, at: Any, systems: Any, group: int, slots: Floats, start: Floats, length: Floats, model: Floats,
     runs: Floats, before: int, n: int, d: int,
@@ -137,7 +137,7 @@ def place_runs(
     return runs[2, 0] if same else -1
 
 
-@compiled(general=True)
+@compiled
 def shortest_run(runs: Floats) -> int:  # pragma: no cover - compiled
     """Return the smallest length of the runs of a group that are not empty."""
     found = 0
@@ -147,7 +147,7 @@ def shortest_run(runs: Floats) -> int:  # pragma: no cover - compiled
     return found
 
 
-@compiled(general=True)
+@compiled
 def _observe(w: Floats, at: Any, state: int, x: Floats, runs: Floats, t: int, d: int) -> int:  # pragma: no cover
     """Bring one observation of every run into the lanes; return how many coordinates of all lanes are missing."""
     gaps = 0
@@ -168,7 +168,7 @@ def _observe(w: Floats, at: Any, state: int, x: Floats, runs: Floats, t: int, d:
     return gaps
 
 
-@compiled(general=True)
+@compiled
 def mask(w: Floats, at: Any, state: int, n: int, d: int) -> None:  # pragma: no cover - compiled
     """Take the coordinates that were not seen out of emission and noise."""
     seen = state + at[SEEN]
@@ -234,14 +234,14 @@ def _update_mean(w: Floats, at: Any, record: int, state: int, cm: int, n: int, d
 # -- many steps ------------------------------------------------------------------------------------------
 
 
-@compiled(general=True)
+@compiled
 def read_lane(w: Floats, at: int, count: int, lane: int, out: Floats, begin: int) -> None:  # pragma: no cover
     """Copy the entries of a matrix in a lane."""
     for k in range(count):
         out[begin + k] = w[at + k * LANES + lane]
 
 
-@compiled(general=True)
+@compiled
 def begin_runs(w: Floats, at: Any, runs: Floats, n: int, log_prob: Floats) -> int:  # pragma: no cover - compiled
     """Start before the first observation; return the largest length."""
     copy(w, at[PM], at[MU], n)
@@ -257,7 +257,7 @@ def begin_runs(w: Floats, at: Any, runs: Floats, n: int, log_prob: Floats) -> in
     return longest
 
 
-@compiled(general=True)
+@compiled
 def forward(
     w: Floats, at: Any, x: Floats, runs: Floats, begin: int, end: int, known: int, which: Floats, gaps: Floats, n: int,
     d: int, log_prob: Floats, means: Floats, covariances: Floats,
@@ -309,7 +309,7 @@ def forward(
     return known
 
 
-@compiled(general=True)
+@compiled
 def run_filter(
     w: Floats, at: Any, systems: Any, x: Floats, start: Floats, length: Floats, model: Floats, slots: Floats,
     block: int, n: int, d: int, log_prob: Floats, means: Floats, covariances: Floats,

@@ -1,8 +1,8 @@
 """Kalman smoother over groups of runs, one run with its own linear dynamical system per lane.
 
 The smoother needs no inverse of a covariance of the state. With the surprise e of a step, its covariance V, the
-filtered covariance F, M = A F, the gain K = A P C' V^-1 of the prediction P, and L = A - K C, it carries a vector r and a
-matrix N backwards,
+filtered covariance F, M = A F, the gain K = A P C' V^-1 of the prediction P, and L = A - K C, it carries a vector r and
+a matrix N backwards,
 
     r <- C' V^-1 e + L' r,    N <- C' V^-1 C + L' N L,
 
@@ -113,7 +113,7 @@ def sums_width(n: int, d: int) -> int:
     return 4 * n * n + 3 * n + d * n + d + d * d
 
 
-@compiled(general=True)
+@compiled
 def _end_runs(w: Floats, at: Any, runs: Floats, t: int, n: int, count: int) -> bool:  # pragma: no cover - compiled
     """Start the way back of runs whose last step is t; return whether there is one."""
     found = False
@@ -240,7 +240,7 @@ def _lag(w: Floats, at: Any, record: int, n: int) -> None:  # pragma: no cover -
     product(w, at[T3], record + at[M], at[NC], n, 1, at[NM], n, 1, n, n, n, -1.0)
 
 
-@compiled(general=True)
+@compiled
 def _backward(
     w: Floats, at: Any, runs: Floats, begin: int, end: int, which: Floats, gaps: Floats, n: int, d: int, count: int,
     means: Floats, covariances: Floats, lags: Floats,
@@ -282,7 +282,7 @@ def _backward(
                     read_lane(w, at[SC], n * n, lane, covariances, (runs[0, lane] + t) * n * n)
 
 
-@compiled(general=True)
+@compiled
 def run_smoother(
     w: Floats, at: Any, systems: Any, x: Floats, start: Floats, length: Floats, model: Floats, slots: Floats,
     block: int, n: int, d: int, log_prob: Floats, sums: Floats, first: Floats, means: Floats, covariances: Floats,

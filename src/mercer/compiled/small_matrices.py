@@ -144,7 +144,7 @@ _TILES += [(size, size, inner, True) for size in range(1, _HEIGHT + 1) for inner
 _tile = _by_size(_emit_tile, _TILES)
 
 
-@compiled(general=True)
+@compiled
 def block_product(
     w: Floats, out: int, start: int, step: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int,
     inner: int, columns: int, sign: float,
@@ -180,7 +180,7 @@ def block_product(
                 _tile(next_, w, o, width, o, width, LANES, p, ai, ak, q, bk, bj, sign)
 
 
-@compiled(general=True)
+@compiled
 def symmetric_product(
     w: Floats, out: int, start: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, n: int, inner: int,
     sign: float,
@@ -286,7 +286,7 @@ _diagonal = _vector_function(_emit_diagonal)
 _entry = _vector_function(_emit_entry)
 
 
-@compiled(general=True)
+@compiled
 def cholesky(w: Floats, out: int, inverse: int, a: int, n: int) -> None:  # pragma: no cover - compiled
     """Factor ``a = out out'``: the lower triangle of ``out``, and its inverse diagonal.
 
@@ -300,7 +300,7 @@ def cholesky(w: Floats, out: int, inverse: int, a: int, n: int) -> None:  # prag
         _diagonal(w, row + i * LANES, inverse + i * LANES, a + (i * n + i) * LANES, row, i)
 
 
-@compiled(general=True)
+@compiled
 def solve_lower(
     w: Floats, out: int, lower: int, inverse: int, b: int, n: int, columns: int
 ) -> None:  # pragma: no cover - compiled
@@ -317,7 +317,7 @@ def solve_lower(
             _solved(which, w, o, x, width, diagonal, n * LANES, LANES, inverse + i * LANES, LANES)
 
 
-@compiled(general=True)
+@compiled
 def solve_upper(
     w: Floats, out: int, lower: int, inverse: int, b: int, n: int, columns: int
 ) -> None:  # pragma: no cover - compiled
@@ -366,25 +366,25 @@ _scaled = _entries(lambda e, w, a, b, c: e.multiply(e.load(w, a), e.load(w, c)))
 _chosen = _entries(lambda e, w, a, b, c: e.where(e.load(w, c), ">", e.number(0.0), e.load(w, a), e.load(w, b)))
 
 
-@compiled(general=True)
+@compiled
 def copy(w: Floats, out: int, a: int, count: int) -> None:  # pragma: no cover - compiled
     """Copy ``count`` entries."""
     _copied(w, out, a, ZERO, 0, ZERO, 0, count)
 
 
-@compiled(general=True)
+@compiled
 def add(w: Floats, out: int, a: int, b: int, factor: int, count: int) -> None:  # pragma: no cover - compiled
     """Compute ``out = a + factor * b`` for ``count`` entries; ``factor`` is where one vector lies."""
     _summed(w, out, a, b, LANES, factor, 0, count)
 
 
-@compiled(general=True)
+@compiled
 def choose(w: Floats, out: int, a: int, b: int, mark: int, count: int) -> None:  # pragma: no cover - compiled
     """Copy ``count`` entries of ``a`` in lanes where the vector ``mark`` is positive, else of ``b``."""
     _chosen(w, out, a, b, LANES, mark, 0, count)
 
 
-@compiled(general=True)
+@compiled
 def scale_rows(
     w: Floats, out: int, a: int, factor: int, rows: int, columns: int
 ) -> None:  # pragma: no cover - compiled
@@ -411,7 +411,7 @@ def _emit_outer_row(
 _outer_row = _vector_function(_emit_outer_row)
 
 
-@compiled(general=True)
+@compiled
 def add_outer(
     w: Floats, out: int, x: int, sign: float, a: int, b: int, factor: int, rows: int, columns: int, lower: bool
 ) -> None:  # pragma: no cover - compiled
@@ -421,7 +421,7 @@ def add_outer(
         _outer_row(w, out + at, x + at, sign, a + i * LANES, b, factor, i + 1 if lower else columns)
 
 
-@compiled(general=True)
+@compiled
 def symmetrize(w: Floats, a: int, n: int) -> None:  # pragma: no cover - compiled
     """Copy the lower triangle onto the upper one."""
     for i in range(n):
@@ -432,7 +432,7 @@ def symmetrize(w: Floats, a: int, n: int) -> None:  # pragma: no cover - compile
 # -- checks ----------------------------------------------------------------------------------------------
 
 
-@compiled(general=True)
+@compiled
 def canceled(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
     """Whether digits were lost in the difference of covariances."""
     found = False
@@ -443,7 +443,7 @@ def canceled(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no 
     return found
 
 
-@compiled(general=True)
+@compiled
 def converged(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
     """Whether positive semi-definite matrices do not change any more."""
     for i in range(n):
@@ -479,7 +479,7 @@ def _emit_determinant(e: Emitter, w: Value, mantissa: Value, exponent: Value, fa
 _determinant = _vector_function(_emit_determinant)
 
 
-@compiled(general=True)
+@compiled
 def multiply_determinant(
     w: Floats, mantissa: int, exponent: int, factor: int, count: int
 ) -> None:  # pragma: no cover - compiled

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.papers._results import Cell, Curve, Place
-from mercer.plot import COLORS, MARKERS
+from mercer.plot.style import COLORS, MARKERS
 
 
 def draw(part: Any, results: Sequence[Any]) -> Any:

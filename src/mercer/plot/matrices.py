@@ -1,4 +1,4 @@
-"""Plots of Gram matrices and related results. Requires matplotlib, which the extra ``cli`` installs."""
+"""Plots of Gram matrices and related results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from sklearn.base import clone
 from mercer._array import Floats, to_numpy
 from mercer.gram import psd
 from mercer.gram._diagnose import DOMINATED
+from mercer.plot.style import COLORS, MARKERS, axes
 
 __all__ = ["diagnosis", "error_over_length", "gram", "kernel_pca", "matches", "spectrum"]
 
 
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#000000")
-"""Colors of Okabe and Ito, which are safe for color-blind readers."""
-MARKERS = "os^DvPX*"
-"""Markers used along with the colors, for grayscale printing and for more than eight classes."""
 LETTERS = 60
 """Maximum length of a sequence whose symbols are written on the axis."""
 
@@ -62,7 +59,7 @@ def gram(K: Any, y: Any = None, ax: Any = None, *, log: bool = False, cmap: str 
     y = _labels(y, len(K)) if labeled else np.zeros(len(K), dtype=int)
     order = np.argsort(y, kind="stable")
     K = K[np.ix_(order, order)]
-    ax = _axes(ax)
+    ax = axes(ax)
     values = np.ma.masked_invalid(np.log10(np.where(K > 0, K, np.nan))) if log else K
     image = ax.imshow(values, cmap=cmap, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="log10 k" if log else "k", fraction=0.046, pad=0.04)
@@ -139,7 +136,7 @@ def kernel_pca(K: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
     z = vectors * np.sqrt(np.maximum(values, 0.0))
     labels = None if y is None else _labels(y, len(K))
-    ax = _axes(ax)
+    ax = axes(ax)
     _scatter(ax, z, labels)
     ax.set_xlabel(f"component 1 ({values[0] / total:.0%})")
     ax.set_ylabel(f"component 2 ({max(values[1], 0.0) / total:.0%})")
@@ -191,7 +188,7 @@ def error_over_length(
         )
     order = np.argsort(lengths, kind="stable")
     lengths, errors = lengths[order], errors[order]
-    ax = _axes(ax)
+    ax = axes(ax)
     color = COLORS[sum(line.get_gid() == "curve" for line in ax.lines) % len(COLORS)]
     mean = errors if errors.ndim == 1 else errors.mean(axis=1)
     ax.plot(lengths, mean, color=color, marker="o", markersize=4, label=label, gid="curve")
@@ -237,7 +234,7 @@ def spectrum(K: Any, ax: Any = None) -> Any:
         raise ValueError("K must have a nonzero eigenvalue; all are 0, so there is nothing to plot.")
     size = np.maximum(np.abs(values) / largest, 1e-16)
     place, negative = np.arange(1, len(values) + 1), values < -1e-12 * largest
-    ax = _axes(ax)
+    ax = axes(ax)
     ax.plot(place[~negative], size[~negative], color=COLORS[0], marker="o", markersize=3, linewidth=1)
     if negative.any():
         ax.plot(
@@ -278,7 +275,7 @@ def matches(matches: Any, ax: Any = None, *, cmap: str = "Blues") -> Any:
         raise TypeError(f"matches must be the result of model.matches(first, second) of a pair HMM; got {matches!r}.")
     if 0 in matches.probability.shape:
         raise ValueError("Both sequences must be nonempty; one is empty, so there is nothing to plot.")
-    ax = _axes(ax)
+    ax = axes(ax)
     image = ax.imshow(matches.probability, cmap=cmap, vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="probability of a match", fraction=0.046, pad=0.04)
     path = np.array([pair[:2] for pair in matches.pairs()], dtype=float).reshape(-1, 2)
@@ -332,7 +329,7 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
         y = _labels(y, len(K))
         same = y[i] == y[j]
         groups = {"same class": values[same], "other class": values[~same]}
-    ax = _axes(ax)
+    ax = axes(ax)
     # A kernel can be 1e-50 everywhere, so use a logarithmic scale; zeros fall into the first bin.
     log = bool((values >= 0).all() and np.quantile(values, 0.05) < DOMINATED)
 
@@ -348,17 +345,6 @@ def diagnosis(K: Any, y: Any = None, ax: Any = None) -> Any:
     ax.set(xlabel="log10 of the normalized kernel" if log else "normalized kernel", ylabel="pairs")
     ax.legend(frameon=False)
     return ax
-
-
-def _axes(ax: Any) -> Any:
-    """Return ``ax``, or the axes of a new figure if it is None."""
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("mercer.plot requires matplotlib; run pip install 'mercer[cli]'.") from error
-    return plt.subplots(layout="constrained")[1]
 
 
 def _labels(y: Any, n: int) -> Floats:

@@ -1,0 +1,16 @@
+"""Plots of Gram matrices, series and related results. Requires matplotlib, which the extra ``cli`` installs."""
+
+from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
+from mercer.plot.series import forecast, regimes, states
+
+__all__ = [
+    "diagnosis",
+    "error_over_length",
+    "forecast",
+    "gram",
+    "kernel_pca",
+    "matches",
+    "regimes",
+    "spectrum",
+    "states",
+]

@@ -1,0 +1,293 @@
+"""Plots of one series under a model: its forecast, its hidden states, its regimes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from mercer._array import Floats, to_numpy
+from mercer._checks import is_whole
+from mercer.data import Sequences
+from mercer.plot.style import COLORS, axes
+
+__all__ = ["forecast", "regimes", "states"]
+
+
+def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: float = 0.9, channels: Any = None) -> Any:
+    """Plot a series, the values imputed where it has gaps, and its forecast, with intervals.
+
+    Parameters
+    ----------
+    model : LDSs of shape (1,), or a fitted LDS
+        The system of the series.
+    x : array of shape (T,) or (T, d)
+        One series; NaN marks missing values.
+    steps : int, default=10
+        Number of observations to predict.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    level : float, default=0.9
+        Probability that a missing or future value is in its interval, which is drawn as a band.
+    channels : list of int, default=None
+        Channels to draw; None draws all of them.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes with a line and a color per channel: observed values are solid, imputed and predicted ones dashed.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> x = np.cumsum(np.random.default_rng(0).normal(size=40))
+    >>> x[12:16] = np.nan
+    >>> ax = mc.plot.forecast(mc.LDS(1).fit([x]), x, steps=5)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['observed', 'imputed', 'forecast', '90% interval']
+    """
+    model, X = _one(model, x, "forecast", "LDSs of shape (1,) or a fitted LDS")
+    values = np.asarray(X[0], dtype=float)
+    width, chosen = _width(level), _channels(channels, values.shape[1])
+    means, covariances = model.forecast(X, steps)
+    future, spread = means[0], width * np.sqrt(np.diagonal(covariances[0], axis1=1, axis2=2))
+    filled, deviation = _imputed(model, X)
+    missing, length = np.isnan(values), len(values)
+    ax = axes(ax)
+    time, ahead = np.arange(length), np.arange(length, length + int(steps))
+    for k, c in enumerate(chosen):
+        color = COLORS[k % len(COLORS)]
+        ax.plot(time, values[:, c], color=color, linewidth=1.2, marker=".", markersize=3, gid="observed")
+        for rows in _stretches(missing[:, c]):
+            # The dashed line starts and ends at the observations around the gap.
+            around = np.arange(max(rows[0] - 1, 0), min(rows[-1] + 2, length))
+            ax.plot(around, filled[around, c], color=color, linewidth=1.2, linestyle="--", gid="imputed")
+            half = np.where(missing[around, c], width * deviation[around, c], 0.0)
+            _band(ax, around, filled[around, c], half, color)
+        start = np.arange(max(length - 1, 0), length)
+        line = np.concatenate([filled[start, c], future[:, c]])
+        half = np.concatenate([np.where(missing[start, c], width * deviation[start, c], 0.0), spread[:, c]])
+        ax.plot(np.append(start, ahead), line, color=color, linewidth=1.2, linestyle="--", gid="forecast")
+        _band(ax, np.append(start, ahead), line, half, color)
+    if length:
+        ax.axvline(length - 1, color="0.35", linewidth=1, linestyle=":")
+    names = ["observed", *(["imputed"] if missing[:, chosen].any() else []), "forecast", f"{level:.0%} interval"]
+    _legend(ax, names, chosen if values.shape[1] > 1 else [])
+    ax.set(xlabel="time step", ylabel="value")
+    return ax
+
+
+def states(model: Any, x: Any, ax: Any = None, *, level: float = 0.9) -> Any:
+    """Plot the hidden states of a series under a linear dynamical system, with intervals.
+
+    Parameters
+    ----------
+    model : LDSs of shape (1,), or a fitted LDS
+        The system of the series.
+    x : array of shape (T,) or (T, d)
+        One series; NaN marks missing values.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    level : float, default=0.9
+        Probability that a coordinate of the state is in its interval, which is drawn as a band.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes with the mean of each coordinate given the whole series, and the bands.
+
+    See Also
+    --------
+    regimes : The discrete states of a hidden Markov model.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> x = np.sin(np.arange(50) / 4) + 0.1 * np.random.default_rng(0).normal(size=50)
+    >>> ax = mc.plot.states(mc.LDS(2).fit([x]), x)
+    >>> [line.get_label() for line in ax.lines]
+    ['state 0', 'state 1']
+    """
+    model, X = _one(
+        model, x, "state_posteriors", "LDSs of shape (1,) or a fitted LDS; for a hidden Markov model use regimes"
+    )
+    width = _width(level)
+    means, covariances = model.posterior(X).of(0)
+    deviation = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    ax, time = axes(ax), np.arange(len(means))
+    for k in range(means.shape[1]):
+        color = COLORS[k % len(COLORS)]
+        ax.plot(time, means[:, k], color=color, linewidth=1.2, label=f"state {k}")
+        _band(ax, time, means[:, k], width * deviation[:, k], color)
+    ax.set(xlabel="time step", ylabel="state")
+    _legend_above(ax)
+    return ax
+
+
+def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
+    """Plot a series over the probabilities of its regimes, or of its hidden Markov states, at each time step.
+
+    Parameters
+    ----------
+    model : HMMs or SwitchingLDSs of shape (1,), a fitted estimator, or array of shape (T, K)
+        The model of the series, or the probabilities themselves.
+    x : array of shape (T,) or (T, d), or a sequence of symbols
+        One series. The values of vectors are drawn as lines; symbols are not drawn.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    names : list of K str, default=None
+        Names of the regimes; None numbers them.
+
+    Returns
+    -------
+    matplotlib Axes
+        Axes whose background is divided, at each time step, in proportion to the probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.where(np.arange(60) < 30, 0.0, 3.0) + rng.normal(size=60)
+    >>> ax = mc.plot.regimes(mc.HMM(2).fit([x]), x)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['state 0', 'state 1']
+    """
+    probability, X, kind = _probabilities(model, x)
+    length, count = probability.shape
+    if names is None:
+        names = [f"{kind} {k}" for k in range(count)]
+    elif isinstance(names, str) or len(names) != count:
+        raise ValueError(f"names must have one entry for each of the {count} regimes; got {names!r}.")
+    ax = axes(ax)
+    edges = np.repeat(np.arange(length + 1) - 0.5, 2)[1:-1]  # every time step is as wide as any other
+    above = np.repeat(np.cumsum(probability, axis=1), 2, axis=0)
+    below = np.concatenate([np.zeros((len(above), 1)), above[:, :-1]], axis=1)
+    fraction = ax.get_xaxis_transform()  # heights are fractions of the axes, under any series
+    for k, name in enumerate(names):
+        ax.fill_between(
+            edges, below[:, k], above[:, k], color=COLORS[k % len(COLORS)], alpha=0.35, linewidth=0, label=str(name),
+            transform=fraction, zorder=0,
+        )  # fmt: skip
+    if not X.is_symbols:
+        values = np.asarray(X[0], dtype=float)
+        for c, line in enumerate(values.T):
+            ax.plot(np.arange(length), line, color=str(0.1 + 0.5 * c / values.shape[1]), linewidth=1.0)
+        ax.set_ylabel("value")
+    else:
+        ax.set_ylabel("probability")
+    ax.set(xlabel="time step", xlim=(-0.5, length - 0.5))
+    _legend_above(ax)
+    return ax
+
+
+def _one(model: Any, x: Any, method: str, kinds: str) -> tuple[Any, Sequences]:
+    """Return one model with the given method, and one series that it reads."""
+    found = getattr(model, "model_", model)
+    if not hasattr(found, method):
+        raise TypeError(f"model must be {kinds}; got {type(model).__name__}.")
+    if found.shape != (1,):
+        raise ValueError(f"model must be one model, a batch of shape (1,); got shape {found.shape}. Use models[3:4].")
+    return found, _series(x, found.read)
+
+
+def _series(x: Any, read: Any) -> Sequences:
+    """Read one series."""
+    X = read(x if isinstance(x, Sequences) else [x])
+    if len(X) != 1:
+        raise ValueError(f"x must be one series; got {len(X)}. Pass one of them, such as X[3].")
+    return X
+
+
+def _probabilities(model: Any, x: Any) -> tuple[Floats, Sequences, str]:
+    """Return the probability of each regime at each time step, the series, and what a regime is called."""
+    if not hasattr(getattr(model, "model_", model), "read") and np.ndim(model) == 2:
+        probability, X = np.asarray(to_numpy(model), dtype=float), _series(x, Sequences)
+        if len(probability) != len(X[0]):
+            raise ValueError(
+                f"The probabilities must have one row per time step, {len(X[0])}; got {len(probability)} rows."
+            )
+        wrong = np.flatnonzero(~((probability >= 0).all(axis=1) & (np.abs(probability.sum(axis=1) - 1) < 1e-6)))
+        if len(wrong):
+            raise ValueError(
+                f"Each row of probabilities must be nonnegative and sum to 1; row {wrong[0]} is "
+                f"{probability[wrong[0]].tolist()}."
+            )
+        return probability, X, "regime"
+    kinds = "HMMs or SwitchingLDSs of shape (1,), a fitted estimator, or probabilities of shape (T, K)"
+    found = getattr(model, "model_", model)
+    if hasattr(found, "regime_probabilities"):
+        found, X = _one(model, x, "regime_probabilities", kinds)
+        probability = found.regime_probabilities(X)
+        return np.asarray(probability if np.ndim(probability) == 2 else probability[0], dtype=float), X, "regime"
+    if hasattr(found, "state_posteriors"):
+        raise TypeError(f"model must be {kinds}; got {type(model).__name__}, whose states are vectors: use states.")
+    found, X = _one(model, x, "viterbi", kinds)
+    return np.asarray(found.posterior(X)[0]), X, "state"
+
+
+def _imputed(model: Any, X: Sequences) -> tuple[Floats, Floats]:
+    """Return the series without gaps, and the standard deviation of each missing value given the whole series."""
+    values, filled = np.asarray(X[0], dtype=float), np.asarray(model.impute(X)[0], dtype=float)
+    deviation = np.zeros_like(values)
+    if hasattr(model, "observation_covariance"):
+        _, covariances = model.posterior(X).of(0)
+        emission, noise = model.emission[0], model.observation_covariance[0]
+        for t in np.flatnonzero(np.isnan(values).any(axis=1)):
+            lost = np.isnan(values[t])
+            # The noise of the observed channels predicts a part of the noise of the missing ones.
+            gain = np.linalg.solve(noise[np.ix_(~lost, ~lost)], noise[np.ix_(~lost, lost)]).T
+            loading = emission[lost] - gain @ emission[~lost]
+            rest = noise[np.ix_(lost, lost)] - gain @ noise[np.ix_(~lost, lost)]
+            deviation[t, lost] = np.sqrt(np.diag(loading @ covariances[t] @ loading.T + rest))
+    return filled, deviation
+
+
+def _stretches(missing: Floats) -> list[Floats]:
+    """Return the indices of each run of missing values."""
+    rows = np.flatnonzero(missing)
+    return [run for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(run)]
+
+
+def _band(ax: Any, time: Floats, mean: Floats, half: Floats, color: str) -> None:
+    ax.fill_between(time, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
+
+
+def _legend(ax: Any, names: list[str], channels: list[int]) -> None:
+    """Add a legend of what the lines mean, and of the channels if there are several."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    shown: list[Any] = []
+    for name in names:
+        if name.endswith("interval"):
+            shown.append(Patch(color="0.35", alpha=0.3, linewidth=0, label=name))
+        else:
+            shown.append(Line2D([], [], color="0.35", linestyle="-" if name == "observed" else "--", label=name))
+    for k, c in enumerate(channels):
+        shown.append(Line2D([], [], color=COLORS[k % len(COLORS)], label=f"channel {c}"))
+    _legend_above(ax, handles=shown)
+
+
+def _legend_above(ax: Any, **given: Any) -> None:
+    """Add a legend above the axes, where it hides no part of the series."""
+    ax.legend(
+        **given, frameon=False, fontsize="small", ncols=6, columnspacing=1.2, loc="lower left", bbox_to_anchor=(0, 1)
+    )
+
+
+def _width(level: float) -> float:
+    """Return half the width of an interval of a standard normal variable."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be a probability between 0 and 1; got {level!r}.")
+    return float(ndtri(0.5 + level / 2))
+
+
+def _channels(channels: Any, dimension: int) -> list[int]:
+    chosen = list(range(dimension)) if channels is None else list(np.atleast_1d(np.asarray(channels, dtype=object)))
+    for c in chosen:
+        if not is_whole(c, 0) or c >= dimension:
+            raise ValueError(f"channels must be whole numbers from 0 to {dimension - 1}; got {c!r}.")
+    if not chosen:
+        raise ValueError("channels must name at least one channel; the list is empty.")
+    return [int(c) for c in chosen]
