@@ -5,7 +5,8 @@ start, without a prior, against dynamax under ``vmap`` and ``jit`` (compilation 
 no gaps), then with ragged lengths and gaps. Log-likelihoods: 1,000 series under one system, against dynamax and
 simdkalman. Gram matrix: the probability product of 500 systems, against the dense joint Gaussians (each covariance
 formed once, one Cholesky factor per pair, timed on some pairs), and as a fraction of the matrix product, counting
-2 N^3 + 4 d N^2 operations a step, with N coordinates in both states together. Libraries that are not installed are skipped.
+2 N^3 + 4 d N^2 operations a step, with N coordinates in both states together. Libraries that are not installed are
+skipped.
 
 Run: taskset -c 0 python benchmarks/bench_lds.py [fit] [filter] [gram]
 """
