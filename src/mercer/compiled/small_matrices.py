@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -66,7 +66,7 @@ def _vector_function(emit: Callable[..., None]) -> Any:
     return vector_function(LANES)(emit_apart)
 
 
-def _by_size(emit: Callable[..., None], sizes: list[tuple[int, ...]]) -> Any:
+def _by_size(emit: Callable[..., None], sizes: Sequence[tuple[int, ...]]) -> Any:
     """Convert ``emit(emitter, *size, *arguments)`` to a function of the number of a size and the arguments.
 
     Every size has an LLVM function of its own. In one function, LLVM would compute addresses for all sizes first.
