@@ -14,6 +14,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 SERIES = np.random.default_rng(0).normal(size=(4, 5, 2))
 RATES = mc.Poissons([[1.0], [2.0]])
 CHAINS = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
+WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
+SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
 STRINGS = mc.Sequences(["ACGT", "GGT"])
 
 
@@ -179,6 +181,8 @@ class TestArguments:
                 "topology must be a boolean mask.* different len",
             ),
             (lambda: mc.HiddenTree([[3, 1], [1]]).fit([[0, 1]]), r"tree must be a Newick .* got \[\[3, 1\], \[1\]\]"),
+            (lambda: SWITCHING.log_prob([[1.0]], method=SERIES), "method must be one of 'auto'.*; got array"),
+            (lambda: SWITCHING.log_prob([[1.0]], n_particles=10**30), "n_particles must be at most 1,000,000,000,000"),
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),
