@@ -44,11 +44,13 @@ SKIPPED = {"config", "set_config", "plot"}
 SKIPPED_METHODS = {
     # Write files, or belong to scikit-learn.
     "save", "load", "set_params", "get_params", "get_metadata_routing", "set_output",
-    # Steps of a fit or of a kernel, which other classes of the library call with what they have checked.
-    "accept", "as_arrays", "check_unchanged", "context", "couple", "diagonal", "digests", "dual", "dual_divergence",
-    "dual_psd", "estimator", "features_of", "fit_weighted", "log_base", "log_characteristic", "log_partition",
-    "from_mean", "matched", "multiplied", "powered", "sequence_scores", "template",
-    "operands", "prepared", "shared_context", "shared_context_of_one", "sources", "statistics", "tile", "to_header",
+    # The protocol of docs/protocol.md: steps of a fit or of a kernel, which the library calls with what it has checked
+    # (accepted data, contexts, sums of statistics, batches and members that fit each other). Checks there would cost
+    # time in every pair or iteration; the calls around them are made here.
+    "accept", "as_arrays", "check_unchanged", "context", "couple", "couple_moments", "couple_subspaces", "diagonal",
+    "digests", "dual", "dual_divergence", "dual_psd", "estimator", "features_of", "fit_weighted", "from_mean",
+    "log_base", "log_characteristic", "log_partition", "matched", "multiplied", "operands", "powered", "prepared",
+    "shared_context", "shared_context_of_one", "sources", "statistics", "template", "tile", "to_header",
     "with_mean_parameters",
 }  # fmt: skip
 

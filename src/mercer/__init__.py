@@ -39,8 +39,9 @@ _HOMES = {
         StudentTs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet
-        LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs
+        AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs
+        LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs SwitchingLDS
+        SwitchingLDSs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat

@@ -49,7 +49,7 @@ def as_float(x: Any, name: str = "") -> Array:
     return xp.astype(x, xp.float64)
 
 
-def as_array(x: Any, name: str = "") -> np.ndarray[Any, Any]:
+def as_array(x: Any, name: str = "", what: str = "an array of numbers") -> np.ndarray[Any, Any]:
     """Convert lists and numbers to a NumPy array; raise if nested lists have different lengths."""
     try:
         return np.asarray(x)
@@ -57,7 +57,7 @@ def as_array(x: Any, name: str = "") -> np.ndarray[Any, Any]:
         if "inhomogeneous" not in str(error):
             raise
         must = f"{name} must be" if name else "Expected"
-        raise ValueError(f"{must} an array of numbers; got nested lists of different lengths{_uneven(x)}.") from None
+        raise ValueError(f"{must} {what}; got nested lists of different lengths{_uneven(x)}.") from None
 
 
 def _uneven(x: Any) -> str:
@@ -87,7 +87,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x.detach().cpu().numpy())
     if hasattr(x, "get") and not is_numpy_array(x) and is_array_api_obj(x):  # CuPy
         return np.asarray(x.get())
-    return np.asarray(x)
+    return as_array(x)
 
 
 def beside(x: Array, values: Any, dtype: Any = None) -> Array:

@@ -186,6 +186,9 @@ class Batch:
             raise TypeError(f"{cls.__name__}.concat needs a list of batches; got {batches!r}.")
         if not batches:
             raise ValueError(f"{cls.__name__}.concat needs at least one batch; got none.")
+        if not isinstance(batches[0], cls):
+            other = type(batches[0]).__name__
+            raise TypeError(f"{cls.__name__}.concat needs batches of {cls.__name__}; got {other}. Use {other}.concat.")
         if not all(batch.shape for batch in batches):
             raise ValueError("A single distribution has no axis to concatenate along. Use p.reshape(1) first.")
         if not isinstance(batches[0], cls):

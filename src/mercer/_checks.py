@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from mercer._array import Array, Floats, as_float, to_numpy
+
+LARGEST = 10**12
+"""Largest size that a user may ask for. What exceeds the memory below it, NumPy refuses with the number of bytes."""
 
 
 def checked_parameter(value: Any, name: str, good: Callable[[Floats], Floats], must: str) -> Array:
@@ -42,6 +45,11 @@ def is_number(value: Any) -> bool:
 def is_whole(value: Any, least: int = 1) -> bool:
     """Whether ``value`` is a whole number, ``least`` or more."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
+def is_listing(value: Any) -> bool:
+    """Whether ``value`` can be iterated over; an array without axes has the method and raises."""
+    return isinstance(value, Iterable) and getattr(value, "shape", None) != ()
 
 
 def check_rho(rho: float, name: str = "rho") -> None:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._checks import check_gamma, check_rho, is_number, is_whole
+from mercer._checks import LARGEST, check_gamma, check_rho, is_number, is_whole
 from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
@@ -112,6 +112,17 @@ def whole(least: int = 1, most: int | None = None, cure: str = "") -> Rule:
     return Rule(f"a whole number, {span}", good, cure)
 
 
+def extent(least: int = 1) -> Check:
+    """Accept whole numbers, ``least`` or more, that are no larger than an axis of an array can be."""
+
+    def rule(name: str, value: Any) -> None:
+        whole(least)(name, value)
+        if value > LARGEST:
+            raise ValueError(f"{name} must be at most {LARGEST:,}; got {value!r}.")
+
+    return rule
+
+
 def boolean(cure: str = "") -> Rule:
     """Accept True and False."""
     return Rule("True or False", lambda value: isinstance(value, bool | np.bool_), cure)
@@ -171,6 +182,10 @@ class CheckedParameters(RenamedParameters):
         """Set the parameters of this estimator, those of its parts as ``part__parameter``."""
         check_names(type(self), parameters)
         return super().set_params(**parameters)  # type: ignore[misc]
+
+    def _check_parameter(self, name: str) -> None:
+        """Raise if one parameter, which is read before ``fit``, breaks its rule."""
+        declared(type(self))[name](name, getattr(self, name))
 
     def _check_parameters(self) -> None:
         """Raise if a parameter breaks its rule."""

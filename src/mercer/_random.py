@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer._checks import LARGEST, is_whole
+
 
 def random_generator(random_state: Any) -> np.random.Generator:
     """Convert None, an int, a Generator or a RandomState to a Generator."""
@@ -19,10 +21,12 @@ def random_generator(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def whole_size(size: Any) -> int:
-    """Return the number of points to draw; raise if it is not a whole number."""
-    if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+def whole_size(size: Any, what: str = "points", *, name: str = "size", least: int = 0) -> int:
+    """Return the number of ``what`` to draw; raise if it is not a whole number that an array can have."""
+    if not is_whole(size, least):
+        raise ValueError(f"{name} must be a whole number of {what}, {least} or more; got {size!r}.")
+    if size > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:,}; got {size!r}.")
     return int(size)
 
 

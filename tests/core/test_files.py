@@ -71,7 +71,10 @@ class TestGolden:
             data = [[0, 1, 3], [2, 2, np.nan]] if name == "hiddentrees" else batch.alphabet.symbols[:3]
             np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
             return
-        length, rho = 3 if name.startswith(("hmm", "markov", "lds")) else None, 1.0 if name == "kdes" else 0.5
+        length, rho = (
+            3 if name.startswith(("hmm", "markov", "lds", "switching")) else None,
+            1.0 if name == "kdes" else 0.5,
+        )
         kernel = mc.ProbabilityProduct(length=length, rho=rho)
         np.testing.assert_allclose(
             kernel(batch), kernel(BATCHES[name]), rtol=1e-5 if name.endswith("float32") else 1e-12

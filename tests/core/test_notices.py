@@ -89,6 +89,36 @@ def test_one_warning_per_call_tells_how_many_have_not_converged(call, total):
     assert seen[0].filename == __file__
 
 
+@pytest.mark.parametrize("model", [hmm(), mc.Mixture(mc.Categorical(), n_iter=2, tol=1e-12)])
+def test_fits_from_the_cache_warn_as_fresh_ones(model):
+    def heard(data):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            model.fit_each(data, context)
+        return convergence(seen)
+
+    with pytest.warns(ConvergenceWarning):
+        context = model.shared_context(mc.Sequences(X, alphabet="dna"))
+    fits.clear()
+    fresh = heard(X)
+    assert len(fresh) == 1
+    assert heard(X) == fresh
+    (one,) = heard(X[7:8])
+    assert "before sequence 0 converged" in one
+    fits.clear()
+    heard(X[:5])
+    (message,) = heard(X)
+    assert message.split(" and ")[1] == fresh[0].split(" and ")[1]  # as many
+
+
+def test_fits_that_have_converged_do_not_warn():
+    model = hmm(n_iter=500, tol=1e-2, prior=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit_each(X)
+        model.fit_each(X)
+
+
 def test_two_algorithms_share_one_warning():
     sets = [np.random.default_rng(i).normal(size=(20, 2)) for i in range(4)]
     kernel = mc.Fisher(mc.HMM(2, n_iter=2, tol=1e-12)) + mc.Fisher(mc.Mixture(n_iter=3, tol=1e-12))

@@ -7,11 +7,16 @@ import pandas as pd
 import pytest
 
 import mercer as mc
+from mercer.datasets import make_dna, make_point_sets
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 SERIES = np.random.default_rng(0).normal(size=(4, 5, 2))
 RATES = mc.Poissons([[1.0], [2.0]])
+CHAINS = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
+WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
+SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
+STRINGS = mc.Sequences(["ACGT", "GGT"])
 
 
 class TestRagged:
@@ -68,6 +73,24 @@ class TestSizes:
         with pytest.raises(ValueError, match="must be at most 10000"):
             mc.Delays(n).fit_transform(SERIES)
 
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda n: RATES.sample(n),
+            lambda n: CHAINS.sample(2, size=n),
+            lambda n: CHAINS.sample(n),
+            lambda n: make_point_sets(n_components=n),
+            lambda n: make_dna(length=n),
+        ],
+    )
+    def test_arrays(self, call):
+        with pytest.raises(ValueError, match=f"must be at most 1,000,000,000,000; got {10**30}"):
+            call(10**30)
+
+    def test_whole_numbers_of_any_size_are_numbers(self):
+        whole, real = make_dna(2, concentration=10**30, random_state=0), make_dna(2, concentration=1e30, random_state=0)
+        assert whole[0] == real[0]
+
     def test_a_number_too_large_for_a_float(self):
         with pytest.raises(ValueError, match="gamma must be a number"):
             mc.RBF(gamma=10**400)([[1.0]])
@@ -107,6 +130,78 @@ class TestWrongParts:
         with pytest.raises(TypeError, match="HiddenTree"):
             mc.ProbabilityProduct(mc.HiddenTree("((a,b),c);"))([[0, 1, 0], [1, 1, 0]])
 
+    @pytest.mark.parametrize("model", [mc.HMM(emission=mc.RBF()), mc.Mixture(mc.RBF())])
+    def test_a_kernel_for_a_family(self, model):
+        with pytest.raises(TypeError, match=r"must be an estimator, or None; got RBF\(\)"):
+            _ = model.takes
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: mc.Mixture().fit_each(SERIES, return_info=SERIES), "return_info must be True or False; got array"),
+            (lambda: mc.Categorical(alphabet=np.array([1.0, 2.0])).fit(["ab"]), "Symbols must be .*1.0"),
+            (lambda: mc.Confounded(None, [1.0, 2.0]), "a list of samples; got None"),
+            (lambda: STRINGS.name("dna"), "'dna' is not an index of 2 sequences"),
+            (lambda: STRINGS.name(2), "2 is not an index of 2 sequences"),
+            (lambda: STRINGS.mapped(0.5), "function must be a callable; got 0.5"),
+            (lambda: STRINGS.mapped(len), r"each of 7 time steps; got shape \(\)"),
+            (lambda: mc.Alphabet.from_header(1), "header must be the output of Alphabet.to_header; got 1"),
+            (lambda: mc.Alphabet.from_header({"a": 1}), "header must be .* got {'a': 1}"),
+            (lambda: mc.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
+            (lambda: mc.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
+            (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
+            (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
+            (lambda: mc.Alphabet("ab").decode("full"), "codes must be whole numbers from 0 to 2; got array.'full'"),
+            (lambda: mc.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),
+            (lambda: mc.Sequences.from_codes(1.0, "dna"), r"codes must be an array of shape \(N, T\).* got 1.0"),
+            (lambda: mc.Sequences.from_aeon(-1), r"X must be an array of shape \(N, d, T\).* got -1"),
+            (lambda: mc.Categoricals([[0.5, 0.5]]).fisher_scores(1), r"Codes must have shape \(T,\).* got shape \(\)"),
+            (lambda: mc.Categoricals([[0.5, 0.5]]).log_prob([[1, 0], [1]]), "nested lists of different lengths"),
+            (lambda: mc.KDE().fit_each(SERIES).log_prob("ab"), "Expected numbers; got an array of dtype <U2"),
+            (lambda: mc.SubspaceAngles(t="dna").psd, "t must be a positive number; got 'dna'"),
+            (lambda: mc.Product(b"ACGT").psd, "kernels must be a list of one or more kernels; got b'ACGT'"),
+            (lambda: mc.JensenShannon(check_psd=mc)(RATES), "check_psd must be True or False; got <module"),
+            (lambda: mc.MarkovChain(unknown=mc).fit_each(["ab"]), "unknown must be 'raise' or 'missing'; got <module"),
+            (lambda: mc.MarkovChain(alphabet=mc).fit_each(["ab"]), "alphabet must be .* got <module"),
+            (lambda: mc.Alphabet("ab").indicators(None), "codes must be whole numbers from 0 to 2; got array.None"),
+            (lambda: mc.Scaled(mc.RBF(), ["A", 3]).psd, "weight must be a finite number; got .'A', 3."),
+            (lambda: mc.Scaled(mc.RBF(), ["A", 3]).domain, "weight must be a finite number; got .'A', 3."),
+            (lambda: mc.Gaussians([0.0], [1.0]).tempered(1e-320), "rho must be larger.* rho = 1e-320"),
+            (lambda: mc.Mixture().fit(SERIES).model_.fisher_scores(SERIES), r"the points of all .* shape \(4, 5, 2\)"),
+            (lambda: mc.EmpiricalMeanMap(alphabet=mc)(["ab"]), "alphabet must be .* got <module"),
+            (
+                lambda: mc.Sequences.from_hmmlearn([[1.0], [1.0, 2.0]]),
+                "X must be a 2-D array of stacked sequences; got",
+            ),
+            (lambda: mc.Sequences.from_hmmlearn([[0], [1]], "ab"), "lengths must be a list of whole numbers; got 'ab'"),
+            (
+                lambda: mc.HMM(topology=[[1.0, 2.0], [3.0]]).fit(["ab"]),
+                "topology must be a boolean mask.* different len",
+            ),
+            (lambda: mc.HiddenTree([[3, 1], [1]]).fit([[0, 1]]), r"tree must be a Newick .* got \[\[3, 1\], \[1\]\]"),
+            (lambda: SWITCHING.log_prob([[1.0]], method=SERIES), "method must be one of 'auto'.*; got array"),
+            (lambda: SWITCHING.log_prob([[1.0]], n_particles=10**30), "n_particles must be at most 1,000,000,000,000"),
+            (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
+            (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
+            (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),
+            (lambda: mc.LinearGaussianNets([0.0], [[0.0]], [[1.0]], {"a": 1}, {}, 0.5), "names of nodes; got 0.5"),
+            (lambda: mc.LDSs(1j, *[[[1.0]]] * 3, [0.0], [[1.0]]), "transition must be an array of numbers; got 1j"),
+            (
+                lambda: mc.Gaussians([0.0], [[1.0]]).fisher_scores([[np.inf]]),
+                "finite coordinates; a point has NaN or inf",
+            ),
+            (lambda: mc.read_ucr(""), "The file '' does not exist"),
+            (lambda: mc.read_ucr("."), "'.' is a folder. Pass the path of a"),
+            (lambda: mc.LikelihoodRatio(mc.Gaussian()).fit(SERIES, [[1.0, 2.0], [3.0]]), "y must be one class per"),
+            (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]), "y must be one class or"),
+        ],
+    )
+    def test_nonsense(self, call, message):
+        with pytest.raises((TypeError, ValueError, IndexError, OSError), match=message):
+            call()
+
 
 class TestBatches:
     @pytest.mark.parametrize(
@@ -117,6 +212,8 @@ class TestBatches:
             (lambda: RATES.concat(3), "needs a list of batches; got 3"),
             (lambda: RATES.concat([3]), "needs a list of batches"),
             (lambda: RATES.concat([RATES[0]]), "no axis to concatenate"),
+            (lambda: RATES.concat([CHAINS]), "Poissons.concat needs batches of Poissons; got MarkovChains. Use Markov"),
+            (lambda: mc.LDSs.concat([CHAINS]), "LDSs.concat needs batches of LDSs; got MarkovChains"),
             (lambda: RATES["x"], r"'x' is not an index of a batch of shape \(2,\)"),
             (lambda: RATES[7], "7 is not an index"),
             (lambda: RATES[[0.5]], "is not an index"),

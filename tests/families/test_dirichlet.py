@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
+from tests.families.test_beta import logistic
 
 import mercer as mc
 from mercer.families._gamma_functions import solve_concentration
 from mercer.families.beta import Betas
 from mercer.families.dirichlet import Dirichlet, Dirichlets
 from mercer.testing.families import EstimatorContract, FamilyContract
-
-
-def logistic(reach, step):
-    """Fractions, evenly in log odds, with 1 - x and the weights of integrals over x."""
-    u = np.arange(-reach, reach + step / 2, step)
-    x, rest = special.expit(u), special.expit(-u)
-    return x, rest, step * x * rest
 
 
 class TestDirichlets(FamilyContract):

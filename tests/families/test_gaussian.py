@@ -444,7 +444,7 @@ def test_missing_coordinates():
     diagonal = mc.Gaussians(full.mean, np.ones((2, 3)))
     assert_allclose(diagonal.fisher_scores(x)[:, 0, [1, 4]], 0)
     assert_allclose(diagonal.fisher_scores(x)[:, 0, [0, 2]], x[0, [0, 2]] - full.mean[:, [0, 2]])
-    with pytest.raises(ValueError, match="need all coordinates; a point contains NaN"):
+    with pytest.raises(ValueError, match="need finite coordinates; a point has NaN"):
         full.fisher_scores(x)
 
 

@@ -115,3 +115,13 @@ def test_ordinary_kernels_are_centered_as_before():
     plain = mc.RBF(gamma=1.0)(X)
     rows = plain.mean(axis=1)
     assert_allclose(K, plain - rows[:, None] - rows + plain.mean(), atol=1e-15)
+
+
+@pytest.mark.parametrize(("rho", "size"), [(0.5, 0.0), (1.0, 6e3)])
+def test_products_of_many_coordinates_that_are_nearly_equal(rho, size):
+    """Logarithms of thousands of coordinates add up, and cancel when the kernel is normalized, except at rho = 1/2."""
+    rng = np.random.default_rng(0)
+    rate = 10 ** rng.uniform(-1, 4, size=2000) * np.exp(1e-8 * rng.normal(size=(6, 2000)))
+    p = mc.Poissons(rate)
+    assert np.abs(p.log_product(p, rho)).max() <= size + 1e-9
+    assert least(mc.ProbabilityProduct(rho=rho)(p)) > -1e-14 - 1e-15 * size

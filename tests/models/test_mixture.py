@@ -384,7 +384,7 @@ def test_impossible_and_unconverged_data_are_named():
     assert not info.converged.any()
     with pytest.warns(ConvergenceWarning):
         estimator.fit_each(sets[:2])
-    with pytest.warns(ConvergenceWarning, match="before sequence 2 converged"):
+    with pytest.warns(ConvergenceWarning, match="before sequence 0, sequence 1, sequence 2 converged"):
         estimator.fit_each(sets)
 
 

@@ -37,6 +37,7 @@ MODELS = {
     "CountVector": (mc.CountVector(prior="pooled"), sparse.csr_array(np.exp(NUMBERS))),
     "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
+    "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
     "PairHMM": (mc.PairHMM(2, alphabet="dna", n_iter=2, tol=0, n_pairs=10), STRINGS),
 }
 KERNELS = {
@@ -47,6 +48,7 @@ KERNELS = {
     "JensenShannon": (mc.JensenShannon(mc.Gaussian("diagonal"), form="centering"), SETS),
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
     "ProbabilityProduct": (mc.ProbabilityProduct(mc.HMM(2, n_iter=5, tol=0), length=5), SERIES),
+    "FisherEnsemble": (mc.FisherEnsemble(n_states=(2,), topologies=("ergodic",), n_iter=3), SERIES),
     "Landmarks": (mc.Landmarks(mc.EmpiricalMeanMap(gamma=0.1), n_components=5), SETS),
     "Landmarks far apart": (mc.Landmarks(mc.RBF(gamma=1.0), n_components=5, method="kmeans++"), NUMBERS),
 }

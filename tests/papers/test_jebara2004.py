@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.utils import Bunch
+from tests.models.test_switching import switching
 
 import mercer as mc
 from mercer.models._fitting.topology import jebara_states
 from mercer.papers import _jebara_dna as dna
+from mercer.papers import _jebara_series as series
 from mercer.papers import jebara2004
 from mercer.papers._along_costs import curve, drawn_splits, errors_along, halves, joined, outcome
+from mercer.papers._jebara_series import make_task
 
 LABELS = np.array(["a", "b", "b"] * 40)
 GROUPS = np.arange(120) // 5
@@ -173,9 +176,9 @@ class TestDNA:
 
 
 def test_parts_and_messages():
-    assert list(jebara2004.PARTS) == ["figure7", "figure8a", "figure8b"]
+    assert list(jebara2004.PARTS) == ["figure7", "figure8a", "figure8b", "figure10"]
     assert all(part.caption and part.differs for part in jebara2004.PARTS.values())
-    with pytest.raises(ValueError, match="part must be one of figure7, figure8a, figure8b; got 'figure9'"):
+    with pytest.raises(ValueError, match="part must be one of figure7, figure8a, figure8b, figure10; got 'figure9'"):
         jebara2004.reproduce("figure9")
     with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
         jebara2004.reproduce("figure7", draws=0)
@@ -209,6 +212,45 @@ def test_every_panel_has_every_line(monkeypatch: pytest.MonkeyPatch, part: str):
     monkeypatch.setattr(dna, "_outcomes", lambda strings, maker: {"line": half([1], None, None, dna.LOG_COSTS)})
     more = jebara2004.reproduce(part, draws=1, quick=True, variants=True)
     assert len({one.panel for one in more}) == len(more) == 2 * len(methods)
+
+
+class TestSeries:
+    def test_classes_are_of_systems(self):
+        task = series.make_task(0, models=6, per_model=3, length=7)
+        assert len(task.series) == 18
+        assert task.series[0].shape == (7, 2)
+        assert np.bincount(task.labels).tolist() == [9, 9]
+        assert all(len(set(task.labels[task.systems == i])) == 1 for i in range(6))
+
+    def test_one_is_left_out(self):
+        labels = np.arange(12) % 2
+        alike = np.where(labels[:, None] == labels, 1.0, 0.0) + np.eye(12)
+        assert (series.left_out_errors(alike, labels) == 0).all()
+        assert (series.left_out_errors(np.eye(12), labels) == 1).all()  # the others are of the other class
+
+    def test_every_curve_is_there(self, monkeypatch: pytest.MonkeyPatch):
+        """Made small: three lengths, two series per system, one model of each class in place of likelihoods."""
+        monkeypatch.setattr(series, "LENGTHS", (1, 2, 3, 4, 5))
+        monkeypatch.setattr(series, "make_task", lambda seed, *_: make_task(seed, 4, 2, 6))
+        monkeypatch.setattr(series, "likelihood_error", lambda estimator, task: 0.5)
+        monkeypatch.setattr(series, "fitted", lambda task: {"LDS": fewer(task), "SLDS": switching(0, 8)})
+        told: list[int] = []
+        curves = jebara2004.reproduce("figure10", quick=True, progress=lambda _, steps: told.append(steps))
+        assert set(told) == {len(told)}
+        names = [one.method for one in curves]
+        assert names[:6] == [f"{kind} rho={rho:g}" for kind in ("LDS", "SLDS") for rho in (0.1, 0.5, 1.0)]
+        assert names[-3:] == ["ML LDS", "ML SLDS", "RBF"]
+        assert all(0 <= error <= 1 for one in curves for error in one.error)
+        assert {one.panel for one in curves} == {"over T", "over rho", "baselines"}
+
+    def test_likelihoods_leave_one_out(self):
+        task = make_task(1, 2, 4, 12)
+        estimator = mc.LDS(1, n_iter=3, tol=0, n_init=1)
+        assert 0 <= series.likelihood_error(estimator, task) <= 1
+
+
+def fewer(task):
+    return mc.LDS(1, n_iter=2, tol=0, n_init=1).fit_each(task.series)
 
 
 def test_real_pages(real: None):

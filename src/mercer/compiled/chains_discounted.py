@@ -15,6 +15,7 @@ import numpy as np
 from mercer._array import Floats
 from mercer.compiled.chain_steps import LITERAL, Plan, gather, in_lanes, operations, plan_of
 from mercer.compiled.code import compiled
+from mercer.compiled.copies import copy_to
 from mercer.compiled.lanes import aligned
 from mercer.compiled.layout import owned
 
@@ -62,7 +63,7 @@ def _kernel(known: int, square: bool, plan: Plan) -> Any:
                     for c in range(m * m):
                         at = c * lanes + lane
                         scaled[at] = factors[i, j] * transition_b[group * width + at]
-                phi[:] = table
+                copy_to(phi, table)
                 _dot(n, totals, phi, outer, m)
                 waiting, time = here, 0
                 while waiting > 0 and time < patience:

@@ -28,6 +28,7 @@ from numba import njit
 from numba.core import caching, config, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
+from numba.core.types.misc import unliteral
 
 from mercer._notices import notify
 from mercer.compiled.machine import MACHINE
@@ -57,9 +58,19 @@ def compiled(function: Callable[..., Any] | None = None, *, contract: bool = Fal
     with _switched_on():
         dispatcher = njit(**options)(function)
     dispatcher._cache = _cache_of(function, repr(sorted(options.items(), key=str)))
+    dispatcher.get_call_template = _without_literals(dispatcher.get_call_template)
     if config.DISABLE_JIT:
         dispatcher.compile = _always(dispatcher.compile)
     return dispatcher
+
+
+def _without_literals(template: Callable[..., Any]) -> Callable[..., Any]:
+    """Let callers pass constants as numbers: otherwise Numba compiles a function again for every constant."""
+
+    def plain(args: Any, kws: Any) -> Any:
+        return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
+
+    return plain
 
 
 # -- NUMBA_DISABLE_JIT and forks -----------------------------------------------------------------------

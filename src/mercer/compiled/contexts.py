@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.compiled.code import compiled
+from mercer.compiled.copies import copy_to
 from mercer.compiled.machine import MACHINE
 
 Vector: TypeAlias = np.ndarray[Any, Any]
@@ -246,7 +247,7 @@ def forward(
 @compiled
 def _grown(x: Vector, size: int) -> Vector:
     larger = np.empty(max(size, 2 * x.size), x.dtype)
-    larger[: x.size] = x
+    copy_to(larger, x)
     return larger
 
 

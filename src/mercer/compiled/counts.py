@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.compiled.code import compiled
+from mercer.compiled.copies import copy_to
 from mercer.compiled.lanes import Emitter, Value, aligned, vector_function
 from mercer.compiled.machine import MACHINE
 
@@ -135,7 +136,7 @@ def _grow_table(table: Vector, factor: Vector, row: Vector, s: int, t: int, leas
                 if weight > least:
                     for m in range(j, t + 1):
                         row[m] += weight * below[m - j]
-        table[n, : t + 1] = row[: t + 1]
+        copy_to(table[n], row[: t + 1])
 
 
 @compiled
@@ -153,7 +154,7 @@ def _grow_log_table(table: Vector, factor: Vector, row: Vector, s: int, t: int) 
                     for j in range(m + 1):
                         value += math.exp(table[n - k, m - j] + factor[k, j] - top)
             row[m] = top + math.log(value) if value > 0 else -np.inf
-        table[n, : t + 1] = row[: t + 1]
+        copy_to(table[n], row[: t + 1])
 
 
 @compiled

@@ -14,23 +14,32 @@ from mercer.compiled.code import compiled
 from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
+    add,
     block_product,
+    canceled,
     cholesky,
+    converged,
     copy,
     multiply_determinant,
     product,
     solve_lower,
     solve_upper,
+    symmetric_product,
     symmetrize,
 )
 
-__all__ = ["PairPlaces", "pair_places", "run_pairs"]
+__all__ = [
+    "PairPlaces",
+    "covariance_step",
+    "covariance_update",
+    "load_start",
+    "load_step",
+    "pair_places",
+    "run_pairs",
+]
 
 _LOG_2PI = math.log(2 * math.pi)
 _LOG_2 = math.log(2.0)
-_CANCELED = 1e-4
-_STEADY = 4e-16
-"""Covariances whose entries change by at most this fraction of the variances do not change any more."""
 
 
 class PairPlaces(NamedTuple):
@@ -81,31 +90,21 @@ def pair_places(n: int, m: int, d: int) -> PairPlaces:
 
 
 @compiled
-def _load_pair(
+def load_step(
     w: Floats, at: Any, left: Any, right: Any, i: int, j: int, n: int, m: int, d: int, lane: int, noise: float,
     extra: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Lay the system of a difference out in a lane: noises times ``noise``, observations plus ``extra``."""
-    a, b, c, offset, q, r, mu, s = left
-    a2, b2, c2, offset2, q2, r2, mu2, s2 = right
+    a, b, c, offset, q, r, _, _ = left
+    a2, b2, c2, offset2, q2, r2, _, _ = right
     both = n + m
     for k in range(n * n):
         w[at.a + k * LANES + lane] = a[i * n * n + k]
     for k in range(m * m):
         w[at.a + (n * n + k) * LANES + lane] = a2[j * m * m + k]
     for row in range(both):
-        first = row < n
-        w[at.b + row * LANES + lane] = b[i * n + row] if first else b2[j * m + row - n]
-        w[at.pm + row * LANES + lane] = mu[i * n + row] if first else mu2[j * m + row - n]
-        for column in range(both):
-            at_q, at_s = 0.0, 0.0
-            if first and column < n:
-                at_q, at_s = q[(i * n + row) * n + column], s[(i * n + row) * n + column]
-            elif not first and column >= n:
-                k = (j * m + row - n) * m + column - n
-                at_q, at_s = q2[k], s2[k]
-            w[at.q + (row * both + column) * LANES + lane] = at_q * noise
-            w[at.pc + (row * both + column) * LANES + lane] = at_s * noise
+        w[at.b + row * LANES + lane] = b[i * n + row] if row < n else b2[j * m + row - n]
+    _load_blocks(w, at.q, q, q2, i, j, n, m, lane, noise)
     for row in range(d):
         w[at.offset + row * LANES + lane] = offset2[j * d + row] - offset[i * d + row]
         for column in range(n):
@@ -118,58 +117,68 @@ def _load_pair(
 
 
 @compiled
-def _covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma: no cover - compiled
-    """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
-    product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
-    product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, d, 1.0)
-    cholesky(w, at.lower, at.inverse, at.v, d)
-    solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
-    product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, size, -1.0)
-    canceled = False
-    for i in range(size):
-        for lane in range(LANES):
-            k = (i * size + i) * LANES + lane
-            canceled |= w[at.fc + k] < _CANCELED * w[at.pc + k]
-    if canceled:  # Joseph's form
-        solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
-        product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
-        for i in range(size):
-            for lane in range(LANES):
-                w[at.rest + (i * size + i) * LANES + lane] += 1.0
-        product(w, at.t1, ZERO, at.rest, size, 1, at.pc, size, 1, size, size, size, 1.0)
-        product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, size, 1.0)
-        product(w, at.t3, ZERO, at.r, d, 1, at.gain, size, 1, d, d, size, 1.0)
-        product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, size, 1.0)
-    symmetrize(w, at.fc, size)
+def _load_blocks(
+    w: Floats, at: int, first: Floats, second: Floats, i: int, j: int, n: int, m: int, lane: int, noise: float
+) -> None:  # pragma: no cover - compiled
+    """Lay two covariances out as the blocks of one, whose other entries are zero already."""
+    width = (n + m) * LANES
+    for row in range(n):
+        for column in range(n):
+            w[at + row * width + column * LANES + lane] = first[(i * n + row) * n + column] * noise
+    corner = at + n * width + n * LANES
+    for row in range(m):
+        for column in range(m):
+            w[corner + row * width + column * LANES + lane] = second[(j * m + row) * m + column] * noise
 
 
 @compiled
-def _covariance_step(w: Floats, at: Any, n: int, m: int) -> float:  # pragma: no cover - compiled
-    """Move the covariance one step on, block by block; return the largest change relative to the variances."""
+def load_start(
+    w: Floats, at: Any, left: Any, right: Any, i: int, j: int, n: int, m: int, lane: int, noise: float
+) -> None:  # pragma: no cover - compiled
+    """Lay the first state of a difference out in a lane."""
+    _, _, _, _, _, _, mu, s = left
+    _, _, _, _, _, _, mu2, s2 = right
+    for row in range(n + m):
+        w[at.pm + row * LANES + lane] = mu[i * n + row] if row < n else mu2[j * m + row - n]
+    for k in range((n + m) * (n + m)):
+        w[at.pc + k * LANES + lane] = 0.0
+    _load_blocks(w, at.pc, s, s2, i, j, n, m, lane, noise)
+
+
+@compiled
+def covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma: no cover - compiled
+    """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
+    product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
+    symmetric_product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, 1.0)
+    cholesky(w, at.lower, at.inverse, at.v, d)
+    solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
+    symmetric_product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, -1.0)
+    if canceled(w, at.fc, at.pc, size):  # Joseph's form
+        solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
+        product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
+        for i in range(size):
+            k = at.rest + i * (size + 1) * LANES
+            add(w, k, k, at.one, at.one, 1)
+        product(w, at.t1, ZERO, at.rest, size, 1, at.pc, size, 1, size, size, size, 1.0)
+        symmetric_product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, 1.0)
+        product(w, at.t3, ZERO, at.r, d, 1, at.gain, size, 1, d, d, size, 1.0)
+        symmetric_product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, 1.0)
+
+
+@compiled
+def covariance_step(w: Floats, at: Any, out: int, n: int, m: int) -> None:  # pragma: no cover - compiled
+    """Move the covariance one step on, block by block."""
     size = n + m
     corner = at.a + n * n * LANES
     low = n * size * LANES
     product(w, at.t1, ZERO, at.a, n, 1, at.fc, size, 1, n, n, size, 1.0)
     product(w, at.t1 + low, ZERO, corner, m, 1, at.fc + low, size, 1, m, m, size, 1.0)
-    change = 0.0
-    for row, count in ((0, n), (n, m)):
-        for column, width, other in ((0, n, at.a), (n, m, corner)):
-            cell = (row * size + column) * LANES
-            line = at.t1 + cell
-            block_product(
-                w, at.rest + cell, at.q + cell, size, line, size, 1, other, 1, width, count, width, width, 1.0
-            )  # fmt: skip
-    symmetrize(w, at.rest, size)
-    for row in range(size):
-        for column in range(row + 1):
-            for lane in range(LANES):
-                k = (row * size + column) * LANES + lane
-                moved = abs(w[at.rest + k] - w[at.pc + k])
-                first = w[at.rest + (row * size + row) * LANES + lane]
-                second = w[at.rest + (column * size + column) * LANES + lane]
-                change = max(change, moved / max(first + second, 1e-300))
-    copy(w, at.pc, at.rest, size * size)
-    return change
+    for row, column, rows, columns, other in ((0, 0, n, n, at.a), (n, 0, m, n, at.a), (n, n, m, m, corner)):
+        cell = (row * size + column) * LANES
+        block_product(
+            w, out + cell, at.q + cell, size, at.t1 + cell, size, 1, other, 1, columns, rows, columns, columns, 1.0
+        )  # fmt: skip
+    symmetrize(w, out, size)
 
 
 @compiled
@@ -197,20 +206,21 @@ def run_pairs(
         Where the logarithms are written.
     """
     size = n + m
-    w[ZERO : ZERO + LANES] = 0.0
+    w[: at.size] = 0.0
     w[at.one : at.one + LANES] = 1.0
     corner = at.a + n * n * LANES
     for begin in range(0, len(pairs), LANES):
         for lane in range(LANES):
             p = min(begin + lane, len(pairs) - 1)
-            _load_pair(w, at, left, right, pairs[p, 0], pairs[p, 1], n, m, d, lane, noise, extra)
+            load_step(w, at, left, right, pairs[p, 0], pairs[p, 1], n, m, d, lane, noise, extra)
+            load_start(w, at, left, right, pairs[p, 0], pairs[p, 1], n, m, lane, noise)
         copy(w, at.mantissa, at.one, 1)
         copy(w, at.exponent, ZERO, 1)
         copy(w, at.squares, ZERO, 1)
         steady, reached = False, 0
         for t in range(lengths[-1]):
             if not steady:
-                _covariance_update(w, at, size, d)
+                covariance_update(w, at, size, d)
             multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
             product(w, at.e, at.offset, at.c, size, 1, at.pm, 1, 1, d, size, 1, -1.0)
             solve_lower(w, at.ze, at.lower, at.inverse, at.e, d, 1)
@@ -219,9 +229,11 @@ def run_pairs(
             product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
             product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
             if not steady and t + 1 < lengths[-1]:
-                steady = _covariance_step(w, at, n, m) <= _STEADY
+                covariance_step(w, at, at.rest, n, m)
+                steady = converged(w, at.rest, at.pc, size)
+                copy(w, at.pc, at.rest, size * size)
                 if steady:
-                    _covariance_update(w, at, size, d)
+                    covariance_update(w, at, size, d)
             if t + 1 == lengths[reached]:
                 for lane in range(min(LANES, len(pairs) - begin)):
                     log_root = math.log(w[at.mantissa + lane]) + w[at.exponent + lane] * _LOG_2

@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
+from mercer.compiled.copies import copy_to
 from mercer.compiled.lanes import vector_function
 from mercer.compiled.pairs_cell import Strings, backward, forward
 from mercer.compiled.pairs_general import profile
@@ -178,9 +179,9 @@ def expected_sweep(n: int, lanes: int) -> Any:
             again = q >= count
             part = 2 * count - 1 - q if again else q
             if again:
-                rows[:line] = kept[part]
+                copy_to(rows, kept[part])
             else:
-                kept[part] = rows[:line]
+                copy_to(kept[part], rows[:line])
             low, top = part * block, min((part + 1) * block, tall + 1)
             for i in range(low, top):
                 base = (i - low + 1) * line + width
@@ -190,7 +191,7 @@ def expected_sweep(n: int, lanes: int) -> Any:
                         at = base + length[1, lane] * width + lane
                         close(lane, at, slots[lane], been, stop, ends, moves, value)
             if not again:
-                rows[:line] = rows[(top - low) * line : (top - low + 1) * line]
+                copy_to(rows, rows[(top - low) * line : (top - low + 1) * line])
                 continue
             for i in range(top - 1, low - 1, -1):
                 backward_row(

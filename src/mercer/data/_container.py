@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._checks import is_whole
 from mercer._immutable import Immutable
 from mercer.data import ragged as _ragged
 from mercer.data.alphabet import Alphabet
@@ -86,12 +87,17 @@ class Container(Immutable):
 
     def name(self, i: int) -> str:
         """Return the name of sequence ``i`` for messages: "sequence 'seq7'" or "sequence 3"."""
+        if not is_whole(i, -len(self)) or i >= len(self):
+            raise IndexError(f"{i!r} is not an index of {len(self)} sequences.")
         return naming(self.ids, i)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
             n = len(self)
-            index = np.arange(*key.indices(n)) if isinstance(key, slice) else np.arange(n)[key]
+            try:
+                index = np.arange(n)[key]
+            except (IndexError, TypeError, ValueError):
+                raise IndexError(f"{key!r} is not an index of {n} sequences.") from None
             if np.ndim(index) == 1:
                 return self._take(index)
             if np.ndim(index) > 1:

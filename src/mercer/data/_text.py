@@ -81,8 +81,10 @@ class Text:
 def read_text(source: Source, what: str) -> Text:
     """Read a path or an open file, plain or gzipped; the first bytes tell which, not the name."""
     if isinstance(source, str | os.PathLike):
-        if not Path(source).exists():
-            raise FileNotFoundError(f"The file {os.fspath(source)} does not exist.")
+        if not os.fspath(source) or not Path(source).exists():
+            raise FileNotFoundError(f"The file {os.fspath(source)!r} does not exist.")
+        if Path(source).is_dir():
+            raise IsADirectoryError(f"{os.fspath(source)!r} is a folder. Pass the path of a {what} file.")
         name, raw = str(source), Path(source).read_bytes()
     elif hasattr(source, "read"):
         content = source.read()

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import as_array
+from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
-from mercer._parameters import check, one_of
+from mercer._parameters import Rule, check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -93,7 +95,7 @@ class Alphabet(Immutable):
         ambiguous: Mapping[Any, Iterable[Symbol]] | None = None,
         fold_case: bool | None = None,
     ) -> None:
-        if not isinstance(symbols, Iterable):
+        if not is_listing(symbols):
             raise TypeError(f"symbols must be a string or a list of symbols; got {symbols!r}.")
         if not isinstance(ambiguous, Mapping | None):
             raise TypeError(f"ambiguous must be a mapping from codes to sets of symbols; got {ambiguous!r}.")
@@ -123,7 +125,7 @@ class Alphabet(Immutable):
                 f"alphabet must be 'dna', 'rna', 'protein' or a set of distinct symbols; got {spec!r}, which contains "
                 f"{twice!r} twice."
             )
-        if not isinstance(spec, Iterable):
+        if not is_listing(spec):
             raise TypeError(
                 f"alphabet must be 'dna', 'rna', 'protein', an Alphabet or an iterable of symbols; got {spec!r}."
             )
@@ -203,8 +205,16 @@ class Alphabet(Immutable):
             return out
         return self._ambiguity
 
+    def _checked(self, codes: Any) -> NDArray[np.int64]:
+        """Return codes as an array of integers; raise if one is not a code."""
+        codes = as_array(codes, "codes", "an array of codes")
+        if codes.dtype.kind not in "biuf" or not np.all((codes >= 0) & (codes < self.n_codes)):
+            raise ValueError(f"codes must be whole numbers from 0 to {self.n_codes - 1}; got {codes!r}.")
+        return codes.astype(np.int64, copy=False)
+
     def indicators(self, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Return the rows of `membership` for ``codes``, ``(..., k)``, without computing the whole matrix."""
+        codes = self._checked(codes)
         flat, k = codes.reshape(-1), len(self)
         out = np.zeros((flat.size, k))
         plain = np.flatnonzero(flat < k)
@@ -270,7 +280,7 @@ class Alphabet(Immutable):
         >>> Alphabet(range(3)).decode([2, 0])
         array([2, 0])
         """
-        codes = np.asarray(codes, dtype=np.int64)
+        codes = self._checked(codes)
         if self.is_characters:
             points = np.array([ord(str(s)) for s in self._codes.printed], dtype="<u4")
             return points[codes].tobytes().decode("utf-32-le", "surrogatepass")
@@ -290,6 +300,8 @@ class Alphabet(Immutable):
         >>> Alphabet("ac").union(Alphabet("ab"))
         Alphabet('abc')
         """
+        if not isinstance(other, Alphabet):
+            raise TypeError(f"other must be an Alphabet; got {other!r}. Use Alphabet.of(...).")
         if self == other:
             return self
         mine, theirs = dict(self.ambiguous), dict(other.ambiguous)
@@ -317,7 +329,15 @@ class Alphabet(Immutable):
         >>> Alphabet.from_header(Alphabet.of("rna").to_header()) == Alphabet.of("rna")
         True
         """
-        return cls(header["symbols"], dict(header["ambiguous"]), header["fold_case"])
+        if not isinstance(header, Mapping) or not {"symbols", "ambiguous", "fold_case"} <= header.keys():
+            raise ValueError(f"header must be the output of Alphabet.to_header; got {header!r}.")
+        try:
+            ambiguous = dict(header["ambiguous"])
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"'ambiguous' of header must be pairs of a code and its symbols; got {header['ambiguous']!r}."
+            ) from None
+        return cls(header["symbols"], ambiguous, header["fold_case"])
 
     def digest(self) -> bytes:
         """Return a 16-byte hash of the content."""
@@ -405,6 +425,14 @@ class Alphabet(Immutable):
         symbols = repr("".join(map(str, self.symbols))) if plain else self.describe()
         more = f", ambiguous={list(dict(self.ambiguous))}" if self.ambiguous else ""
         return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
+
+
+ALPHABET = Rule(
+    "'dna', 'rna', 'protein', an Alphabet or an iterable of symbols, or None",
+    lambda value: value is None or isinstance(value, Alphabet) or is_listing(value),
+    error=TypeError,
+)
+"""Rule of the parameter ``alphabet``; `Alphabet.of` checks the symbols."""
 
 
 def _warn_of_nucleotides(found: set[str]) -> None:

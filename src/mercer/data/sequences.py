@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._checks import is_number
+from mercer._array import as_array
+from mercer._checks import is_listing, is_number
+from mercer._parameters import check
+from mercer._parameters import function as callable_rule
 from mercer.data import ragged as _ragged
 from mercer.data._build import build, check_ids, unwrap
 from mercer.data._container import Container, naming
@@ -101,6 +104,8 @@ class Sequences(Container):
         """
         if isinstance(X, np.ndarray) and (X.ndim < 2 or X.dtype.kind not in "biufO"):
             return cls(X, ids=ids, invalid=invalid)
+        if not is_listing(X):
+            raise TypeError(f"X must be an array of shape (N, d, T), or a list of series; got {X!r}.")
         items = []
         for x in X:  # 1-D is a univariate series; the constructor reports items that are not numeric arrays
             result = read_item(x)
@@ -120,11 +125,14 @@ class Sequences(Container):
         >>> Sequences.from_hmmlearn([[0], [1], [1], [0], [2]], [3, 2])
         Sequences(2 sequences of symbols from {0, 1, 2}, lengths 2 to 3)
         """
-        X = np.asarray(X)
+        X = as_array(X, "X", "a 2-D array of stacked sequences")
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2:
             raise ValueError(f"X must be a 2-D array of stacked sequences, as in hmmlearn; got {X.ndim} axes.")
-        sizes = np.asarray([len(X)] if lengths is None else lengths, dtype=np.int64)
+        sizes = np.asarray([len(X)]) if lengths is None else as_array(lengths, "lengths", "a list of whole numbers")
+        if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or not np.all(sizes == np.floor(sizes)):
+            raise TypeError(f"lengths must be a list of whole numbers; got {lengths!r}.")
+        sizes = sizes.astype(np.int64)
         if sizes.sum() != len(X) or (sizes < 0).any():
             raise ValueError(f"lengths must sum to the {len(X)} rows of X; got a sum of {sizes.sum()}.")
         if X.shape[1] == 1 and X.dtype.kind != "f":
@@ -154,7 +162,9 @@ class Sequences(Container):
         ['ACC', 'TG']
         """
         known = Alphabet.of(alphabet)
-        rows = [np.asarray(row) for row in codes]
+        if not is_listing(codes):
+            raise TypeError(f"codes must be an array of shape (N, T), or a list of arrays; got {codes!r}.")
+        rows = [as_array(row, "codes", "a list of arrays of codes") for row in codes]
         names = check_ids(ids, len(rows))
         for i, row in enumerate(rows):
             if row.ndim != 1 or (row.dtype.kind not in "iu" and row.size):
@@ -267,10 +277,11 @@ class Sequences(Container):
         array([[2.],
                [4.]])
         """
-        values = np.asarray(function(self.values))
-        if len(values) != len(self.values):
+        check(callable_rule(), function=function)
+        values = as_array(function(self.values), "The values of the function")
+        if values.shape[:1] != self.values.shape[:1]:
             raise ValueError(
-                f"The function must return one row per time step; got {len(values)} for {len(self.values)} steps."
+                f"The function must return one row for each of {len(self.values)} time steps; got shape {values.shape}."
             )
         if self.alphabet is not None:
             if values.dtype.kind not in "iu" or np.any(values < 0) or np.any(values >= self.alphabet.n_codes):

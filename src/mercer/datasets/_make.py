@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mercer._checks import is_whole
-from mercer._parameters import between, check, positive, whole
+from mercer._parameters import between, check, extent, positive
 from mercer._random import random_generator
 
 _Labels = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -66,12 +66,12 @@ def make_documents(
     >>> y.tolist()
     [0, 1, 0, 1, 0, 1]
     """
-    check(whole(), n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
+    check(extent(), n_samples=n_samples, n_words=n_words, length=length, n_classes=n_classes)
     check(positive(), concentration=concentration)
     check(between(0, 1), noise=noise)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
-    cumulative = np.cumsum(rng.dirichlet(np.full(n_words, concentration), size=n_classes), axis=1)
+    cumulative = np.cumsum(rng.dirichlet(np.full(n_words, float(concentration)), size=n_classes), axis=1)
     words = _inverse_cdf(cumulative, y, rng.random((n_samples, length)))
     fresh = rng.random((n_samples, length)) >= noise
     fresh[:, 0] = True
@@ -136,8 +136,8 @@ def make_point_sets(
     >>> y.tolist()
     [0, 1, 0, 1]
     """
-    check(whole(), n_samples=n_samples, n_classes=n_classes, n_components=n_components)
-    check(whole(2), n_features=n_features)
+    check(extent(), n_samples=n_samples, n_classes=n_classes, n_components=n_components)
+    check(extent(2), n_features=n_features)
     low, high = _check_range("size", size)
     check(between(1, np.inf, "left"), elongation=elongation)
     rng = random_generator(random_state)
@@ -192,14 +192,14 @@ def make_dna(
     >>> y.tolist()
     [0, 1, 0]
     """
-    check(whole(), n_samples=n_samples, n_classes=n_classes)
+    check(extent(), n_samples=n_samples, n_classes=n_classes)
     check(positive(), concentration=concentration)
     low, high = _check_range("length", length)
     rng = random_generator(random_state)
     y = _labels(n_samples, n_classes)
     lengths = rng.integers(low, high, size=n_samples, endpoint=True)
     # One row per class and letter: the chain in state s of class c draws from row 4 c + s.
-    cumulative = np.cumsum(rng.dirichlet(np.full(4, concentration), size=4 * n_classes), axis=1)
+    cumulative = np.cumsum(rng.dirichlet(np.full(4, float(concentration)), size=4 * n_classes), axis=1)
     states = np.empty((n_samples, high), dtype=np.int64)
     states[:, 0] = rng.integers(4, size=n_samples)
     uniform = rng.random((high, n_samples))
@@ -254,4 +254,5 @@ def _check_range(name: str, value: Any) -> tuple[int, int]:
         raise ValueError(
             f"{name} must be an integer of at least 1, or a pair (smallest, largest) of such integers; got {value!r}."
         )
+    check(extent(), **{name: pair[1]})
     return int(pair[0]), int(pair[1])

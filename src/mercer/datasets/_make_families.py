@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._parameters import between, check, whole
+from mercer._parameters import between, check, extent
 from mercer._random import random_generator
 from mercer.data import Alphabet
 from mercer.datasets._make import _check_range, _labels
@@ -62,8 +62,8 @@ def make_families(
     >>> X
     ['CGTCCTTTTATAACTC', 'CTCCAGAATTTG', 'CGTCATTTACTCTATT', 'CTCCGAACGTAATTTG']
     """
-    check(whole(), n_samples=n_samples, n_classes=n_classes)
-    check(whole(0), insertion=insertion)
+    check(extent(), n_samples=n_samples, n_classes=n_classes)
+    check(extent(0), insertion=insertion)
     check(between(0, 1, "left"), mutation=mutation, deletion=deletion)
     rng = random_generator(random_state)
     letters = np.array(Alphabet.of(alphabet).symbols)

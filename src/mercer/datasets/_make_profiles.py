@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from mercer._array import Floats, as_float
-from mercer._parameters import between, check, whole
+from mercer._parameters import between, check, extent
 from mercer._random import random_generator
 from mercer.datasets._make import _labels
 from mercer.models._tree.newick import Tree, parse_newick
@@ -70,8 +70,8 @@ def make_profiles(
     >>> profiles.data.shape, profiles.leaves, profiles.target.tolist()
     ((4, 3), ['human', 'chimp', 'mouse'], [0, 1, 0, 1])
     """
-    check(whole(), n_samples=n_samples, n_classes=n_classes)
-    check(whole(2), n_leaves=n_leaves)
+    check(extent(), n_samples=n_samples, n_classes=n_classes)
+    check(extent(2), n_leaves=n_leaves)
     check(between(0, 1), fidelity=fidelity, missing=missing)
     rates = as_float([rate] * n_classes if np.ndim(rate) == 0 else rate, "rate")
     if rates.shape != (n_classes,) or not np.all((rates > 0) & np.isfinite(rates)):

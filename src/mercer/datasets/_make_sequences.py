@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from mercer._array import Floats
-from mercer._parameters import between, check, nonnegative, whole
+from mercer._parameters import between, check, extent, nonnegative
 from mercer._random import random_generator
 from mercer.data.sequences import Sequences
 from mercer.datasets._make import _check_range, _inverse_cdf, _Labels, _labels
@@ -73,14 +73,14 @@ def make_hmm_sequences(
     >>> X[0].shape[1], y.tolist()
     (2, [0, 1, 0, 1])
     """
-    check(whole(), n_samples=n_samples, n_classes=n_classes)
-    check(whole(2), n_states=n_states)
+    check(extent(), n_samples=n_samples, n_classes=n_classes)
+    check(extent(2), n_states=n_states)
     if n_classes > n_states:
         raise ValueError(f"n_classes must be at most n_states={n_states}; got {n_classes}.")
     check(between(0, 1), certainty=certainty)
     low, high = _check_range("length", length)
     if n_features is not None:
-        check(whole(), n_features=n_features)
+        check(extent(), n_features=n_features)
     if n_features is None and n_states > 26:
         raise ValueError(f"n_states must be at most 26 for strings; got {n_states}. For vectors, pass n_features.")
     check(nonnegative() if n_features else between(0, 1, cure="For strings, it is a probability."), noise=noise)
@@ -155,7 +155,7 @@ def make_traits(
     >>> people.groups[:6].tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    check(whole(), n_families=n_families, family_size=family_size)
+    check(extent(), n_families=n_families, family_size=family_size)
     low, high = _check_range("length", length)
     check(nonnegative(), confounding=confounding, noise=noise)
     check(between(0, 1), heritability=heritability)

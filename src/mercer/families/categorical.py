@@ -12,9 +12,11 @@ from scipy.special import xlogy
 from mercer._array import Array, Floats, beside, frozen, namespace, safe_log, to_numpy
 from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, InnerLeaf, Leaf, Operand, PowerProduct, Smoothed
+from mercer._parameters import Rules, one_of
 from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.segments import sample_name, segment_sum
 from mercer.families._predictive import Predictive
@@ -128,20 +130,25 @@ class Categoricals(Simplex):
         codes = beside(table, self._codes(x).astype(np.int64))
         if len(codes.shape) == 1:
             return xp.take(table, codes, axis=-1)
-        lead = tuple(codes.shape[:-1])
-        fits = all(n in (1, m) for n, m in zip(reversed(lead), reversed(self.shape[:-1]), strict=False))
-        if not codes.shape or len(lead) >= len(self.shape) or not fits:
-            raise ValueError(
-                f"Codes must have shape (T,), or leading axes as the batch of shape {self.shape}; got shape "
-                f"{tuple(codes.shape)}."
-            )
+        self._check_lead(tuple(codes.shape))
         shape = (*table.shape[:-1], codes.shape[-1])  # leading axes align
         return xp.take_along_axis(table, xp.broadcast_to(codes[..., None, :], shape), axis=-1)
+
+    def _check_lead(self, shape: tuple[int, ...]) -> None:
+        """Raise unless the leading axes of codes are those of the batch."""
+        lead = shape[:-1]
+        fits = all(n in (1, m) for n, m in zip(reversed(lead), reversed(self.shape[:-1]), strict=False))
+        if not shape or len(lead) >= len(self.shape) or not fits:
+            raise ValueError(
+                f"Codes must have shape (T,), or leading axes as the batch of shape {self.shape}; got shape {shape}."
+            )
 
     def fisher_scores(self, x: Any) -> Array:
         """Scores of the logits: expected indicator minus probability, ``(*B, n, T, k)`` (FK-7)."""
         xp = namespace(self.probability)
         p, codes = self.probability[..., None, :], self._codes(x)
+        if codes.ndim != 1:
+            self._check_lead(codes.shape)
         occurs = np.zeros(self.alphabet.n_codes, dtype=bool)
         occurs[codes] = True
         codes = (np.cumsum(occurs) - 1)[codes]  # positions among the codes that occur: no table of all
@@ -198,6 +205,7 @@ class Categorical(Predictive, Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
+    _parameters: ClassVar[Rules] = {"alphabet": ALPHABET, "unknown": one_of("raise", "missing")}
 
     def __init__(
         self,

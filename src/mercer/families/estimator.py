@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -142,7 +143,9 @@ class Estimator(CheckedParameters, BaseEstimator):
         if isinstance(X, list | tuple) and not len(X):
             raise ValueError("X must have at least one sample; got an empty list.")
         if self.takes == "symbols":
-            alphabet = getattr(self, "alphabet", None) or (context.alphabet if context else None)
+            alphabet = getattr(self, "alphabet", None)
+            if alphabet is None and context is not None:
+                alphabet = context.alphabet
             X = Sequences(X, alphabet=alphabet, unknown=getattr(self, "unknown", "raise"))
             if not len(X):
                 raise ValueError("X must have at least one sample; got none.")
@@ -286,7 +289,7 @@ class Estimator(CheckedParameters, BaseEstimator):
         elif not isinstance(context, Context):
             raise TypeError(f"context must be what {type(self).__name__}.context(X) returns; got {context!r}.")
         if context is None:  # nothing is kept: a copy remembers the width of X, and is forgotten
-            X = self.accept(X, owner=clone(self), reset=True)
+            X = self.accept(X, owner=copy(self), reset=True)
             return X, self.context(X)
         return self.accept(X, context=context), context
 
@@ -323,18 +326,26 @@ class Estimator(CheckedParameters, BaseEstimator):
         keys = [(key, digest) for digest in data_digests(X)]
         found = [fits.get(k) for k in keys]
         missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
+        self._warn_again([sample_name(X, i) for i, entry in enumerate(found) if entry is not None and entry[2]])
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
-            batch = self._fit_named(part, context, lambda i: sample_name(X, missing[i]))
+            batch, late = self._fit_noted(part, context, lambda i: sample_name(X, missing[i]))
             for rows in _blocks(batch, budget):
                 part = batch if len(rows) == len(batch) else batch[rows]
-                entries = {keys[missing[row]]: (part, place) for place, row in enumerate(rows.tolist())}
+                entries = {keys[missing[row]]: (part, place, late[row]) for place, row in enumerate(rows.tolist())}
                 fits.put_together(entries, size=part.nbytes + ENTRY * len(rows), budget=budget)
             if len(missing) == len(X):
                 return batch
             for row, i in enumerate(missing):
-                found[i] = (batch, row)
-        return _gather(found)
+                found[i] = (batch, row, False)
+        return _gather([(batch, row) for batch, row, _ in found])
+
+    def _fit_noted(self, X: Any, context: Context, name: Callable[[int], str]) -> tuple[Any, list[bool]]:
+        """Fit one model to every sample, and tell which of them have not converged; the cache keeps both."""
+        return self._fit_named(X, context, name), [False] * len(X)
+
+    def _warn_again(self, names: list[str]) -> None:
+        """Warn of models from the cache that have not converged, as their fit did."""
 
     def shared_context(self, X: Any) -> Context:
         """Return ``context(X)``, cached if it takes an iterative fit, because a grid search needs it repeatedly."""

@@ -367,8 +367,8 @@ class Gaussians(ExponentialFamily):
         xp = namespace(x, self.mean)
         difference = x[..., None, :, :] - single.mean[..., :, None, :]
         if self.structure == "full":
-            if bool(xp.any(xp.isnan(x))):
-                raise ValueError("Fisher scores of full covariances need all coordinates; a point contains NaN.")
+            if not bool(xp.all(xp.isfinite(x))):
+                raise ValueError("Fisher scores of full covariances need finite coordinates; a point has NaN or inf.")
             precision = xp.linalg.inv(single.covariance)[..., None, :, :]
             g = (precision @ difference[..., None])[..., 0]
             gradient = (g[..., :, None] * g[..., None, :] - precision) / 2
@@ -442,7 +442,13 @@ class Gaussians(ExponentialFamily):
         check_rho(rho)
         self._require_regular("a power of the density")
         log_det, d = self._log_det(), self.dimension
-        powered = Gaussians._make(mean=self.mean, covariance=self.covariance / rho, structure=self.structure)
+        with np.errstate(over="ignore"):
+            covariance = self.covariance / rho
+        if not bool(namespace(covariance).all(namespace(covariance).isfinite(covariance))):
+            raise ValueError(
+                f"rho must be larger for these covariances, which overflow float64 divided by rho = {rho}."
+            )
+        powered = Gaussians._make(mean=self.mean, covariance=covariance, structure=self.structure)
         return (1 - rho) / 2 * (d * _LOG_2PI + log_det) - d / 2 * math.log(rho), powered
 
     # -- helpers ----------------------------------------------------------------------------------------

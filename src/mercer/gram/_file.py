@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from mercer import _files
 from mercer._array import as_array, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_listing
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any
     """
     K = to_numpy(K if hasattr(K, "shape") else as_array(K, "K"))
     for name, given in (("rows", rows), ("columns", columns)):
-        if given is not None and not isinstance(given, Iterable):
+        if given is not None and not is_listing(given):
             raise TypeError(f"{name} must be a list of ids; got {given!r}.")
     ids = {
         name: None if given is None else [str(i) for i in given]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import nnls
 from sklearn.utils.validation import check_array
 
-from mercer._array import Floats, safe_log, to_numpy
+from mercer._array import Floats, as_array, safe_log, to_numpy
 from mercer.kernels._classes import check_kind
 
 NOTHING = 1e-12
@@ -63,7 +63,8 @@ def centered_target(y: Any, kind: str, n: int) -> Floats:
         raise ValueError(
             "TargetAligned requires y to be passed, but the target y is None. Call fit(X, y) with classes or numbers."
         )
-    y = np.asarray(y) if isinstance(y, list | tuple) or hasattr(y, "iloc") else np.asarray(to_numpy(y))
+    plain = isinstance(y, list | tuple) or hasattr(y, "iloc")
+    y = as_array(y if plain else to_numpy(y), "y", "one class or number per sample")
     check_kind(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.ravel()

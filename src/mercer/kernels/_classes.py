@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 from mercer._coupling import or_point
 from mercer._parameters import Rule
 from mercer.data.csr import CSRRows
@@ -22,7 +22,7 @@ def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
     """Return the classes, and the indices of the samples of each class."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None. Call fit(X, y) with the classes.")
-    check_kind(np.asarray(y))
+    check_kind(as_array(y, "y", "one class per sample"))
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != n_objects(X):

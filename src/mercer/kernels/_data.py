@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from mercer._array import Floats
 from mercer._batch import Batch
+from mercer._checks import is_listing
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.objects import Datum
@@ -19,7 +20,10 @@ from mercer.data.segments import is_column, looks_like_matrix
 
 def n_objects(X: Any) -> int:
     """Return the number of objects; sparse matrices have no ``len``."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    shape = getattr(X, "shape", None)
+    if shape == () or (shape is None and not isinstance(X, Sized)):
+        raise TypeError(f"X must be a list of samples; got {X!r}.")
+    return len(X) if shape is None else int(shape[0])
 
 
 def object_name(source: Any, i: int) -> str:
@@ -95,7 +99,7 @@ def concatenated(data: tuple[Any, ...]) -> Any:
             return first  # the number of columns of the other side is checked against it
     raw = [d.toarray() if sparse.issparse(d) else np.asarray(d) if _is_matrix(d) else d for d in raw]
     for d in raw:
-        if not isinstance(d, Iterable) or getattr(d, "shape", None) == ():
+        if not is_listing(d):
             raise TypeError(f"X and Y must be lists of samples; got {d!r}.")
     return [datum for d in raw for datum in d]
 

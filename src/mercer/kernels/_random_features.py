@@ -32,9 +32,10 @@ class RandomFeatures(Kernel):
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:
         """Return the standard error of each entry of ``kernel(X, Y)``, from the spread over the frequencies.
 
-        Zero if the kernel is exact: without ``n_components``, or for symbols. Infinite if fewer than about 20
-        frequencies contribute to an object's norm: it is then much wider than the base kernel, and the entry is
-        unreliable. An error ten times smaller needs a hundred times as many frequencies.
+        For `SwitchingLDSs`, from the spread over the drawn regime paths. Zero if the kernel is exact: without
+        ``n_components``, or for symbols. Infinite if fewer than about 20 frequencies contribute to an object's norm: it
+        is then much wider than the base kernel, and the entry is unreliable. An error ten times smaller needs a hundred
+        times as many frequencies.
 
         Parameters
         ----------
@@ -55,6 +56,9 @@ class RandomFeatures(Kernel):
         """
         kernel, a, b = self.operands(X, Y)
         b = a if b is None else b
+        if hasattr(a.operand, "errors"):
+            found: Floats = a.operand.errors(b.operand, bool(kernel.normalize))
+            return found
         if not isinstance(a.operand, Rows):
             return np.zeros((len(a), len(b)))
         return spread(kernel._frequencies(a), kernel._frequencies(b), bool(kernel.normalize))

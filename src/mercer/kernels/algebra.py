@@ -128,6 +128,7 @@ class Scaled(Wrapper):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """The log domain if the kernel is in it and the weight is positive."""
+        self._check_parameter("weight")
         return super().domain if self.weight > 0 else "linear"
 
     def _weighted(self, values: Array) -> Array:
@@ -142,6 +143,7 @@ class Scaled(Wrapper):
     @property
     def psd(self) -> Verdict:
         """The verdict of the kernel, for a positive weight."""
+        self._check_parameter("weight")
         if self.weight < 0:
             return Verdict("no", f"the weight is {self.weight}: minus a positive semi-definite matrix")
         return self._inner.psd

@@ -250,6 +250,9 @@ class _Rough(HMM):
     def _warn(self, found: Any, cure: str) -> None:
         pass
 
+    def _warn_again(self, names: list[str]) -> None:
+        pass
+
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) > 0

@@ -12,7 +12,7 @@ from mercer._array import Array, namespace
 from mercer._batch import Batch
 from mercer._coupling import Divergence, or_point
 from mercer._notices import notify
-from mercer._parameters import Rules, one_of, positive
+from mercer._parameters import Rules, boolean, one_of, positive
 from mercer._verdict import Verdict
 from mercer.data import Alphabet
 from mercer.data.segments import digest_order
@@ -63,7 +63,7 @@ class JensenShannon(ModelKernel):
            [0.7426, 1.    ]])
     """
 
-    _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive()}
+    _parameters: ClassVar[Rules] = {"form": one_of(*FORMS), "t": positive(), "check_psd": boolean()}
     _smooth: ClassVar[Bounds] = {"t": WIDE}
 
     def __init__(

@@ -7,19 +7,18 @@ from typing import Any, ClassVar
 from mercer._array import Array
 from mercer._coupling import CountSmoothed, Coupling, LaplaceSmoothed, Smoothed
 from mercer._parameters import NONE, Rules, gamma, one_of, seed, whole
-from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.families.characteristic import random_features
 from mercer.kernels._operands import Rows
 from mercer.kernels._random_features import RandomFeatures
+from mercer.kernels._switches import SwitchingKernel
 from mercer.kernels.base.hooks import WIDE, Bounds, NoFeatures
-from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 
 _COUPLINGS: dict[str, Any] = {"rbf": Smoothed, "laplace": LaplaceSmoothed, "counts": CountSmoothed}
 
 
-class MeanMap(RandomFeatures, CoupledKernel):
+class MeanMap(RandomFeatures, SwitchingKernel):
     r"""Generative mean map kernel: the expected base kernel between a draw from p and a draw from q.
 
     Parameters
@@ -52,6 +51,9 @@ class MeanMap(RandomFeatures, CoupledKernel):
         For models of series: whether to compare the joint distributions over time, or to treat time steps as
         independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
         for `LDSs`, which only they support.
+    n_paths : int, default=50
+        For `SwitchingLDSs`: number of regime paths that are drawn from each model. Models with at most this number of
+        paths are exact.
 
     Notes
     -----
@@ -92,6 +94,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         "n_components": whole(1, cure="It is the number of random frequencies; None computes the exact kernel.") | NONE,
         "random_state": seed(),
         "time": one_of("joint", "independent"),
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
     }
     _smooth: ClassVar[Bounds] = {"gamma": WIDE}
 
@@ -106,6 +109,7 @@ class MeanMap(RandomFeatures, CoupledKernel):
         normalize: bool = True,
         on_zero: str = "raise",
         time: str = "joint",
+        n_paths: int = 50,
     ) -> None:
         self.model = model
         self.gamma = gamma
@@ -116,8 +120,11 @@ class MeanMap(RandomFeatures, CoupledKernel):
         self.normalize = normalize
         self.on_zero = on_zero
         self.time = time
+        self.n_paths = n_paths
 
     def _coupling(self) -> Coupling:
+        if self.base == "rbf":
+            return Smoothed(float(self.gamma), self._switches(expected=True))
         coupling: Coupling = _COUPLINGS[self.base](float(self.gamma))
         return coupling
 
@@ -129,17 +136,8 @@ class MeanMap(RandomFeatures, CoupledKernel):
             return ""
         return " (its features underflow at all frequencies: use a smaller gamma, or n_components=None)"
 
-    def _learn(self, X: Any, y: Any = None) -> None:
-        super()._learn(X, y)
-        self.__dict__.pop("_seed", None)
-        if self.n_components is not None:
-            self._seed = seed_of(self.random_state)
-
-    def _learned(self) -> Any:
-        return getattr(self, "_seed", None)
-
     def _fixed_by_fit(self) -> tuple[str, ...]:
-        return (*super()._fixed_by_fit(), "n_components", "random_state")
+        return (*super()._fixed_by_fit(), "n_components")
 
     def _prepare(self, source: Any) -> Any:
         if self.n_components is None:

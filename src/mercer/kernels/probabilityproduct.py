@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mercer._coupling import PowerProduct
-from mercer._parameters import Rules, boolean, one_of, rho
+from mercer._parameters import Rules, boolean, one_of, rho, seed, whole
 from mercer._verdict import Verdict
+from mercer.kernels._switches import SwitchingKernel
 from mercer.kernels.base.hooks import Bounds
-from mercer.kernels.base.model import CoupledKernel
 from mercer.models.discount import Discounted
 from mercer.models.powers import require_whole
 
 
-class ProbabilityProduct(CoupledKernel):
+class ProbabilityProduct(SwitchingKernel):
     r"""Probability product kernel: the integral of :math:`p^\rho q^\rho`.
 
     Parameters
@@ -37,6 +37,14 @@ class ProbabilityProduct(CoupledKernel):
         For models of series: whether to compare the joint distributions over time, or to treat time steps as
         independent and multiply the kernels of the distributions at each step. "independent" is the form of the source
         for `LDSs`, which only they support.
+    switches : {"joint", "expected"}, default="joint"
+        For `SwitchingLDSs`: whether to take powers of the probabilities of regimes too, as of all hidden variables, or
+        to average the kernels of pairs of regime paths, as in the source. The two agree at rho = 1.
+    n_paths : int, default=50
+        For `SwitchingLDSs`: number of regime paths that are drawn from each model. Models with at most this number of
+        paths are exact.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the paths; None means 0.
 
     Notes
     -----
@@ -75,6 +83,9 @@ class ProbabilityProduct(CoupledKernel):
         "rho": rho(),
         "marginal": boolean("True takes powers of p(x), False of p(x, h), with h hidden."),
         "time": one_of("joint", "independent"),
+        "switches": one_of("joint", "expected"),
+        "n_paths": whole(1, cure="It is the number of regime paths that are drawn from each model."),
+        "random_state": seed(),
     }
     _smooth: ClassVar[Bounds] = {"rho": (0.05, 5.0)}
 
@@ -89,6 +100,9 @@ class ProbabilityProduct(CoupledKernel):
         on_zero: str = "raise",
         marginal: bool = False,
         time: str = "joint",
+        switches: str = "joint",
+        n_paths: int = 50,
+        random_state: Any = 0,
     ) -> None:
         self.model = model
         self.rho = rho
@@ -97,12 +111,24 @@ class ProbabilityProduct(CoupledKernel):
         self.on_zero = on_zero
         self.marginal = marginal
         self.time = time
+        self.switches = switches
+        self.n_paths = n_paths
+        self.random_state = random_state
 
     def _smooth_parameters(self) -> tuple[str, ...]:
         return () if self.marginal else super()._smooth_parameters()  # rho is then a whole number
 
     def _coupling(self) -> PowerProduct:
-        return PowerProduct(float(self.rho), marginal=bool(self.marginal))
+        return PowerProduct(float(self.rho), bool(self.marginal), self._switches(self.switches == "expected"))
+
+    def _prepare(self, source: Any) -> Any:
+        operand = super()._prepare(source)
+        if self.switches == "expected" and not hasattr(operand, "errors"):
+            raise TypeError(
+                f"switches='expected' averages over regime paths, which {type(source).__name__} do not have. Use "
+                "switches='joint', or mc.SwitchingLDSs."
+            )
+        return operand
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import Array, Floats
-from mercer._parameters import Rules, whole
+from mercer._parameters import Rules, one_of, whole
 from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
 from mercer.kernels._operands import InnerProducts, Rows
@@ -67,6 +68,8 @@ class Spectrum(InnerProducts, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
+        "unknown": one_of("raise", "missing"),
         "k": whole(1, cure="It is the length of the counted substrings."),
         "mismatches": whole(0),
     }

@@ -76,6 +76,7 @@ class SubspaceAngles(ModelKernel):
     @property
     def psd(self) -> Verdict:
         """Positive semi-definite if t is a whole number."""
+        self._check_parameter("t")
         if float(self.t).is_integer():
             return Verdict("always", "an even power of det(U'V), an inner product of exterior products (CMP-3)")
         return Verdict(

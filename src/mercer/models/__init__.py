@@ -2,6 +2,8 @@
 
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
+from mercer.models.bayesnet import BayesNets, ContractionCost
+from mercer.models.bayesnet_estimator import BayesNet
 from mercer.models.discount import Discounted
 from mercer.models.gaussian_net import LinearGaussianNets
 from mercer.models.gaussian_net_estimator import LinearGaussianNet
@@ -20,6 +22,8 @@ from mercer.models.pairhmm_affine import AffinePairHMMs
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 from mercer.models.pairhmm_estimator import PairHMM
 from mercer.models.posterior import Posterior
+from mercer.models.switching import LogProbEstimate, SwitchingLDSs
+from mercer.models.switching_estimator import SwitchingLDS
 from mercer.models.tree import HiddenTrees
 from mercer.models.tree_estimator import HiddenTree
 
@@ -29,6 +33,9 @@ __all__ = [
     "LDS",
     "AffinePairHMM",
     "AffinePairHMMs",
+    "BayesNet",
+    "BayesNets",
+    "ContractionCost",
     "Discounted",
     "FitInfo",
     "HMMs",
@@ -39,6 +46,7 @@ __all__ = [
     "LDSs",
     "LinearGaussianNet",
     "LinearGaussianNets",
+    "LogProbEstimate",
     "MarkovChain",
     "MarkovChains",
     "Matches",
@@ -47,4 +55,6 @@ __all__ = [
     "PairHMM",
     "PairHMMs",
     "Posterior",
+    "SwitchingLDS",
+    "SwitchingLDSs",
 ]

@@ -23,7 +23,7 @@ Tables = tuple[Floats, Floats, Any]
 
 def joined(models: Any, read: Callable[[Any], Any], concat: Callable[[list[Any]], Any]) -> Any:
     """Convert one model or a list of models to one batch."""
-    if isinstance(models, list | tuple | np.ndarray):
+    if isinstance(models, list | tuple) or (isinstance(models, np.ndarray) and models.ndim):
         if len(models) == 0:
             raise ValueError("models must have at least one model; got an empty list.")
         return concat([read(model) for model in models])

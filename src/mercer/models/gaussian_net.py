@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._array import Floats, Indices, to_numpy
+from mercer._array import Floats, Indices, as_float, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer._checks import is_listing, is_whole
 from mercer._coupling import Coupling, Operand
 from mercer.families.gaussian import Gaussians
 
@@ -110,11 +110,13 @@ class LinearGaussianNets(Batch):
         self, offset: Any, coefficients: Any, noise_covariance: Any, nodes: Any, parents: Any, hidden: Any = ()
     ) -> None:
         kept, edges = checked_graph(nodes, parents)
+        if not is_listing(hidden):
+            raise TypeError(f"hidden must be a list of names of nodes; got {hidden!r}.")
         unknown = [name for name in hidden if name not in dict(kept)]
         if unknown or len(set(hidden)) == len(kept):
             raise ValueError(f"hidden must name some of the nodes {', '.join(dict(kept))}; got {list(hidden)!r}.")
         offset, coefficients, noise_covariance = (
-            np.array(to_numpy(part), dtype=np.float64) for part in (offset, coefficients, noise_covariance)
+            np.array(to_numpy(as_float(part)), dtype=np.float64) for part in (offset, coefficients, noise_covariance)
         )
         size = sum(dict(kept).values())
         for name, value, axes in (("coefficients", coefficients, 2), ("noise_covariance", noise_covariance, 2)):

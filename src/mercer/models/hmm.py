@@ -9,10 +9,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.models._chains.operand import chain_operand
 from mercer.models._chains.powered import powered_chain
 from mercer.models._interop import from_glhmm, from_hmmlearn, joined, to_hmmlearn
@@ -333,10 +332,8 @@ class HMMs(Batch):
         Sequences(2 sequences of symbols from ab, lengths 8)
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "sequences")
         rng = random_generator(random_state)
         models = np.arange(len(self))[:, None]
         states = np.empty((len(self), size, length), dtype=int)

@@ -18,6 +18,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order, in_digest_order
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
@@ -159,7 +160,10 @@ class HMM(IterativeEstimator):
     of_sequences = True
     has_hidden = True
 
+    _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
+        "unknown": one_of("raise", "missing"),
         "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
         | function()
         | one_of("jebara"),
@@ -202,6 +206,7 @@ class HMM(IterativeEstimator):
     @property
     def takes(self) -> str:  # type: ignore[override]
         """The kind of one observation; "vectors" if ``emission`` is None, when the data decide."""
+        self._check_parameter("emission")
         return "vectors" if self.emission is None else str(self.emission.takes)
 
     def _emission(self, symbols: bool) -> Estimator:

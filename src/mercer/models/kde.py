@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_float, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_gamma, check_rho, is_whole
+from mercer._checks import check_gamma, check_rho
 from mercer._coupling import Coupling, Leaf, Operand
 from mercer._parallel import n_threads, thread_map
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.data.segments import point_name
 from mercer.families.characteristic import log_polar
@@ -155,7 +155,7 @@ class KDEs(Batch):
 
     def log_prob(self, x: Any) -> Floats:
         """Log density of each point, ``(N,) x (T, d) -> (N, T)``; ``(T,)`` for a single estimate."""
-        x = np.asarray(to_numpy(x), dtype=np.float64)
+        x = np.asarray(to_numpy(as_float(x, "x")), dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimension:
             raise ValueError(f"x must have shape (T, {self.dimension}), as the estimates; got shape {x.shape}.")
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
@@ -179,8 +179,7 @@ class KDEs(Batch):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points from each estimate, ``(N, size, d)``."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         rng = random_generator(random_state)
         begin, sizes = self.points.indptr[:-1, None], self.points.sizes[:, None]
         chosen = begin + rng.integers(sizes, size=(len(sizes), size))

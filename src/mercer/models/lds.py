@@ -10,9 +10,8 @@ import numpy as np
 
 from mercer._array import Array, Floats, Indices, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.families.gaussian import Gaussians
 from mercer.models._dynamics import runs
@@ -173,8 +172,7 @@ class LDSs(Batch):
     @classmethod
     def concat(cls, batches: Sequence[Self]) -> Self:
         """Concatenate batches; smaller systems are padded with states that are not observed and change no result."""
-        if not batches:
-            raise ValueError("LDSs.concat needs at least one batch; got none.")
+        cls._check_batches(batches)
         for other in batches[1:]:
             batches[0]._check_alike(other)
         largest = max(batch.state_dim for batch in batches)
@@ -364,8 +362,7 @@ class LDSs(Batch):
         >>> means.round(2).tolist(), covariances.round(2).tolist()
         ([[[2.0], [1.0]]], [[[[0.11]], [[0.14]]]])
         """
-        if not is_whole(steps):
-            raise ValueError(f"steps must be a whole number of observations, 1 or more; got {steps!r}.")
+        steps = whole_size(steps, "observations", name="steps", least=1)
         X, systems, values, pairs = self._own(X)
         found = runs.filtered(systems, values, pairs)
         possible(found.log_prob, X)
@@ -424,10 +421,8 @@ class LDSs(Batch):
         (1, 2, 5, 1)
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of series, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "series")
         rng, own = random_generator(random_state), runs.systems_of(self)
         n, d = own.size
         roots = [_root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)]
@@ -452,8 +447,7 @@ class LDSs(Batch):
         [1.5, 1.6, 1.7]
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
         own, every = runs.systems_of(self), np.arange(len(self))
         mean, covariance = own.initial_mean, own.initial_covariance
         means, covariances = np.empty((len(self), length, self.dimension)), []

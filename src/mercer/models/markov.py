@@ -11,10 +11,10 @@ from array_api_compat import is_numpy_array
 
 from mercer._array import Array, Floats, Indices, Mask, beside, namespace, safe_log, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho, is_whole
+from mercer._checks import check_rho
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import check_sums, checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.models._markov.counts import counted, heads_of, n_heads
 from mercer.models._markov.discount import DiscountedProductOperand
@@ -296,10 +296,8 @@ class MarkovChains(Batch):
         ['abab', 'abab']
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of symbols, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+        length = whole_size(length, "symbols", name="length", least=1)
+        size = whole_size(size, "sequences")
         rng = random_generator(random_state)
         out = np.empty((len(self), size, length), dtype=int)
         for i in range(len(self)):

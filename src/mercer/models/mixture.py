@@ -10,10 +10,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, Indices, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch, take_rows
-from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand, PowerProduct
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.families.characteristic import log_average
 from mercer.models.hidden import HiddenChain
 from mercer.models.powers import MOST_PRODUCTS, copies_of, multisets, products, taken, weights
@@ -156,8 +155,7 @@ class Mixtures(Batch):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points from each member, ``(*B, size, *event)``."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         rng = random_generator(random_state)
         upper = np.cumsum(to_numpy(self.weights), axis=-1)
         chosen = drawn(upper[..., None, :], rng.random((*self.shape, size)))

@@ -118,6 +118,7 @@ class Mixture(IterativeEstimator):
         return self._component().takes
 
     def _component(self) -> Estimator:
+        self._check_parameter("component")
         return Gaussian("diagonal") if self.component is None else self.component
 
     def _missing_allowed(self) -> bool:

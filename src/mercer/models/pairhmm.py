@@ -8,9 +8,8 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._probability import check_sums
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.models._pairs.elimination import check_trajectories
@@ -307,10 +306,9 @@ class PairHMMs(Batch):
         from mercer.models._pairs.general_draws import draw_strings
 
         self._require_axis()
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of strings, 0 or more; got {size!r}.")
+        size = whole_size(size, "strings")
         rng = random_generator(random_state)
-        return [draw_strings(Parameters.of(self, c), self.alphabet, int(size), copies, rng) for c in range(len(self))]
+        return [draw_strings(Parameters.of(self, c), self.alphabet, size, copies, rng) for c in range(len(self))]
 
 
 def _check_probabilities(values: Floats, name: str) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, Indices, as_float, beside, logsumexp, namespace, safe_log, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._coupling import Operand
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet
 from mercer.families.base import Family
 from mercer.models._scores.weighted import check_parametrization
@@ -324,8 +323,7 @@ class HiddenTrees(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points from each member, ``(*B, size, L)``: codes of symbols, as floats."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         rng, flat = random_generator(random_state), self.reshape(-1)
         out = np.empty((len(flat), size, self.dimension))
         for i in range(len(flat)):

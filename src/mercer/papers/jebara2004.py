@@ -1,4 +1,4 @@
-"""Jebara, Kondor and Howard, Probability product kernels (JMLR 2004): figure 7 on text, figure 8 on DNA."""
+"""Jebara, Kondor and Howard, Probability product kernels (JMLR 2004): figures 7 (text), 8 (DNA) and 10 (series)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 
 import mercer as mc
 from mercer.datasets import fetch_webkb
-from mercer.papers import _jebara_dna
+from mercer.papers import _jebara_dna, _jebara_series
 from mercer.papers._along_costs import curve, drawn_splits, outcome
 from mercer.papers._protocol import Floats
 from mercer.papers._results import Curve, Figure
@@ -32,6 +32,7 @@ PARTS = {
         "log C",
     ),
     **_jebara_dna.FIGURES,
+    **_jebara_series.FIGURES,
 }
 """Figures that can be reproduced."""
 
@@ -71,9 +72,10 @@ def reproduce(
     part : str
         One of ``PARTS``.
     draws : int or None, default=None
-        Number of random splits; None means 20 for figure 7 and 5 for figure 8, fewer if quick.
+        Number of random splits; None means 20 for figure 7 and 5 for figure 8, fewer if quick. For figure 10, the
+        number of sets of series; None means 1.
     quick : bool, default=False
-        Figure 7 with 77 training pages only, figure 8 with 150 strings per class.
+        Figure 7 with 77 training pages only, figure 8 with 150 strings per class, figure 10 with 8 systems.
     variants : bool, default=False
         Whether to add, in figure 7, the cosine of the frequencies and, in figure 8, human strings without their ends
         and the fly's strings with their ends and lengths.
@@ -90,12 +92,16 @@ def reproduce(
     """
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
+    if draws is None and part == "figure10":
+        draws = 1
     if draws is None:
         draws = (3 if quick else 20) if part == "figure7" else (2 if quick else 5)
     if draws < 1:
         raise ValueError(f"draws must be at least 1; got {draws}.")
     if part == "figure7":
         return _figure7(SIZES[: 1 if quick else None], draws, seed, variants, progress)
+    if part == "figure10":
+        return _jebara_series.figure10(draws=draws, quick=quick, seed=seed, progress=progress)
     n = 150 if quick else 500
     return _jebara_dna.figure8(part, draws=draws, n=n, seed=seed, variants=variants, progress=progress)
 

@@ -122,6 +122,18 @@ def batches() -> dict[str, Any]:
             initial_covariance=[np.eye(2), 2 * np.eye(2)],
             observation_offset=[[0.5], [-0.5]],
         ),
+        "switchingldss": mc.SwitchingLDSs(
+            initial=[[0.25, 0.75]],
+            transition=[[[0.5, 0.5], [0.125, 0.875]]],
+            systems=mc.LDSs(
+                transition=[[[[0.5]], [[-0.5]]]],
+                emission=np.ones((1, 2, 1, 1)),
+                process_covariance=[[[[1.0]], [[0.25]]]],
+                observation_covariance=np.full((1, 2, 1, 1), 0.5),
+                initial_mean=np.zeros((1, 2, 1)),
+                initial_covariance=np.ones((1, 2, 1, 1)),
+            ),
+        ),
         "lineargaussiannets": mc.LinearGaussianNets(
             offset=[[0.0, 1.0, 0.0], [0.5, 0.0, 1.0]],
             coefficients=[[[0, 0, 0], [2.0, 0, 0], [-1.0, 0, 0]], [[0, 0, 0], [0.5, 0, 0], [1.5, 0, 0]]],
@@ -131,6 +143,14 @@ def batches() -> dict[str, Any]:
             hidden=["cause"],
         ),
         "studentts": mc.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
+        "bayesnets": mc.BayesNets(
+            probability={"rain": [[0.25, 0.75], [0.5, 0.5]], "wet": [[[1.0, 0.0], [0.5, 0.5]]] * 2},
+            nodes={"rain": ["yes", "no"], "wet": 2, "level": "gaussian"},
+            parents={"wet": ["rain"], "level": ["rain"]},
+            hidden=["rain"],
+            mean={"level": [[1.0, 0.0], [2.0, 0.5]]},
+            variance={"level": [[1.0, 0.25], [0.5, 2.0]]},
+        ),
     }
 
 

@@ -241,6 +241,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
                 f"This {type(self).__name__} must be fitted before it is evaluated, because {self._needs_fit}. Call "
                 f"kernel.fit({given}) first."
             )
+        self._check_parameters()
         kernel: Self = clone(self)
         kernel._fit_accepted(kernel._admit(concatenated(data), reset=True), None)
         return kernel

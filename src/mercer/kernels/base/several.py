@@ -25,6 +25,10 @@ class Several(Compound):
     def _names(self) -> tuple[str, ...]:
         return tuple(f"k{i}" for i in range(len(self.kernels))) if isinstance(self.kernels, list | tuple) else ()
 
+    def _parts(self) -> tuple[Kernel, ...]:
+        self._check_parameter("kernels")
+        return super()._parts()
+
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only: the parts are k0, k1, ...
         kernels = self.__dict__.get("kernels")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import clone
 
+from mercer._array import as_array
 from mercer._batch import Batch
 from mercer.data import Sequences
 from mercer.families.estimator import Estimator
@@ -79,7 +79,7 @@ class SharedModelKernel(Kernel):
         fitted = clone(self.model)
         fitted._check_parameters()
         self.context_ = context = fitted.shared_context_of_one(X)
-        target = (np.asarray(y),) if fitted.uses_classes and y is not None else ()
+        target = (as_array(y, "y", "one class per sample"),) if fitted.uses_classes and y is not None else ()
         told = tuple((str(values.dtype), str(values.tolist())) for values in target)
         self.model_ = fitted._once("fit", fitted, X, lambda: fitted._fit_shared(X, context, *target), context, told)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Floats, to_numpy
+from mercer._array import Floats, as_float, to_numpy
 from mercer.data import Sequences
 
 __all__ = ["checked_systems", "possible"]
@@ -43,7 +43,7 @@ def checked_systems(**given: Any) -> dict[str, Floats]:
 
 def _numbers(name: str, value: Any) -> Floats:
     try:
-        found = np.array(to_numpy(value), dtype=None if name == "state_dims" else np.float64)
+        found = np.array(to_numpy(value)) if name == "state_dims" else np.array(to_numpy(as_float(value)), np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers; got {value!r:.60}.") from None
     if not np.isfinite(found).all():

@@ -85,8 +85,7 @@ def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression,
 
     lengths = np.diff(data.offsets)
     steps = segment_sum(np.maximum(lengths - 1, 0)[:, None].astype(float), ends)[:, 0]
-    some = np.isfinite(data.x).any(axis=1).astype(float)
-    seen = segment_sum(some[:, None], data.point_offsets)[:, 0]
+    seen = data.observed
     q, r = systems.process_covariance, systems.observation_covariance
     state = Regression(
         steps[:, None, None] * q + q @ total(found.process) @ q,
@@ -147,7 +146,7 @@ class LDSGoal(NamedTuple):
     def admitted(self, models: LDSs) -> LDSs:
         """Return systems with the structure of the noise and the fixed parameters, to start from."""
         values = {name: np.array(getattr(models, name)) for name in LDSs._arrays}
-        values["observation_covariance"] = self._structured(values["observation_covariance"])
+        values["observation_covariance"] = self.structured(values["observation_covariance"])
         for name, given in self.fixed.items():
             values[name] = np.where(np.isnan(given), values[name], given)
         return LDSs._make(**values)
@@ -156,14 +155,21 @@ class LDSGoal(NamedTuple):
         """Log prior of each system, up to a constant: ``strength`` times what the pooled system expects of a step."""
         if self.prior is None:
             return np.zeros(len(models))
-        own, base = systems_of(models), self.prior.systems
-        state = self.prior.state.at(_coefficients(own, "state") - _coefficients(base, "state"))
-        observation = self.prior.observation.at(_coefficients(own, "observation") - _coefficients(base, "observation"))
-        away = own.initial_mean - base.initial_mean
-        first = base.initial_covariance + away[..., None] * away[:, None, :]
-        value = _expected_log(own.process_covariance, state.noise)
-        value = value + _expected_log(own.observation_covariance, observation.noise)
-        return np.asarray(self.strength * (value + _expected_log(own.initial_covariance, first)))
+        own = systems_of(models)
+        return np.asarray(sum(self.log_prior_of(which, own) for which in ("state", "observation", "first")))
+
+    def log_prior_of(self, which: str, own: Systems) -> Floats:
+        """Log prior of one part of each system: "state", "observation" or "first"."""
+        assert self.prior is not None
+        base = self.prior.systems
+        if which == "first":
+            away = own.initial_mean - base.initial_mean
+            noise = base.initial_covariance + away[..., None] * away[:, None, :]
+            return np.asarray(self.strength * _expected_log(own.initial_covariance, noise))
+        regression: Regression = getattr(self.prior, which)
+        noise = regression.at(_coefficients(own, which) - _coefficients(base, which)).noise
+        covariance = own.process_covariance if which == "state" else own.observation_covariance
+        return np.asarray(self.strength * _expected_log(covariance, noise))
 
     def expect(self, models: LDSs, data: Data) -> tuple[Found, Memory]:
         """Return the objective of each series without the prior, and expectations that `maximize` needs."""
@@ -188,22 +194,22 @@ class LDSGoal(NamedTuple):
     def maximize(self, models: LDSs, data: Data, found: Found, memory: Memory) -> LDSs:
         """Refit the systems to the expectations."""
         systems = memory.systems
-        transition, q = self._regressed("state", systems, memory.state)
-        emission, r = self._regressed("observation", systems, memory.observation)
-        mean, s = self._first(systems, memory)
+        transition, q = self.regressed("state", systems, memory.state)
+        emission, r = self.regressed("observation", systems, memory.observation)
+        mean, s = self.first(systems, memory)
         return LDSs._make(
             transition=transition[..., :-1],
             state_offset=transition[..., -1],
             emission=emission[..., :-1],
             observation_offset=emission[..., -1],
             process_covariance=self._kept("process_covariance", q),
-            observation_covariance=self._kept("observation_covariance", self._structured(r)),
+            observation_covariance=self._kept("observation_covariance", self.structured(r)),
             initial_mean=mean,
             initial_covariance=self._kept("initial_covariance", s),
             state_dims=models.state_dims,
         )
 
-    def _regressed(self, which: str, systems: Systems, own: Regression) -> tuple[Floats, Floats]:
+    def regressed(self, which: str, systems: Systems, own: Regression) -> tuple[Floats, Floats]:
         """Refit the coefficients of one regression, and its noise."""
         present, count = _coefficients(systems, which), own.terms
         floor = self.floors[0 if which == "state" else 1]
@@ -243,7 +249,7 @@ class LDSGoal(NamedTuple):
         change[:, which_free] = np.linalg.solve(part, target[:, which_free, None])[..., 0]
         return change.reshape(present.shape)
 
-    def _first(self, systems: Systems, memory: Memory) -> tuple[Floats, Floats]:
+    def first(self, systems: Systems, memory: Memory) -> tuple[Floats, Floats]:
         """Refit mean and covariance of the first state."""
         total, count = memory.initial, memory.series
         square = memory.initial_noise + count[:, None, None] * np.diag(self.floors[2])
@@ -261,7 +267,7 @@ class LDSGoal(NamedTuple):
         covariance = spread / count[:, None, None]
         return systems.initial_mean + change, (covariance + _t(covariance)) / 2
 
-    def _structured(self, covariance: Floats) -> Floats:
+    def structured(self, covariance: Floats) -> Floats:
         """Return the observation noise with the structure that was asked for."""
         if self.noise == "full":
             return covariance

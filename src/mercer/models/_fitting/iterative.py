@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from mercer._notices import warns_once
-from mercer._parameters import Rules, nonnegative, seed, whole
+from mercer._notices import notify_unconverged, warns_once
+from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
 from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Climbed
@@ -21,6 +21,8 @@ class IterativeEstimator(Estimator):
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "random_state": seed(),
     }
+    _algorithm: ClassVar[str] = "EM"
+    """Name in warnings."""
     n_iter: int
     tol: float
     n_init: int
@@ -46,6 +48,7 @@ class IterativeEstimator(Estimator):
         FitInfo
             Only if ``return_info``: a named tuple of the arrays ``n_iter``, ``converged`` and ``objective``, ``(N,)``.
         """
+        check(boolean(), return_info=return_info)
         X, context = self._accepted(X, context)
         if not return_info:
             return self._fit_accepted(X, context)
@@ -55,6 +58,14 @@ class IterativeEstimator(Estimator):
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
         return self._climb_each(X, context, name).models
+
+    def _fit_noted(self, X: Any, context: Context, name: Callable[[int], str]) -> tuple[Any, list[bool]]:
+        found = self._climb_each(X, context, name)
+        late = ~found.converged & (self.n_iter > 1 and self.tol > 0)
+        return found.models, late.tolist()
+
+    def _warn_again(self, names: list[str]) -> None:
+        notify_unconverged(self._algorithm, self.n_iter, names)
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""

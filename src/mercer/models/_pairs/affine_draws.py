@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats
-from mercer._checks import is_whole
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
 from mercer.models._pairs.affine_expectations import AffineParameters
 
@@ -20,10 +19,9 @@ LETTERS_AT_ONCE = 2e6
 
 def drawn(model: Any, size: int, random_state: Any, copies: int) -> list[tuple[Sequences, ...]]:
     """Draw ``size`` sets of matches of every model, and ``copies`` sequences of each, with independent insertions."""
-    if not is_whole(size, 0):
-        raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+    size = whole_size(size, "sequences")
     rng = random_generator(random_state)
-    return [_of_one(AffineParameters.of(model, i), model.alphabet, int(size), rng, copies) for i in range(len(model))]
+    return [_of_one(AffineParameters.of(model, i), model.alphabet, size, rng, copies) for i in range(len(model))]
 
 
 def _of_one(

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 from mercer.data import Sequences
 from mercer.data.segments import digest_order
 
 
 def classes_of(X: Sequences, y: Any) -> Floats:
     """Return one label per sequence, none missing; integers and strings are unpacked from arrays of objects."""
-    label = np.asarray(y)
+    label = as_array(y, "y", "one class per sequence")
     if label.shape != (len(X),):
         raise ValueError(f"y must have one class per sequence; got shape {label.shape} for {len(X)} sequences.")
     values = label.tolist()

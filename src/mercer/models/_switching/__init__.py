@@ -1,0 +1,1 @@
+"""Switching linear dynamical systems: filters over many regime paths, learning, and kernels."""

@@ -1,0 +1,210 @@
+"""Expectation maximization of switching systems over sets of regime paths.
+
+The E-step takes the posterior over the most probable regime paths of a series in place of all paths: the best ones that
+a beam search finds and those of the iteration before. Given a path, states are smoothed exactly. The sum over the set
+is a lower bound of the probability of the series, which never decreases; it is the probability where all paths fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats, Indices, logsumexp
+from mercer._probability import normalized
+from mercer.data.segments import segment_sum
+from mercer.models._dynamics.em import Averages, Found, LDSGoal, Regression
+from mercer.models._dynamics.runs import Systems, systems_of
+from mercer.models._fitting.data import Data
+from mercer.models._forward.interface import Runs
+from mercer.models._switching.along import smooth_along, weights_along
+from mercer.models._switching.hypotheses import Chains, chains_of, explore
+from mercer.models._switching.moments import Layer, Moments, collect
+from mercer.models._switching.selection import best
+from mercer.models.lds import LDSs
+from mercer.models.switching import SwitchingLDSs
+
+__all__ = ["PathData", "Prior", "SwitchingGoal"]
+
+_NEGLIGIBLE = 1e-6
+"""Posterior probability below which a path is left out."""
+
+
+class Prior(NamedTuple):
+    """What the models are shrunk to: a chain of regimes, and what each regime expects of one step."""
+
+    initial: Floats
+    """``(K,)``."""
+    transition: Floats
+    """``(K, K)``."""
+    expected: Averages
+    """Of K systems."""
+
+
+@dataclass(frozen=True)
+class PathData(Data):
+    """Series with the regime paths of the last E-step, ``(M, T)``, in a list of one."""
+
+    kept: list[Indices] = field(default_factory=list)
+
+    def some(self, which: Indices) -> PathData:
+        """Return the sequences of the models ``which``, ascending."""
+        part = super().some(which)
+        inside = np.flatnonzero(np.isin(self.owner, which))
+        return PathData(part.x, part.offsets, part.model, part.size, None, [paths[:, inside] for paths in self.kept])
+
+
+def _repeated(averages: Averages, which: Indices) -> Averages:
+    systems, *regressions = averages
+    state, observation = (Regression(*(part[which] for part in one)) for one in regressions)
+    return Averages(Systems(*(part[which] for part in systems)), state, observation)
+
+
+class SwitchingGoal(NamedTuple):
+    """The objective of EM, the log probability plus a log prior, and its two steps."""
+
+    system: LDSGoal
+    """The objective of single systems, without a prior."""
+    prior: Prior
+    strength: float
+    shared: bool
+    """Whether all regimes of a model have the same emission and noise of the observations."""
+    n_paths: int
+
+    # -- the E-step --------------------------------------------------------------------------------------
+
+    def chains(self, models: SwitchingLDSs) -> Chains:
+        """Return the models, with what the floors, as variances of single steps, take off at every step."""
+        plain = chains_of(models)
+        systems, shape = plain.systems, models.initial.shape
+        covariances = systems.initial_covariance, systems.process_covariance, systems.observation_covariance
+        floors = self.system.floors[2], self.system.floors[0], self.system.floors[1]
+        bonus = [
+            -0.5 * (floor * np.diagonal(np.linalg.inv(covariance), axis1=1, axis2=2)).sum(axis=1).reshape(shape)
+            for floor, covariance in zip(floors, covariances, strict=True)
+        ]
+        return plain._replace(bonus=np.stack(bonus))
+
+    def expect(self, models: SwitchingLDSs, data: Data) -> tuple[Found, Moments]:
+        """Return the objective of each series without the prior, and expectations that `maximize` needs."""
+        assert isinstance(data, PathData)
+        chains = self.chains(models)
+        paths, weights = self._best_paths(chains, data)
+        log_prob = np.asarray(logsumexp(weights, axis=1))
+        share = np.exp(weights - log_prob[:, None])
+        share = np.where(share > _NEGLIGIBLE, share, 0.0)
+        share /= share.sum(axis=1, keepdims=True)
+        series, layer = np.nonzero(share)
+        runs = Runs(*(np.asarray(part)[series] for part in data.runs))
+        states = smooth_along(chains, data.x, runs, paths, layer)
+        lengths = np.diff(data.offsets)
+        layers = [
+            Layer(paths[m].astype(int), np.repeat(share[:, m], lengths), *(part[m] for part in states))
+            for m in range(len(paths))
+            if share[:, m].any()
+        ]
+        moves = _moves(layers, data, chains.regimes)
+        moments = collect(chains.systems, chains.regimes, data, layers, moves)
+        visits = np.zeros((len(lengths), chains.regimes))
+        for one in layers:
+            counts = one.weight[:, None] * (one.regime[:, None] == np.arange(chains.regimes))
+            visits += segment_sum(counts, data.offsets)
+        return Found(log_prob, visits), moments
+
+    def _best_paths(self, chains: Chains, data: PathData) -> tuple[Indices, Floats]:
+        """Return the best regime paths, ``(M, T)``, and their log weights, ``(S, M)``; they are kept."""
+        most = max(self.n_paths, chains.regimes)
+        found = explore(chains, data.x, data.runs, most, best(chains.regimes), paths=True)
+        assert found.regimes is not None
+        paths, weights = found.regimes, found.log_weight
+        lengths = np.diff(data.offsets)
+        if data.kept and np.any(float(chains.regimes) ** lengths > most):
+            old = data.kept[0]
+            size = len(lengths)
+            every = Runs(*(np.tile(np.asarray(part), most) for part in data.runs))
+            before = weights_along(chains, data.x, every, old, np.repeat(np.arange(most), size))
+            before = before.reshape(most, size).T
+            marks = [_marks(layers, data) for layers in (paths, old)]  # equal for equal paths
+            known = (marks[1][:, :, None] == marks[0][:, None, :]).any(axis=2)
+            known |= np.tril(marks[1][:, :, None] == marks[1][:, None, :], -1).any(axis=2)
+            both = np.concatenate([weights, np.where(known, -np.inf, before)], axis=1)
+            order = np.argsort(-both, axis=1, kind="stable")[:, :most]
+            weights = np.take_along_axis(both, order, axis=1)
+            layer = np.repeat(order.T, lengths, axis=1)  # (M, T)
+            paths = np.take_along_axis(np.concatenate([paths, old]), layer, axis=0)
+        data.kept[:] = [paths]
+        return paths, weights
+
+    # -- the M-step --------------------------------------------------------------------------------------
+
+    def _goals(self, n: int, k: int) -> tuple[LDSGoal, LDSGoal]:
+        """Return the objectives of the states of n models with k regimes, and of their observations."""
+        every = np.tile(np.arange(k), n)
+        of_states = self.system._replace(prior=_repeated(self.prior.expected, every), strength=self.strength)
+        if not self.shared:
+            return of_states, of_states
+        first = _repeated(self.prior.expected, np.zeros(n, int))
+        return of_states, self.system._replace(prior=first, strength=self.strength)
+
+    def maximize(self, models: SwitchingLDSs, data: Data, found: Any, memory: Moments) -> SwitchingLDSs:
+        """Refit the models to the expectations."""
+        n, k = models.initial.shape
+        of_states, of_observations = self._goals(n, k)
+        own = memory.memory
+        transition, q = of_states.regressed("state", own.systems, own.state)
+        mean, s = of_states.first(own.systems, own)
+        systems, observation = own.systems, own.observation
+        if self.shared:
+            systems = Systems(*(part[::k] for part in systems))
+            observation = Regression(*(part.reshape(n, k, *part.shape[1:]).sum(axis=1) for part in observation))
+        emission, r = of_observations.regressed("observation", systems, observation)
+        r = self.system.structured(r)
+        if self.shared:
+            emission, r = np.repeat(emission, k, axis=0), np.repeat(r, k, axis=0)
+        parts = LDSs._make(
+            transition=transition[..., :-1], state_offset=transition[..., -1], emission=emission[..., :-1],
+            observation_offset=emission[..., -1], process_covariance=q, observation_covariance=r, initial_mean=mean,
+            initial_covariance=s, state_dims=models.systems.state_dims.reshape(-1),
+        )  # fmt: skip
+        initial = normalized(memory.first + self.strength * self.prior.initial, models.initial)
+        moves = normalized(memory.moves + self.strength * self.prior.transition, models.transition)
+        return SwitchingLDSs._make(
+            initial=initial, transition=moves, n_regimes=models.n_regimes, systems=parts.reshape(n, k)
+        )
+
+    def log_prior(self, models: SwitchingLDSs) -> Floats:
+        """Log prior of each model, up to a constant."""
+        n, k = models.initial.shape
+        of_states, of_observations = self._goals(n, k)
+        own, total = systems_of(models.systems.reshape(-1)), np.zeros(n)
+        total += of_states.log_prior_of("state", own).reshape(n, k).sum(axis=1)
+        total += of_states.log_prior_of("first", own).reshape(n, k).sum(axis=1)
+        seen = Systems(*(part[::k] for part in own)) if self.shared else own
+        total += of_observations.log_prior_of("observation", seen).reshape(n, -1).sum(axis=1)
+        for weight, value in ((self.prior.initial, models.initial), (self.prior.transition, models.transition)):
+            logs = np.log(np.where(weight > 0, np.maximum(value, 1e-300), 1.0))
+            total += self.strength * (weight * logs).reshape(n, -1).sum(axis=1)
+        return total
+
+
+def _marks(paths: Indices, data: Data) -> Indices:
+    """Return a number for every path of every series, ``(S, M)``, that is the same for equal paths."""
+    place = np.arange(paths.shape[1]) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    random = np.random.default_rng(0).integers(1, 2**62, int(place.max(initial=0)) + 1, dtype=np.uint64)
+    terms = (paths.astype(np.uint64) + np.uint64(1)) * (random[place] | np.uint64(1))
+    sums = np.concatenate([np.zeros((len(paths), 1), np.uint64), np.cumsum(terms, axis=1, dtype=np.uint64)], axis=1)
+    return np.asarray(sums[:, data.offsets[1:]] - sums[:, data.offsets[:-1]]).T
+
+
+def _moves(layers: list[Layer], data: Data, k: int) -> Floats:
+    """Return expected numbers of moves between regimes, ``(N, K, K)``."""
+    begins = np.zeros(len(data.x), bool)
+    begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
+    at = np.flatnonzero(~begins)
+    total = np.zeros(data.size * k * k)
+    for one in layers:
+        code = (data.owner[at] * k + one.regime[at - 1]) * k + one.regime[at]
+        total += np.bincount(code, one.weight[at], len(total))
+    return total.reshape(data.size, k, k)

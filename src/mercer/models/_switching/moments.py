@@ -1,0 +1,130 @@
+"""Expected statistics of switching systems: the regressions of every regime, and the moves of the chain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from mercer._array import Floats, Indices
+from mercer.models._dynamics.em import Memory, Regression
+from mercer.models._dynamics.runs import Systems
+from mercer.models._fitting.data import Data
+
+__all__ = ["Layer", "Moments", "collect", "step_noise"]
+
+
+class Layer(NamedTuple):
+    """Weighted regimes and states at every observation."""
+
+    regime: Indices
+    """``(T,)``."""
+    weight: Floats
+    """``(T,)``."""
+    means: Floats
+    """``(T, n)``."""
+    covariances: Floats
+    """``(T, n, n)``."""
+    lags: Floats
+    """Covariances of a state and the one before it, ``(T, n, n)``."""
+
+
+class Moments(NamedTuple):
+    """Sums over all layers; regime k of model i has row ``i * K + k``."""
+
+    memory: Memory
+    first: Floats
+    """Expected numbers of series that begin in each regime, ``(N, K)``."""
+    visits: Floats
+    """Expected numbers of observations in each regime, ``(N, K)``."""
+    moves: Floats
+    """Expected numbers of moves between regimes, ``(N, K, K)``."""
+
+
+def _outer(a: Floats, b: Floats) -> Floats:
+    return np.asarray(a[..., :, None] * b[..., None, :])
+
+
+def _t(a: Floats) -> Floats:
+    return a.swapaxes(-1, -2)
+
+
+def step_noise(systems: Systems, code: Indices, layer: Layer, at: Indices) -> tuple[Floats, Floats]:
+    """Return E[w] and E[w w'] of the noise w of the steps into observations ``at`` in systems ``code``."""
+    a, m, v, lag = systems.transition[code], layer.means[at - 1], layer.covariances[at - 1], layer.lags[at]
+    mean = layer.means[at] - (a @ m[..., None])[..., 0] - systems.state_offset[code]
+    mixed = a @ _t(lag)
+    return mean, _outer(mean, mean) + layer.covariances[at] - mixed - _t(mixed) + a @ v @ _t(a)
+
+
+def _state(systems: Systems, code: Indices, layer: Layer, at: Indices) -> list[Floats]:
+    """Return E[w w'], E[w (s, 1)'] and E[(s, 1)(s, 1)'] of steps, s the state before."""
+    mean, noise = step_noise(systems, code, layer, at)
+    m, v = layer.means[at - 1], layer.covariances[at - 1]
+    cross = _outer(mean, m) + layer.lags[at] - systems.transition[code] @ v
+    return [noise, np.concatenate([cross, mean[..., None]], axis=-1), _augmented(m, v)]
+
+
+def _observation(systems: Systems, code: Indices, layer: Layer, at: Indices, x: Floats) -> list[Floats]:
+    """Return the same of observations; missing coordinates of w have their expectation given the others."""
+    c, r, m, v = systems.emission[code], systems.observation_covariance[code], layer.means[at], layer.covariances[at]
+    seen = np.isfinite(x[at])
+    mean = np.where(seen, x[at] - (c @ m[..., None])[..., 0] - systems.observation_offset[code], 0.0)
+    c = np.where(seen[..., None], c, 0.0)
+    noise, cross = _outer(mean, mean) + c @ v @ _t(c), _outer(mean, m) - c @ v
+    gaps = np.flatnonzero(~seen.all(axis=1))
+    if len(gaps):
+        known = seen[gaps]
+        unit = np.eye(x.shape[1])
+        inside = np.where(known[..., None] & known[..., None, :], r[gaps], unit)
+        fill = np.linalg.solve(inside, np.where(known[..., None], r[gaps], 0.0)).swapaxes(-1, -2)
+        noise[gaps] = fill @ noise[gaps] @ _t(fill) + r[gaps] - fill @ (r[gaps] * known[..., None])
+        cross[gaps], mean[gaps] = fill @ cross[gaps], (fill @ mean[gaps][..., None])[..., 0]
+    return [noise, np.concatenate([cross, mean[..., None]], axis=-1), _augmented(m, v)]
+
+
+def _augmented(m: Floats, v: Floats) -> Floats:
+    """Return second moments of (s, 1)."""
+    n = m.shape[-1]
+    out = np.empty((len(m), n + 1, n + 1))
+    out[:, :n, :n], out[:, :n, n], out[:, n, :n], out[:, n, n] = v + _outer(m, m), m, m, 1.0
+    return out
+
+
+def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Floats) -> Moments:
+    """Sum the expectations of all layers for every regime of every model; moves of the chain are given."""
+    size, (n, d) = data.size * k, systems.size
+    begins = np.zeros(len(data.x), bool)
+    begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
+    some = np.isfinite(data.x).any(axis=1)
+    shapes: list[list[tuple[int, ...]]] = [
+        [(n, n), (n, n + 1), (n + 1, n + 1)],
+        [(d, d), (d, n + 1), (n + 1, n + 1)],
+        [(n,), (n, n)],
+    ]
+    totals = [[np.zeros((size, *shape)) for shape in group] for group in shapes]
+    counts = np.zeros((3, size))
+    visits = np.zeros(size)
+
+    def add(which: int, layer: Layer, at: Indices, values: list[Floats]) -> None:
+        code = data.owner[at] * k + layer.regime[at]
+        weights = sparse.csr_array((layer.weight[at], (code, np.arange(len(at)))), shape=(size, len(at)))
+        for total, value in zip(totals[which], values, strict=True):
+            total += (weights @ value.reshape(len(at), -1)).reshape(total.shape)
+        counts[which] += np.bincount(code, layer.weight[at], size)
+
+    for layer in layers:
+        there = layer.weight > 0
+        code = data.owner * k + layer.regime
+        visits += np.bincount(code, layer.weight, size)
+        at = np.flatnonzero(there & ~begins)
+        add(0, layer, at, _state(systems, code[at], layer, at))
+        at = np.flatnonzero(there & some)
+        add(1, layer, at, _observation(systems, code[at], layer, at, data.x))
+        at = np.flatnonzero(there & begins)
+        away = layer.means[at] - systems.initial_mean[code[at]]
+        add(2, layer, at, [away, layer.covariances[at] + _outer(away, away)])
+    state, observation = (Regression._make([*totals[i], counts[i]]) for i in (0, 1))
+    memory = Memory._make([systems, state, observation, *totals[2], counts[2]])
+    return Moments(memory, counts[2].reshape(-1, k), visits.reshape(-1, k), moves)

@@ -1,0 +1,219 @@
+"""Coupled switching systems as operands of the Gram engine: double sums over regime paths (PPK-5.1, GMMK-9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer._array import Floats, Indices, logsumexp
+from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer.models._dynamics.runs import Systems, systems_of
+from mercer.models._switching.paths import Paths, regime_paths
+from mercer.models.discount import Discounted, Lengths
+
+__all__ = ["SwitchingOperand", "switching_operand"]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_BLOCK = 2**20
+"""Pairs of paths that are computed at a time."""
+_FEWEST = 20
+"""A self-kernel is unreliable if a larger share than one in this many comes from paths paired with themselves."""
+
+
+def switching_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand:
+    """Prepare switching systems for a probability product or a mean map."""
+    if not isinstance(coupling, PowerProduct | Smoothed):
+        raise TypeError(
+            f"{type(coupling).__name__} is not available for switching linear dynamical systems. Use "
+            "ProbabilityProduct, or MeanMap(base='rbf')."
+        )
+    if isinstance(lengths, Discounted):
+        raise ValueError(
+            f"length must be a number of observations for switching linear dynamical systems; got {lengths!r}. Use "
+            "length=10, for example."
+        )
+    power = 1.0
+    if isinstance(coupling, PowerProduct):
+        if coupling.marginal and coupling.rho != 1:
+            raise ValueError(
+                f"marginal=True has no closed form for SwitchingLDSs at rho = {coupling.rho:g}. Use "
+                f"mc.Sampled(rho={coupling.rho:g}), rho=1, or marginal=False."
+            )
+        power = 1.0 if coupling.switches.expected else coupling.rho
+    steps = np.asarray(lengths)
+    seeds = [int.from_bytes(digest[:8], "little") ^ coupling.switches.seed for digest in models.own_digests()]
+    chain = models.initial, models.transition, models.n_regimes
+    paths = regime_paths(*chain, steps, power, coupling.switches.n_paths, seeds)
+    systems = systems_of(models.systems)
+    operand = SwitchingOperand(systems, paths, np.zeros((len(models), *paths.log_weight.shape[1:])), coupling, steps)
+    return operand.with_determinants()
+
+
+@dataclass(frozen=True)
+class SwitchingOperand:
+    """Models that answer tiles: the log kernels of series of each length."""
+
+    systems: Systems
+    """Parameters ``(N, K, ...)``."""
+    paths: Paths
+    log_determinants: Floats
+    """Of the joint covariance of a series with a path, ``(N, H, P)``; only if the power is not 1."""
+    coupling: PowerProduct | Smoothed
+    lengths: Indices
+
+    by_length: ClassVar[bool] = True
+    """Answers have a first axis of lengths."""
+    order: ClassVar[Any] = None
+    tile_hint: ClassVar[int] = 4  # pairs of models are many pairs of paths
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch shape."""
+        return (len(self.paths.exact),)
+
+    def __len__(self) -> int:
+        return len(self.paths.exact)
+
+    def __getitem__(self, key: Any) -> SwitchingOperand:
+        return replace(
+            self,
+            systems=Systems(*(part[key] for part in self.systems)),
+            paths=Paths(*(part[key] for part in self.paths)),
+            log_determinants=self.log_determinants[key],
+        )
+
+    def with_determinants(self) -> SwitchingOperand:
+        """Add the log determinants: the difference of two series of one path has twice their covariance."""
+        if isinstance(self.coupling, Smoothed) or self.coupling.rho == 1:
+            return self
+        n, count = len(self), self.paths.regimes.shape[1]
+        every = np.arange(n * count)
+        found = self._at_zero(self, np.stack([every, every], axis=1), 1.0, 0.0).reshape(-1, n, count)
+        return replace(self, log_determinants=(-2 * found - self._observed * (_LOG_2PI + np.log(2))).swapaxes(0, 1))
+
+    @property
+    def _observed(self) -> Floats:
+        return np.asarray(self.lengths * self.systems.size[1], float)[:, None, None]
+
+    def pair(self, other: SwitchingOperand) -> Floats:
+        """Log kernels of every pair, ``(H, I, J)`` with H lengths."""
+        i, j = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))
+        return self._summed(other, i, j).reshape(-1, len(self), len(other))
+
+    def alone(self) -> Floats:
+        """Log kernel of every model with itself, ``(H, N)``."""
+        every = np.arange(len(self))
+        return self._summed(self, every, every)
+
+    def _summed(self, other: SwitchingOperand, i: Indices, j: Indices) -> Floats:
+        found = np.empty((len(self.lengths), len(i)))
+        step = max(1, _BLOCK // (self.paths.regimes.shape[1] * other.paths.regimes.shape[1]))
+        for begin in range(0, len(i), step):
+            part = slice(begin, begin + step)
+            terms = self.terms(other, i[part], j[part])
+            found[:, part] = logsumexp(terms.reshape(*terms.shape[:2], -1), axis=-1)
+        return found
+
+    def terms(self, other: SwitchingOperand, i: Indices, j: Indices) -> Floats:
+        """Log terms of the double sum over paths of some pairs of models, ``(H, B, P, Q)``."""
+        left, right = self.paths.log_weight[i][..., :, None], other.paths.log_weight[j][..., None, :]
+        weights = (left + right).swapaxes(0, 1)
+        p, q = weights.shape[-2:]
+        where = np.nonzero(weights[-1] > -np.inf)  # paths of probability zero, and padding
+        pairs = np.stack([i[where[0]] * p + where[1], j[where[0]] * q + where[2]], axis=1)
+        terms = np.full(weights.shape, -np.inf)
+        terms[:, where[0], where[1], where[2]] = self._kernels(other, pairs) + weights[:, where[0], where[1], where[2]]
+        return terms
+
+    def _kernels(self, other: SwitchingOperand, pairs: Indices) -> Floats:
+        """Log kernels of pairs of paths, ``(H, Q)``."""
+        observed = self._observed[..., 0]
+        if isinstance(self.coupling, Smoothed):
+            if self.coupling.gamma == 0:
+                return np.zeros((len(self.lengths), len(pairs)))
+            found = self._at_zero(other, pairs, 1.0, 0.5 / self.coupling.gamma)
+            return np.asarray(found + observed / 2 * np.log(np.pi / self.coupling.gamma))
+        rho = self.coupling.rho
+        found = self._at_zero(other, pairs, 1.0 / rho, 0.0)
+        if rho == 1:
+            return found
+        sides = zip((self, other), pairs.T, strict=True)
+        own = sum(one.log_determinants.swapaxes(0, 1).reshape(len(observed), -1)[:, at] for one, at in sides)
+        return np.asarray(found + (1 - rho) / 2 * (2 * observed * _LOG_2PI + own) - observed * np.log(rho))
+
+    def _at_zero(self, other: SwitchingOperand, pairs: Indices, noise: float, extra: float) -> Floats:
+        """Log density at zero of the difference of two series, for pairs of paths, ``(H, Q)``."""
+        from mercer.compiled.kalman_pairs import pair_places
+        from mercer.compiled.kalman_paths import run_path_pairs
+        from mercer.compiled.lanes import aligned
+
+        (n, d), (m, _) = self.systems.size, other.systems.size
+        at, out = pair_places(n, m, d), np.empty((len(self.lengths), len(pairs)))
+        flat = [tuple(np.require(part, np.float64, ["C", "W"]).reshape(-1) for part in one.systems)
+                for one in (self, other)]  # fmt: skip
+        steps = np.asarray(self.lengths, dtype=np.int64).copy()
+        if len(pairs):
+            run_path_pairs(aligned((at.size,)), at, *flat, self._flat_paths, other._flat_paths,
+                           np.ascontiguousarray(pairs, np.int64), steps, n, m, d, noise, extra, out)  # fmt: skip
+        if not np.isfinite(out).all():
+            raise ValueError(
+                "The kernel of a pair of switching linear dynamical systems is not finite: the covariance of a "
+                "predicted observation is singular, or overflows because a transition is unstable. Add a small "
+                "multiple of the identity to observation_covariance, or use a smaller length."
+            )
+        return out
+
+    @property
+    def _flat_paths(self) -> Indices:
+        """The system of every step of every path, ``(N P, L)``."""
+        size, count, length = self.paths.regimes.shape
+        k = self.systems.transition.shape[1]
+        return np.ascontiguousarray(
+            (self.paths.regimes + k * np.arange(size)[:, None, None]).reshape(size * count, length), np.int64
+        )
+
+    # -- errors ------------------------------------------------------------------------------------------
+
+    def errors(self, other: SwitchingOperand, normalize: bool) -> Floats:
+        """Return the standard error of every pair, ``(I, J)``, at the first length.
+
+        A kernel is a mean over independent draws of both sides: its variance is that of the mean over the paths of
+        the other side (delta method). Infinite if the self-kernels of normalized ones are unreliable.
+        """
+        found = np.empty((len(self), len(other)))
+        selves = [side._self_shares() for side in (self, other)] if normalize else None
+        columns = np.arange(len(other))
+        for i in range(len(self)):
+            logs = self.terms(other, np.full(len(other), i), columns)[0]
+            level = logsumexp(logs.reshape(len(other), -1), axis=-1)
+            shares = np.exp(logs - level[:, None, None])
+            rows, others = shares.sum(axis=2), shares.sum(axis=1)
+            if selves is not None:
+                rows, others = rows - selves[0][0][i], others - selves[1][0]
+                level = level - (selves[0][1][i] + selves[1][1]) / 2
+            variance = self._variance(rows, np.full(len(other), i)) + other._variance(others, columns)
+            found[i] = np.exp(level) * np.sqrt(variance)
+        if selves is not None:
+            found[selves[0][2]] = np.inf
+            found[:, selves[1][2]] = np.inf
+        return found
+
+    def _variance(self, shares: Floats, which: Indices) -> Floats:
+        """Variance of a sum over the paths of drawn models, ``(B,)``; zero where all paths are summed."""
+        count = shares.shape[-1]
+        spread = count * np.var(shares, axis=-1) * count / max(count - 1, 1)
+        return np.where(self.paths.exact[which], 0.0, spread)
+
+    def _self_shares(self) -> tuple[Floats, Floats, Any]:
+        """Return the share of each path in its self-kernel ``(N, P)``, the log self-kernels, and which are unsure."""
+        shares, levels = np.empty(self.paths.regimes.shape[:2]), np.empty(len(self))
+        unsure = np.zeros(len(self), bool)
+        for i in range(len(self)):
+            logs = self.terms(self, np.array([i]), np.array([i]))[0, 0]
+            levels[i] = logsumexp(logs.reshape(-1), axis=-1)
+            table = np.exp(logs - levels[i])
+            shares[i] = table.sum(axis=1)
+            unsure[i] = not self.paths.exact[i] and np.trace(table) * _FEWEST > 1
+        return shares, levels, unsure

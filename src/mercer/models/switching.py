@@ -1,0 +1,397 @@
+"""Batches of switching linear dynamical systems: probabilities, regimes, forecasts, sampling and couplings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, Indices, to_numpy
+from mercer._batch import Batch
+from mercer._coupling import Coupling, Operand
+from mercer._probability import checked_probability
+from mercer._random import whole_size
+from mercer.data import Sequences
+from mercer.models._dynamics.checks import possible
+from mercer.models._forward.interface import Runs
+from mercer.models._switching.draws import drawn_regimes, drawn_series
+from mercer.models._switching.hypotheses import chains_of, explore
+from mercer.models._switching.likelihood import METHODS, log_likelihoods
+from mercer.models._switching.selection import best
+from mercer.models._switching.smoothing import regime_posteriors
+from mercer.models.discount import check_lengths
+from mercer.models.inference import own_runs, read
+from mercer.models.lds import LDSs
+from mercer.models.posterior import Posterior
+
+if TYPE_CHECKING:
+    from mercer.models.switching_estimator import SwitchingLDS
+
+
+class LogProbEstimate(NamedTuple):
+    """Log probabilities and their standard errors, from ``SwitchingLDSs.log_prob_estimate``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
+    >>> found = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1)).log_prob_estimate([[0.0, 3.0]])
+    >>> found.log_prob.round(2), found.standard_error
+    (array([[-5.2]]), array([[0.]]))
+    """
+
+    log_prob: Floats
+    """``(N, M)``."""
+    standard_error: Floats
+    """``(N, M)``; zero where all regime paths were summed."""
+
+
+class SwitchingLDSs(Batch):
+    r"""A batch of switching linear dynamical systems: a Markov chain of regimes, each with a system of its own.
+
+    Parameters
+    ----------
+    initial : array of shape (N, K)
+        Probabilities of the first regime.
+    transition : array of shape (N, K, K)
+        ``transition[..., j, k]`` is the probability of going from regime j to regime k.
+    systems : LDSs of shape (N, K)
+        The system of each regime. Emission and noise of the observations may be the same in all of them.
+    n_regimes : array of int of shape (N,), default=None
+        Number of regimes of each model, if models of different sizes were padded to a common size; see `concat`.
+
+    Notes
+    -----
+    .. math:: s_1 \sim \mathcal N(\mu_{q_1}, S_{q_1}), \quad
+              s_t = A_{q_t} s_{t-1} + b_{q_t} + \mathcal N(0, Q_{q_t}), \quad
+              x_t = C_{q_t} s_t + c_{q_t} + \mathcal N(0, R_{q_t})
+
+    with regimes :math:`q_t` of a Markov chain (PPK-5.1). Given a path of regimes, a series is Gaussian. There are
+    :math:`K^T` paths, so probabilities of long series are estimated; see `log_prob_estimate`.
+
+    Examples
+    --------
+    A point that moves up or down, with a state of its height:
+
+    >>> import numpy as np, mercer as mc
+    >>> up_down = mc.LDSs(
+    ...     transition=np.ones((1, 2, 1, 1)),
+    ...     emission=np.ones((1, 2, 1, 1)),
+    ...     process_covariance=np.full((1, 2, 1, 1), 0.01),
+    ...     observation_covariance=np.full((1, 2, 1, 1), 0.01),
+    ...     initial_mean=np.zeros((1, 2, 1)),
+    ...     initial_covariance=np.full((1, 2, 1, 1), 0.01),
+    ...     state_offset=[[[1.0], [-1.0]]],
+    ... )
+    >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], up_down)
+    >>> series = [[0.0, 1.0, 2.0, 3.0, 2.0, 1.0]]
+    >>> model.log_prob(series).round(2)
+    array([[-0.67]])
+    >>> model.regime_probabilities(series)[0][:, 1].round(2)
+    array([0.1, 0. , 0. , 0. , 1. , 1. ])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"initial": 1, "transition": 2, "n_regimes": 0}
+    _parts: ClassVar[dict[str, int]] = {"systems": 1}
+
+    initial: Array
+    transition: Array
+    systems: Any
+    n_regimes: Any
+
+    def __init__(self, initial: Any, transition: Any, systems: Any, n_regimes: Any = None) -> None:
+        initial = to_numpy(checked_probability(initial, "initial")).astype(np.float64)
+        transition = to_numpy(checked_probability(transition, "transition")).astype(np.float64)
+        batch, k = initial.shape[:-1], initial.shape[-1]
+        if transition.shape != (*batch, k, k):
+            raise ValueError(
+                f"transition must have shape {(*batch, k, k)} for initial of shape {initial.shape}; got "
+                f"{transition.shape}."
+            )
+        if not isinstance(systems, LDSs):
+            raise TypeError(f"systems must be LDSs, one per regime; got a {type(systems).__name__}.")
+        if systems.shape != (*batch, k):
+            raise ValueError(f"systems must have one system per regime, shape {(*batch, k)}; got {systems.shape}.")
+        if np.any(systems.state_dims != systems.state_dims[..., :1]):
+            raise ValueError("The systems of one model must have the same number of state coordinates, in state_dims.")
+        sizes = np.full(batch, k) if n_regimes is None else np.asarray(n_regimes)
+        if sizes.shape != batch or sizes.dtype.kind not in "iu" or np.any(sizes < 1) or np.any(sizes > k):
+            raise ValueError(f"n_regimes must be whole numbers from 1 to {k}, of shape {batch}; got {n_regimes!r}.")
+        beyond = np.arange(k) >= sizes[..., None]
+        entering = np.where(beyond[..., :, None], 0.0, transition).max(axis=-2, initial=0.0)
+        if np.any(beyond & ((initial > 0) | (entering > 0))):
+            raise ValueError(
+                "n_regimes must count all regimes that can be reached; got a model that can reach one beyond it."
+            )
+        self._freeze(initial=initial, transition=transition, n_regimes=sizes, systems=systems)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of an observation."""
+        return int(self.systems.dimension)
+
+    @property
+    def state_dim(self) -> int:
+        """Number of coordinates of the state, with the padding of smaller models."""
+        return int(self.systems.state_dim)
+
+    def _check_alike(self, other: Batch) -> None:
+        """Raise if observations differ in dimension; numbers of regimes and state dimensions may differ."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        self.systems._check_alike(other.systems)  # type: ignore[attr-defined]
+
+    @classmethod
+    def concat(cls, batches: Sequence[Self]) -> Self:
+        """Concatenate batches; smaller models are padded with regimes that are never reached, and with unused states.
+
+        Padding changes no result.
+        """
+        cls._check_batches(batches)
+        for other in batches[1:]:
+            batches[0]._check_alike(other)
+        k = max(batch.initial.shape[-1] for batch in batches)
+        padded = [batch._padded(k) for batch in batches]
+        fields = {name: np.concatenate([getattr(one, name) for one in padded]) for name in cls._arrays}
+        return cls._make(**fields, systems=LDSs.concat([one.systems for one in padded]))
+
+    def _padded(self, k: int) -> Self:
+        """Add regimes that are never reached, with the system of the first one."""
+        extra = k - self.initial.shape[-1]
+        if extra == 0:
+            return self
+        initial = np.pad(self.initial, ((0, 0), (0, extra)))
+        transition = np.pad(self.transition, ((0, 0), (0, extra), (0, extra)))
+        transition[:, k - extra :] = np.eye(k)[k - extra :]
+        columns = np.concatenate([np.arange(k - extra), np.zeros(extra, int)])
+        return self._make(
+            initial=initial, transition=transition, n_regimes=self.n_regimes, systems=self.systems[:, columns]
+        )
+
+    def _trimmed(self, k: int, n: int) -> Self:
+        """Drop regimes and state coordinates that are padding."""
+        return self._make(
+            initial=np.ascontiguousarray(self.initial[..., :k]),
+            transition=np.ascontiguousarray(self.transition[..., :k, :k]),
+            n_regimes=self.n_regimes,
+            systems=self.systems[..., :k]._trimmed(n),
+        )
+
+    # -- probabilities and regimes -----------------------------------------------------------------------
+
+    def read(self, X: Any) -> Sequences:
+        """Return ``X`` as `Sequences` of vectors."""
+        return read(self, X)
+
+    def log_prob(self, X: Any, method: str = "auto", n_particles: int = 64, random_state: Any = 0) -> Floats:
+        """Log probability of each series under each model, ``(N, M)``; parameters as in `log_prob_estimate`."""
+        return self.log_prob_estimate(X, method, n_particles, random_state).log_prob
+
+    def log_prob_estimate(
+        self, X: Any, method: str = "auto", n_particles: int = 64, random_state: Any = 0
+    ) -> LogProbEstimate:
+        """Log probability of each series under each model, with standard errors.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            M series. NaN is marginalized, in single coordinates too.
+        method : {"auto", "exact", "particles"}, default="auto"
+            "exact" sums over all paths of regimes. "particles" estimates the sum by Rao-Blackwellized particle filters:
+            a particle is a path of regimes with its Kalman filter. "auto" is exact for at most 1,024 paths.
+        n_particles : int, default=64
+            Number of particles of each of 8 independent filters, whose spread gives the standard error.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the particles.
+
+        Returns
+        -------
+        LogProbEstimate
+            ``log_prob`` and ``standard_error``, ``(N, M)``. The estimate of the probability, not of its logarithm, is
+            unbiased. Standard errors are reliable where the model suits the series; where it does not, most estimates
+            are a little too small, and a few too large.
+
+        Examples
+        --------
+        >>> import numpy as np, mercer as mc
+        >>> walk = mc.LDSs([[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[2.0]]], [[[0.1]], [[0.1]]],
+        ...                [[0.0], [0.0]], [[[1.0]], [[1.0]]])
+        >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2))
+        >>> series = np.cumsum(np.random.default_rng(0).normal(size=(1, 10)), axis=1)
+        >>> exact = model.log_prob(series, method="exact")
+        >>> found = model.log_prob_estimate(series, method="particles", n_particles=16)
+        >>> bool(abs(found.log_prob - exact).max() <= 4 * found.standard_error.max())
+        True
+        """
+        self._require_axis()
+        if not isinstance(method, str) or method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
+        X = self.read(X)
+        runs = Runs.crossed(X.offsets, len(self))
+        values = np.asarray(X.values, dtype=np.float64)
+        found, errors = log_likelihoods(
+            chains_of(self), self.n_regimes, values, runs, method, n_particles, random_state
+        )
+        shape = (len(self), len(X))
+        return LogProbEstimate(possible(found.reshape(shape), X), errors.reshape(shape))
+
+    def regime_probabilities(self, X: Any, n_paths: int = 64, random_state: Any = 0) -> Posterior:
+        """Posterior probabilities of the regimes at each observation given the whole series.
+
+        Exact if a series has at most 1,024 paths of regimes. Otherwise the average over ``n_paths`` paths that are
+        drawn backwards from the results of a particle filter; the filtered states of each regime are replaced by a
+        Gaussian with the same mean and covariance.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            For a batch of shape ``(1,)``, any number of series under the one model. Otherwise N series, series i under
+            model i.
+        n_paths : int, default=64
+            Number of paths, and of particles.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of particles and paths.
+
+        Returns
+        -------
+        Posterior
+            ``posterior[i]`` are the probabilities of series i, ``(T, K)``; ``posterior.states`` those of all series.
+        """
+        self._require_axis()
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
+        X, values, runs = self._own(X)
+        found, log_prob = regime_posteriors(chains_of(self), self.n_regimes, values, runs, int(n_paths), random_state)
+        return Posterior._make(X, found, None, possible(log_prob, X))
+
+    def viterbi(self, X: Any, n_paths: int = 64) -> tuple[list[Indices], Floats]:
+        """Most probable path of regimes of each series that a beam search finds, and its log probability.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            Series, assigned to models as in `regime_probabilities`.
+        n_paths : int, default=64
+            Number of paths that the search follows; exact if there are no more.
+
+        Returns
+        -------
+        paths, log_prob
+            A list of int arrays, and the log probabilities of the series together with these paths.
+        """
+        self._require_axis()
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
+        X, values, runs = self._own(X)
+        chains = chains_of(self)
+        found = explore(chains, values, runs, max(int(n_paths), chains.regimes), best(chains.regimes), paths=True)
+        assert found.regimes is not None
+        at = found.log_weight.argmax(axis=1)
+        paths = [found.regimes[at[i], a:b].astype(int) for i, (a, b) in enumerate(pairwise(X.offsets))]
+        return paths, possible(found.log_weight.max(axis=1), X)
+
+    def _own(self, X: Any) -> tuple[Sequences, Floats, Runs]:
+        """Read series that go with the one model, or series i with model i."""
+        X = self.read(X)
+        return X, np.asarray(X.values, dtype=np.float64), own_runs(self, X)
+
+    def forecast(self, X: Any, steps: int, n_particles: int = 64, random_state: Any = 0) -> tuple[Floats, Floats]:
+        """Predict the observations after the end of each series; series are assigned as in `regime_probabilities`.
+
+        Means and covariances are those of the mixture over the regimes; a series of regimes unlike each other has
+        predictions that are not Gaussian.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            The series so far.
+        steps : int
+            Number of observations to predict.
+        n_particles : int, default=64
+            Number of paths of regimes that the filter of the series so far follows.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the filter.
+
+        Returns
+        -------
+        means, covariances
+            Of the predicted observations, ``(M, steps, d)`` and ``(M, steps, d, d)``.
+        """
+        from mercer.models._switching.forecast import forecasts
+
+        self._require_axis()
+        steps = whole_size(steps, "observations", name="steps", least=1)
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
+        X, values, runs = self._own(X)
+        means, covariances, log_prob = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
+        possible(log_prob, X)
+        return means, covariances
+
+    def sample(self, length: int, size: int = 1, random_state: Any = None, return_regimes: bool = False) -> Any:
+        """Sample ``size`` series of ``length`` observations from each model, ``(N, size, length, d)``.
+
+        Parameters
+        ----------
+        length, size : int
+            Number of observations, and of series.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed.
+        return_regimes : bool, default=False
+            Whether to return the regimes as well, ``(N, size, length)``.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> walk = mc.LDSs([[[1.0]], [[1.0]]], [[[1.0]], [[1.0]]], [[[0.1]], [[9.0]]], [[[0.1]], [[0.1]]],
+        ...                [[0.0], [0.0]], [[[1.0]], [[1.0]]])
+        >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], walk.reshape(1, 2))
+        >>> series, regimes = model.sample(length=8, size=2, random_state=0, return_regimes=True)
+        >>> series.shape, regimes.shape
+        ((1, 2, 8, 1), (1, 2, 8))
+        """
+        self._require_axis()
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "series")
+        regimes, rng = drawn_regimes(self.initial, self.transition, length, size, random_state)
+        series = drawn_series(chains_of(self).systems, regimes, rng)
+        return (series, regimes) if return_regimes else series
+
+    @property
+    def n_parameters(self) -> Floats:
+        """Number of free parameters of each model, ``(N,)``, if no two regimes share any.
+
+        Those of the chain and of all systems, less those of a change of the state, which is common to all regimes.
+        """
+        k, n = self.n_regimes, self.systems.state_dims[..., 0]
+        own = self.systems.n_parameters[..., 0] + n * n + n
+        return np.asarray(k * k - 1 + k * own - n * n - n)
+
+    def bic(self, X: Any) -> Floats:
+        """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better."""
+        X = self.read(X)
+        seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
+        return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
+
+    def estimator(self) -> SwitchingLDS:
+        """Return an estimator that accepts the series of these models."""
+        from mercer.models.switching_estimator import SwitchingLDS
+
+        return SwitchingLDS(n_regimes=int(self.initial.shape[-1]), state_dim=self.state_dim)
+
+    def own_digests(self) -> list[bytes]:
+        """Return digests of the models that do not depend on their padding."""
+        k, n = self.initial.shape[-1], self.state_dim
+        found = self.digests()
+        sizes = self.n_regimes, self.systems.state_dims[:, 0]
+        for i in np.flatnonzero((sizes[0] < k) | (sizes[1] < n)):
+            found[i] = self[i : i + 1]._trimmed(int(sizes[0][i]), int(sizes[1][i])).digests()[0]
+        return found
+
+    def couple(self, coupling: Coupling, lengths: Any = None) -> Operand:
+        """Prepare for a coupling over series of each of the ``lengths``."""
+        from mercer.models._switching.operand import switching_operand
+
+        self._require_axis()
+        check_lengths(lengths)
+        return switching_operand(self, coupling, lengths)

@@ -1,0 +1,272 @@
+"""The estimator of switching linear dynamical systems: EM for one model of all series, or one model per series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, whole
+from mercer.data import Sequences
+from mercer.families.estimator import Context
+from mercer.models._dynamics.em import Averages, LDSGoal, Regression
+from mercer.models._dynamics.runs import Systems
+from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
+from mercer.models._fitting.data import Data
+from mercer.models._switching.em import PathData, Prior, SwitchingGoal
+from mercer.models._switching.starts import start
+from mercer.models.lds_estimator import LDS, LDSContext
+from mercer.models.switching import SwitchingLDSs
+
+_WEAK = 1.0
+"""Steps of a prior in the units of the data, which holds regimes that are hardly ever visited."""
+_TRIAL = 10
+"""Iterations from every start, before the best one goes on."""
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, SwitchingLDSs) and value.shape == (1,)
+
+
+class SwitchingLDS(LDS):
+    """Fit switching linear dynamical systems by EM over regime paths, one per series or one to all series.
+
+    Parameters
+    ----------
+    n_regimes : int, default=2
+        Number of regimes.
+    state_dim : int, default=2
+        Number of coordinates of the hidden state.
+    shared_emission : bool, default=True
+        Whether all regimes have the same emission and observation noise. Their transitions, offsets of the state,
+        process noises and starts always differ.
+    noise : {"full", "diagonal", "isotropic"}, default="diagonal"
+        Structure of the covariance of the observation noise.
+    floor : float, default=1e-3
+        Fraction of the pooled variance of each channel that is added to the variance of its noise, and fraction of 1
+        that is added to the variances of the state, which starts with about unit variance.
+    prior : None, "pooled" or SwitchingLDSs of shape (1,), default="pooled"
+        The model that the model of each series is shrunk to (EST-2b). With "pooled", one model of all training data is
+        learned first, and the model of each series starts from it, so that regimes mean the same for all series.
+    prior_strength : float, default=20.0
+        Weight of the prior, in observations of each regime.
+    n_paths : int, default=16
+        Number of regime paths per series that the E-step averages over.
+    n_iter : int, default=50
+        Maximum number of iterations.
+    tol : float, default=1e-4
+        Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
+        iterations.
+    n_init : int, default=4
+        Number of starts if there is no prior to start from. The best one after 10 iterations is continued.
+    init : None or SwitchingLDSs of shape (1,), default=None
+        The start of each fit, including that of the pooled model.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the starts. None means 0; a generator yields one seed for each call of fit.
+
+    Attributes
+    ----------
+    model_ : SwitchingLDSs of shape (1,)
+        The model learned by ``fit``.
+    context_ : Context
+        Properties of the training data that all models share, learned by ``fit``.
+    n_iter_ : int
+        Number of iterations of the fit of ``model_``, from the best of its starts.
+    converged_ : bool
+        Whether that fit converged before ``n_iter``.
+
+    Notes
+    -----
+    A series of T observations has K^T regime paths. The E-step takes the ``n_paths`` most probable ones that a beam
+    search finds, and those of the iteration before, with their exact weights and exactly smoothed states. The objective
+    is the sum over these paths, a lower bound of the probability that never decreases; with one path this is EM along
+    the most probable path, with all paths plain EM.
+
+    A start fits one linear dynamical system (`LDS`), clusters the dynamics of its smoothed states in local windows, and
+    learns regimes of the smoothed states by an HMM of linear steps.
+
+    See Also
+    --------
+    SwitchingLDSs : The learned models, with ``log_prob``, ``regime_probabilities``, ``viterbi`` and ``forecast``.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> rng = np.random.default_rng(0)
+    >>> speed = np.repeat([0.2, 1.2, 0.2], 40)               # a slow oscillation, a fast one, a slow one
+    >>> angle = np.cumsum(speed)
+    >>> series = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.normal(size=(120, 2))
+    >>> model = mc.SwitchingLDS(n_regimes=2, state_dim=2).fit([series]).model_
+    >>> fast = model.regime_probabilities([series])[0].argmax(axis=1)
+    >>> bool((fast[5:38] != fast[45:78]).all() and (fast[5:38] == fast[85:118]).all())
+    True
+    """
+
+    has_hidden = True
+    fixed = None
+
+    _parameters: ClassVar[Rules] = {
+        "n_regimes": whole(1),
+        "state_dim": whole(1),
+        "shared_emission": boolean("True shares emission and observation noise between all regimes."),
+        "noise": one_of("full", "diagonal", "isotropic"),
+        "floor": nonnegative("It is a fraction of the pooled variance."),
+        "n_paths": whole(1, cure="It is the number of regime paths per series."),
+        "init": Rule("None or SwitchingLDSs of shape (1,)", lambda value: value is None or _is_model(value)),
+    }
+
+    def __init__(
+        self,
+        n_regimes: int = 2,
+        state_dim: int = 2,
+        shared_emission: bool = True,
+        noise: str = "diagonal",
+        floor: float = 1e-3,
+        prior: Any = "pooled",
+        prior_strength: float = 20.0,
+        n_paths: int = 16,
+        n_iter: int = 50,
+        tol: float = 1e-4,
+        n_init: int = 4,
+        init: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_regimes = n_regimes
+        self.state_dim = state_dim
+        self.shared_emission = shared_emission
+        self.noise = noise
+        self.floor = floor
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.n_paths = n_paths
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init = init
+        self.random_state = random_state
+
+    def _check_pooled(self, context: Context) -> None:
+        super()._check_pooled(context)
+        pooled = self._prior_batch(context)
+        if self.prior is not None and pooled is not None and pooled.initial.shape[-1] != self.n_regimes:
+            raise ValueError(
+                f"n_regimes must be that of the prior, {pooled.initial.shape[-1]}; got {self.n_regimes}. Call fit "
+                "again, or change n_regimes."
+            )
+
+    # -- the prior --------------------------------------------------------------------------------------
+
+    def _with_prior(self, X: Sequences, bare: LDSContext) -> tuple[LDSContext, Climbed | None]:
+        """Learn the pooled model, or take the given one; and what it expects of a step of the data."""
+        found = None
+        if isinstance(self.prior, str):
+            found = clone(self).set_params(prior=None)._fit_together(X, bare)
+        model = self.prior if found is None else found.models
+        if model.state_dim != self.state_dim or model.initial.shape[-1] != self.n_regimes:
+            raise ValueError(
+                f"The prior must have {self.n_regimes} regimes and {self.state_dim} state coordinates; got "
+                f"{model.initial.shape[-1]} and {model.state_dim}. Change n_regimes and state_dim."
+            )
+        expected: Any = self._expected(model, X, bare)
+        pooled = bare.pooled if found is None else found.models
+        return replace(bare, pooled=pooled, expected=expected), found
+
+    def _expected(self, model: SwitchingLDSs, X: Sequences, context: LDSContext) -> Prior:
+        """Return what every regime of a model expects of one step of the data."""
+        data = PathData(X.values, X.offsets, np.zeros(len(X), dtype=int), 1)
+        own = self._goal(context, self._weak(context), _WEAK).expect(model, data)[1].memory
+        systems = own.systems
+
+        def per_step(regression: Regression, noise: Any) -> Regression:
+            count = regression.terms[:, None, None]
+            moment = regression.moment / np.where(count > 0, count, 1.0)
+            moment = np.where(count > 0, moment, np.eye(int(self.state_dim) + 1))  # regimes that are never visited
+            return Regression(noise, np.zeros_like(regression.cross), moment, np.ones(len(noise)))
+
+        observation = own.observation
+        if self.shared_emission:
+            observation = Regression(*(np.broadcast_to(part.sum(axis=0), part.shape) for part in observation))
+        averages = Averages(
+            systems,
+            per_step(own.state, systems.process_covariance),
+            per_step(observation, systems.observation_covariance),
+        )
+        return Prior(np.asarray(model.initial)[0], np.asarray(model.transition)[0], averages)
+
+    def _weak(self, context: Context) -> Prior:
+        """Return a prior of one step: states of unit variance, observations with the variances of the data."""
+        k, n, d = int(self.n_regimes), int(self.state_dim), context.dimension
+        assert context.scale is not None
+        assert context.center is not None
+        unit = np.tile(np.eye(n), (k, 1, 1))
+        systems = Systems(
+            0.9 * unit, np.zeros((k, n)), np.zeros((k, d, n)), np.tile(context.center, (k, 1)), unit,
+            np.tile(np.diag(context.scale), (k, 1, 1)), np.zeros((k, n)), unit,
+        )  # fmt: skip
+        moment, ones = np.tile(np.eye(n + 1), (k, 1, 1)), np.ones(k)
+        state = Regression(systems.process_covariance, np.zeros((k, n, n + 1)), moment, ones)
+        observation = Regression(systems.observation_covariance, np.zeros((k, d, n + 1)), moment, ones)
+        return Prior(np.full(k, 1 / k), np.full((k, k), 1 / k), Averages(systems, state, observation))
+
+    def _goal(self, context: Context, prior: Prior, strength: float) -> SwitchingGoal:
+        assert context.scale is not None
+        unit = np.full(int(self.state_dim), self.floor)
+        fixed = {"state_offset": np.zeros(int(self.state_dim))} if self.n_regimes == 1 else {}
+        single = LDSGoal(self.noise, fixed, (unit, self.floor * context.scale, unit), None, 0.0)
+        return SwitchingGoal(single, prior, strength, bool(self.shared_emission), int(self.n_paths))
+
+    # -- the fit ----------------------------------------------------------------------------------------
+
+    def _fit_models(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+        """Fit models from the given start, from the prior, or from the best of several starts."""
+        data = PathData(data.x, data.offsets, data.model, data.size)
+        if self.prior is None:
+            goal, given = self._goal(context, self._weak(context), _WEAK), None
+        else:
+            expected: Any = context.expected  # type: ignore[attr-defined]
+            goal, given = self._goal(context, expected, float(self.prior_strength)), self._prior_batch(context)
+        given = self.init if self.init is not None else given
+        try:
+            if given is not None:
+                return self._climbed(goal, data, given[np.zeros(data.size, dtype=int)])
+            if self.n_regimes == 1:
+                return self._plain(data, context, seed, name)
+            plain = LDS(self.state_dim, self.noise, self.floor, prior=None, n_iter=30, n_init=1)
+            systems = plain._fit_models(data, context, seed, name).models
+            k = int(self.n_regimes)
+            attempts = (start(goal, systems, data, k, seed, attempt) for attempt in range(self.n_init))
+            if self.n_init == 1:
+                return self._climbed(goal, data, next(attempts))
+            best = self._climbed(goal, data, next(attempts), _TRIAL)
+            for other in attempts:
+                best = better_of(best, self._climbed(goal, data, other, _TRIAL))
+            return self._climbed(goal, data, best.models)
+        except (Collapsed, Impossible, np.linalg.LinAlgError) as error:
+            place = error.args[1] if isinstance(error, Impossible) else error.args[0]
+            place = int(place) if isinstance(place, int | np.integer) else 0
+            raise ValueError(
+                f"{name(place)} cannot be fitted: a covariance became singular, because a channel does not vary or "
+                "the series is too short. Use a larger floor, fewer regimes, a smaller state_dim, or prior='pooled'."
+            ) from None
+
+    def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
+        """Fit one regime: linear dynamical systems."""
+        plain = LDS(
+            self.state_dim, self.noise, self.floor, prior=None, n_iter=self.n_iter, tol=self.tol, n_init=self.n_init
+        )
+        found = plain._fit_models(data, context, seed, name)
+        size = data.size
+        models = SwitchingLDSs._make(
+            initial=np.ones((size, 1)),
+            transition=np.ones((size, 1, 1)),
+            n_regimes=np.ones(size, int),
+            systems=found.models.reshape(size, 1),
+        )
+        return found._replace(models=models)
+
+    def _climbed(self, goal: SwitchingGoal, data: PathData, begin: SwitchingLDSs, most: int | None = None) -> Climbed:
+        data.kept.clear()
+        return climb(goal, data, begin, self.n_iter if most is None else min(most, self.n_iter), self.tol, "EM")

@@ -1,0 +1,133 @@
+"""Kernels of switching systems against double sums over all regime paths of dense joint distributions."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.models.test_lds import systems
+from tests.models.test_switching import path_joint, path_probability, switching
+
+import mercer as mc
+
+
+def by_paths(models, length):
+    """Joint Gaussians of all paths of every model, and the probabilities of the paths, ``(N, P)``."""
+    paths = list(product(range(models.initial.shape[-1]), repeat=length))
+    joints = [[path_joint(models[i : i + 1], path) for path in paths] for i in range(len(models))]
+    means, covariances = (np.array([[joint[part] for joint in row] for row in joints]) for part in (0, 1))
+    weights = np.array([[path_probability(models[i : i + 1], path) for path in paths] for i in range(len(models))])
+    return weights, mc.Gaussians(means, covariances)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 1.0, 2.0])
+def test_probability_products_are_double_sums_over_all_paths(rho):
+    models, length = switching(0, 3, 2), 3
+    weights, gaussians = by_paths(models, length)
+    flat = gaussians.reshape(-1)
+    table = np.exp(flat.log_product(flat, rho=rho)).reshape(3, 8, 3, 8)
+    for switches, power in (("joint", rho), ("expected", 1.0)):
+        expected = np.einsum("ia,jb,iajb->ij", weights**power, weights**power, table)
+        kernel = mc.ProbabilityProduct(rho=rho, length=length, normalize=False, switches=switches)
+        np.testing.assert_allclose(kernel(models), expected, rtol=1e-8)
+        assert (kernel.standard_errors(models) == 0).all()
+    mixtures = mc.Mixtures(weights, gaussians)  # a power of the joint probability of series and regimes
+    joint = mc.ProbabilityProduct(rho=rho, length=length)(models)
+    np.testing.assert_allclose(joint, mc.ProbabilityProduct(rho=rho)(mixtures), rtol=1e-8)
+    np.testing.assert_allclose(mc.MeanMap(gamma=rho, length=length)(models), mc.MeanMap(gamma=rho)(mixtures), rtol=1e-8)
+
+
+def test_the_three_kernels_are_in_order():
+    """For powers of at most 1 the expected kernel is the smallest, then that of the marginal, then the joint one."""
+    models, options = switching(2, 3, 2), {"length": 2, "normalize": False}
+    expected = mc.ProbabilityProduct(rho=0.5, switches="expected", **options)(models)
+    joint = mc.ProbabilityProduct(rho=0.5, **options)(models)
+    sampled = mc.Sampled(rho=0.5, n_samples=4000, **options)
+    marginal = sampled.fit_transform(models)
+    error = 4 * sampled.standard_errors(models)
+    assert (expected <= marginal + error).all()
+    assert (marginal <= joint + error).all()
+    np.testing.assert_allclose(np.diag(marginal), 1.0, atol=0.05)
+
+
+def test_one_regime_is_the_linear_dynamical_system():
+    plain = systems(0, 3, 2, 2)
+    models = mc.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
+    for kernel in (mc.ProbabilityProduct(rho=0.7, length=40), mc.MeanMap(gamma=0.2, length=40)):
+        np.testing.assert_allclose(kernel(models), kernel(plain), rtol=1e-9)
+    lengths = [30, 1, 7]
+    kernel = mc.ProbabilityProduct(rho=0.3)
+    np.testing.assert_allclose(kernel.path(models, lengths=lengths), kernel.path(plain, lengths=lengths), rtol=1e-9)
+
+
+def test_equal_regimes_are_one_for_the_expected_kernel():
+    plain = systems(2, 2, 2, 2)
+    both = mc.LDSs.concat([plain, plain])[np.array([[0, 2], [1, 3]])]
+    models = mc.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
+    kernel = mc.ProbabilityProduct(rho=0.5, length=12, switches="expected", n_paths=5)
+    np.testing.assert_allclose(kernel(models), mc.ProbabilityProduct(rho=0.5, length=12)(plain), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.ProbabilityProduct(rho=0.5, length=4),
+        mc.ProbabilityProduct(rho=1.0, length=4),
+        mc.ProbabilityProduct(rho=0.5, length=4, switches="expected"),
+        mc.MeanMap(gamma=0.1, length=4),
+    ],
+)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_drawn_paths_are_within_their_standard_errors_and_positive_semi_definite(kernel, normalize):
+    models = switching(4, 4, 3)
+    exact = kernel.set_params(normalize=normalize, n_paths=81)(models)
+    drawn = kernel.set_params(n_paths=60, random_state=3)
+    found, errors = drawn(models), drawn.standard_errors(models)
+    off = ~np.eye(4, dtype=bool)
+    known = off & np.isfinite(errors)
+    assert (errors[off] > 0).all()
+    assert (np.abs(found - exact)[known] <= 4 * errors[known]).all()
+    for seed in range(3):
+        few = drawn.set_params(n_paths=3, random_state=seed)(models)
+        assert np.linalg.eigvalsh(few).min() > -1e-10 * np.abs(few).max()
+    kernel.set_params(n_paths=50, random_state=0)
+
+
+def test_draws_belong_to_a_model_not_to_a_matrix():
+    models = mc.SwitchingLDSs.concat([switching(0, 3, 3), switching(1, 2, 2, 3)])
+    kernel = mc.ProbabilityProduct(rho=0.5, length=6, n_paths=7)
+    whole = kernel(models)
+    np.testing.assert_allclose(kernel(models[:2], models[2:]), whole[:2, 2:], rtol=1e-10)
+    np.testing.assert_allclose(kernel(switching(0, 3, 3)), whole[:3, :3], rtol=1e-10)  # without padding
+    fitted = kernel.fit(models[:3])
+    np.testing.assert_allclose(fitted.transform(models[3:]), whole[3:, :3], rtol=1e-10)
+
+
+def test_paths_over_lengths_are_those_of_single_lengths():
+    models = switching(0, 2, 2)
+    for kernel in (mc.ProbabilityProduct(rho=0.5, n_paths=64), mc.MeanMap(gamma=0.3, n_paths=64)):
+        table = kernel.path(models, lengths=[1, 4, 6])
+        for length, found in zip([1, 4, 6], table, strict=True):
+            np.testing.assert_allclose(found, kernel.set_params(length=length)(models), rtol=1e-9)
+    drawn = mc.ProbabilityProduct(rho=0.5, n_paths=300, normalize=False).path(models, lengths=[2, 8])[0]
+    exact = mc.ProbabilityProduct(rho=0.5, length=2, normalize=False)(models)
+    np.testing.assert_allclose(drawn, exact, rtol=0.3)
+
+
+def test_messages():
+    models = switching(0, 2)
+    with pytest.raises(ValueError, match=r"mc\.Sampled\(rho=0\.5\)"):
+        mc.ProbabilityProduct(rho=0.5, marginal=True)(models)
+    marginal = mc.ProbabilityProduct(rho=1.0, marginal=True, length=3)(models)
+    np.testing.assert_allclose(marginal, mc.ProbabilityProduct(rho=1.0, length=3)(models))
+    with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):
+        mc.ProbabilityProduct(length=mc.Discounted(0.5))(models)
+    with pytest.raises(TypeError, match="switches='joint'"):
+        mc.ProbabilityProduct(switches="expected")(systems(0, 2))
+    with pytest.raises(TypeError, match="MeanMap"):
+        mc.MeanMap(base="laplace")(models)
+    with pytest.raises(ValueError, match="n_paths must be"):
+        mc.ProbabilityProduct(n_paths=0)(models)
+    with pytest.raises(TypeError, match="time='joint'"):
+        mc.ProbabilityProduct(time="independent")(models)
+    with pytest.raises(ValueError, match="observed coordinates"):
+        mc.ProbabilityProduct()(models, switching(0, 2, d=1))

@@ -1,0 +1,225 @@
+"""Switching linear dynamical systems against sums over all regime paths of dense joint distributions."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from tests.models.test_lds import gappy, systems
+
+import mercer as mc
+from mercer.models._switching import likelihood
+from mercer.models._switching.selection import unbiased
+
+
+def switching(seed, size=2, k=2, n=2, d=2, **options):
+    rng = np.random.default_rng(seed)
+    parts = systems(seed, size * k, n, d, **options).reshape(size, k)
+    return mc.SwitchingLDSs(rng.dirichlet(np.ones(k), size), rng.dirichlet(np.ones(k), (size, k)), parts)
+
+
+def path_joint(model, path):
+    """Mean and covariance of all observations of a batch of one model, given its regimes."""
+    names = list(model.systems._arrays)[:8]
+    a, c, q, r, mu, s, b, offset = (np.asarray(getattr(model.systems, name))[0] for name in names)
+    n, length = a.shape[-1], len(path)
+    mean, spread = np.zeros((length, n)), np.zeros((length, n, length, n))
+    for t, k in enumerate(path):
+        mean[t] = a[k] @ mean[t - 1] + b[k] if t else mu[k]
+        spread[t, :, t] = a[k] @ spread[t - 1, :, t - 1] @ a[k].T + q[k] if t else s[k]
+        for u in range(t):
+            spread[t, :, u] = a[k] @ spread[t - 1, :, u]
+            spread[u, :, t] = spread[t, :, u].T
+    emit = np.zeros((length, c.shape[1], length, n))
+    noise = np.zeros((length, c.shape[1], length, c.shape[1]))
+    for t, k in enumerate(path):
+        emit[t, :, t], noise[t, :, t] = c[k], r[k]
+    size = length * c.shape[1]
+    emit, spread = emit.reshape(size, -1), spread.reshape(length * n, -1)
+    center = emit @ mean.ravel() + np.concatenate([offset[k] for k in path])
+    return center, emit @ spread @ emit.T + noise.reshape(size, size)
+
+
+def path_probability(model, path):
+    first, step = np.asarray(model.initial)[0], np.asarray(model.transition)[0]
+    return first[path[0]] * np.prod([step[j, k] for j, k in pairwise(path)])
+
+
+def enumerated(model, x):
+    """All paths, and their log probabilities together with a series."""
+    paths, logs = list(product(range(model.initial.shape[-1]), repeat=len(x))), []
+    seen = np.isfinite(x.ravel())
+    for path in paths:
+        mean, covariance = path_joint(model, path)
+        gaussian = multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)]) if seen.any() else None
+        logs.append(np.log(path_probability(model, path)) + (gaussian.logpdf(x.ravel()[seen]) if gaussian else 0.0))
+    return np.array(paths), np.array(logs)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.0, 0.4, 1.0]), st.integers(0, 99))
+def test_probabilities_and_regimes_are_sums_over_all_paths(k, n, d, share, seed):
+    X = gappy(seed, [3, 1, 4], d, share)
+    models = switching(seed, 3, k, n, d)
+    table, posterior = models.log_prob(X), models.regime_probabilities(X)
+    paths, value = models.viterbi(X)
+    for i, x in enumerate(X):
+        every, logs = enumerated(models[i : i + 1], x)
+        np.testing.assert_allclose(table[i, i], logsumexp(logs), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(posterior.log_prob[i], logsumexp(logs), rtol=1e-9, atol=1e-9)
+        weights = np.exp(logs - logsumexp(logs))
+        expected = [[weights[every[:, t] == j].sum() for j in range(k)] for t in range(len(x))]
+        np.testing.assert_allclose(posterior[i], expected, atol=1e-9)
+        np.testing.assert_allclose(value[i], logs.max(), rtol=1e-9, atol=1e-9)
+        assert logs[np.flatnonzero((every == paths[i]).all(axis=1))[0]] > logs.max() - 1e-9
+
+
+def test_particles_are_within_their_standard_errors_and_exact_where_all_paths_fit():
+    models = switching(0, 3, 3)
+    X = list(models.sample(6, 1, random_state=1)[:, 0])
+    X[1][2, 0] = np.nan
+    exact = models.log_prob(X, method="exact")
+    found = models.log_prob_estimate(X, method="particles", n_particles=20)
+    assert (found.standard_error > 0).all()
+    own = np.diag(np.abs(found.log_prob - exact) < 4 * found.standard_error)
+    assert own.all()
+    assert np.abs(found.log_prob - exact).max() < 0.1
+    seeds = [models.log_prob(X, method="particles", n_particles=4, random_state=i) for i in range(100)]
+    ratios = np.exp(np.stack(seeds) - exact)  # of any series under any model: unbiased
+    assert np.abs(ratios.mean(axis=0) - 1).max() < 5 * (ratios.std(axis=0) / 10).max()
+    again = models[1:].log_prob_estimate(X[2:3], method="particles", n_particles=20)
+    np.testing.assert_array_equal(again.log_prob, found.log_prob[1:, 2:3])  # whatever else there is
+    whole = models.log_prob_estimate(X, method="particles", n_particles=3**6)
+    np.testing.assert_allclose(whole.log_prob, exact, rtol=1e-10)
+    np.testing.assert_allclose(whole.standard_error, 0.0, atol=1e-12)
+    assert (models.log_prob_estimate(X).standard_error == 0).all()
+
+
+def test_long_series_are_estimated():
+    models = switching(3, 1, 2)
+    X = models.sample(60, 2, random_state=0)[0]
+    few, many = (models.log_prob_estimate(X, n_particles=count, random_state=count) for count in (16, 128))
+    both = np.hypot(few.standard_error, many.standard_error)
+    assert (np.abs(few.log_prob - many.log_prob) < 4 * both).all()
+    assert (many.standard_error < few.standard_error).all()
+
+
+def test_random_selections_are_unbiased():
+    rng = np.random.default_rng(0)
+    weights = np.tile(np.log(rng.dirichlet(np.full(12, 0.5))), (20_000, 1))
+    weights[:, 3] = -np.inf
+    select = unbiased(rng.random((1, 20_000)), np.arange(20_000))
+    picked, found = select(weights, 5, 0, np.arange(20_000))
+    total = np.zeros(12)
+    np.add.at(total, picked.ravel(), np.exp(found).ravel())
+    np.testing.assert_allclose(total / 20_000, np.exp(weights[0]), atol=0.01)
+    assert all(len(set(row)) == 5 for row in picked[:50].tolist())
+
+
+def test_regimes_of_paths_drawn_backwards_are_about_the_exact_ones(monkeypatch):
+    models = switching(1, 1, 3)
+    X = list(models.sample(6, 4, random_state=2)[0])
+    X[2][1:3] = np.nan
+    exact = models.regime_probabilities(X).states
+    monkeypatch.setattr(likelihood, "FEW", 1)
+    found = models.regime_probabilities(X, n_paths=1000)
+    np.testing.assert_allclose(found.states.sum(axis=1), 1.0)
+    assert np.abs(found.states - exact).max() < 0.06
+
+
+def test_one_regime_is_the_linear_dynamical_system():
+    plain = systems(0, 3, 2, 2)
+    models = mc.SwitchingLDSs(np.ones((3, 1)), np.ones((3, 1, 1)), plain.reshape(3, 1))
+    X = gappy(0, [50, 3, 20], 2)
+    np.testing.assert_allclose(models.log_prob(X), plain.log_prob(X), rtol=1e-12)
+    np.testing.assert_array_equal(models.regime_probabilities(X).states, 1.0)
+    for found, expected in zip(models.forecast(X, 4), plain.forecast(X, 4), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_equal_regimes_are_one():
+    plain = systems(2, 2, 2, 2)
+    both = mc.LDSs.concat([plain.reshape(2, 1), plain.reshape(2, 1)])[np.array([[0, 2], [1, 3]]), 0]
+    models = mc.SwitchingLDSs([[0.3, 0.7]] * 2, [[[0.5, 0.5], [0.2, 0.8]]] * 2, both)
+    X = gappy(0, [30, 7], 2)
+    np.testing.assert_allclose(models.log_prob(X), plain.log_prob(X), rtol=1e-10)
+    for found, expected in zip(models.forecast(X, 3), plain.forecast(X, 3), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_forecasts_have_the_moments_of_samples_and_of_empty_series():
+    models = switching(5, 1, 2, 2, 1)
+    means, covariances = models.forecast([np.empty((0, 1))], 3)
+    drawn = models.sample(3, 200_000, random_state=0)[0, :, :, 0]
+    np.testing.assert_allclose(means[0, :, 0], drawn.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(covariances[0, :, 0, 0], drawn.var(axis=0), rtol=0.05)
+
+
+def test_samples_follow_the_chain():
+    models = switching(0, 2, 3)
+    series, regimes = models.sample(4, 50_000, random_state=0, return_regimes=True)
+    assert series.shape == (2, 50_000, 4, 2)
+    for i in range(2):
+        counts = np.array([np.mean(regimes[i, :, 0] == k) for k in range(3)])
+        np.testing.assert_allclose(counts, np.asarray(models.initial)[i], atol=0.01)
+        after = np.array([np.mean(regimes[i, regimes[i, :, 2] == 1, 3] == k) for k in range(3)])
+        np.testing.assert_allclose(after, np.asarray(models.transition)[i, 1], atol=0.02)
+    np.testing.assert_array_equal(models.sample(4, 3, random_state=7), models.sample(4, 3, random_state=7))
+
+
+def test_changes_of_the_state_and_of_the_order_of_regimes_change_no_probability():
+    models, X = switching(4, 1, 2), gappy(4, [5, 2], 2)
+    turn = np.array([[1.0, 0.5], [-0.3, 2.0]])
+    back, parts = np.linalg.inv(turn), models.systems
+    other = mc.LDSs(
+        turn @ parts.transition @ back, parts.emission @ back, turn @ parts.process_covariance @ turn.T,
+        parts.observation_covariance, parts.initial_mean @ turn.T, turn @ parts.initial_covariance @ turn.T,
+        state_offset=parts.state_offset @ turn.T, observation_offset=parts.observation_offset,
+    )  # fmt: skip
+    for changed in (
+        mc.SwitchingLDSs(models.initial, models.transition, other),
+        mc.SwitchingLDSs(models.initial[:, ::-1], models.transition[:, ::-1, ::-1], parts[:, ::-1]),
+    ):
+        np.testing.assert_allclose(changed.log_prob(X), models.log_prob(X), rtol=1e-9)
+
+
+def test_models_of_different_sizes_are_padded():
+    small, large = switching(0, 2, 2, 1, 2), switching(1, 1, 3, 3, 2)
+    both = mc.SwitchingLDSs.concat([small, large])
+    X = gappy(0, [4, 6], 2)
+    assert both.n_regimes.tolist() == [2, 2, 3]
+    np.testing.assert_allclose(both.log_prob(X), np.concatenate([small.log_prob(X), large.log_prob(X)]), rtol=1e-10)
+    particles = both.log_prob(X, method="particles", n_particles=10)
+    np.testing.assert_allclose(particles[:2], small.log_prob(X, method="particles", n_particles=10), rtol=1e-10)
+    assert both.n_parameters.tolist() == [*small.n_parameters, *large.n_parameters]
+
+
+def test_messages():
+    models, one = switching(0, 1), systems(0, 1)
+    half, step = [[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]]
+    with pytest.raises(TypeError, match="must be LDSs"):
+        mc.SwitchingLDSs(half, step, mc.Poissons([[1.0]]))
+    with pytest.raises(ValueError, match=r"shape \(1, 2\); got \(1,\)"):
+        mc.SwitchingLDSs(half, step, one)
+    with pytest.raises(ValueError, match="transition must have shape"):
+        mc.SwitchingLDSs(half, [[[1.0]]], models.systems)
+    with pytest.raises(ValueError, match="sums to"):
+        mc.SwitchingLDSs([[0.5, 0.6]], step, models.systems)
+    with pytest.raises(ValueError, match="n_regimes"):
+        mc.SwitchingLDSs(half, step, models.systems, n_regimes=[1])
+    with pytest.raises(ValueError, match="method='particles'"):
+        models.log_prob(np.zeros((1, 40, 2)), method="exact")
+    with pytest.raises(ValueError, match="got 'both'"):
+        models.log_prob(np.zeros((1, 4, 2)), method="both")
+    with pytest.raises(ValueError, match="got 0"):
+        models.log_prob(np.zeros((1, 4, 2)), n_particles=0)
+    with pytest.raises(ValueError, match="steps must be"):
+        models.forecast(np.zeros((1, 4, 2)), 0)
+    with pytest.raises(ValueError, match="2 coordinates"):
+        models.log_prob(np.zeros((1, 4, 3)))
+    flat = mc.SwitchingLDSs([[1.0]], [[[1.0]]], mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[0.0]]], [[0.0]],
+                                                        [[[0.0]]]).reshape(1, 1))  # fmt: skip
+    with pytest.raises(ValueError, match="no density"):
+        flat.log_prob([[1.0, 2.0]])
