@@ -179,7 +179,7 @@ def test_variational_bounds_are_below_the_probability():
         whole, exact = em.exact(one, x, np.array([0, 10]))
         assert value <= whole + 1e-9
         np.testing.assert_allclose(whole, model.log_prob([x])[0, 0], rtol=1e-10)
-        assert sums.count == exact.count == 10
+        assert sums.size == exact.size == 10
     single = models(4, 1, chains=1, n=3)
     one = em.Parameters(*(getattr(single, name)[0] for name in em.Parameters._fields))
     x = single.sample(10, 1, random_state=0)[0, 0]

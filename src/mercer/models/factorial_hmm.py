@@ -217,5 +217,5 @@ class FactorialHMMs(Batch):
         self._require_axis()
         if not is_whole(length):
             raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        parts = [to_numpy(getattr(self, name)).astype(np.float64) for name in self._arrays]
-        return ChainBound(*parts, float(rho), int(length), int(n_init), seed)
+        initial, transition, mean, covariance = (to_numpy(getattr(self, n)).astype(np.float64) for n in self._arrays)
+        return ChainBound(initial, transition, mean, covariance, float(rho), int(length), int(n_init), seed)

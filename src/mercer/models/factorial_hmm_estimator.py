@@ -222,9 +222,9 @@ class FactorialHMM(IterativeEstimator):
             if expected is not None:
                 objective += log_prior(model, expected, strength)
                 total = sums.plus(expected, strength)
-            objective -= penalty(model, total.count, floor)
+            objective -= penalty(model, total.size, floor)
             settled = self.tol > 0 and objective - before <= self.tol * max(len(x), 1)
-            if total.count > 0:
+            if total.size > 0:
                 model = maximized(total, model, floor)
             if settled:
                 return _Fit(model, objective, step, True, sums)

@@ -95,19 +95,20 @@ class _Field:
 
     def climb(self, rng: np.random.Generator | None) -> Floats:
         """Sweep over the chains until no bound grows; each update is the best for its chain."""
-        posteriors, energies = [], []
+        posteriors: list[Floats] = []
+        energies: list[Floats] = []
         for chain in self.chains:
             count, n = chain.initial.shape
             local = np.zeros((self.length, count, n))
             if rng is not None:
-                local = rng.standard_normal(local.shape) * 2
+                local = np.asarray(2 * rng.standard_normal(local.shape))
             states, log_z = smoothed(chain.initial, chain.transition, local)
             posteriors.append(states)
             energies.append(log_z - np.einsum("lpi,lpi->p", states, local))
         before = np.full(len(self.constant), -np.inf)
         for _ in range(SWEEPS):
             means = [np.einsum("lpi,pid->lpd", s, c.effect) for s, c in zip(posteriors, self.chains, strict=True)]
-            total = sum(means)
+            total: Any = sum(means)
             for k, chain in enumerate(self.chains):
                 others = total - means[k]
                 pull = np.einsum("pid,pde,lpe->lpi", chain.effect, self.precision, others)

@@ -37,7 +37,7 @@ class Sums(NamedTuple):
     """Sum of eta eta', ``(C n, C n)``."""
     squares: Floats
     """Sum of x x', ``(d, d)``."""
-    count: float
+    size: float
 
     def plus(self, other: Sums, weight: float) -> Sums:
         """Add other statistics, with a weight."""
@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
     def per_observation(self) -> Sums:
         """Return averages over the observations."""
-        parts: list[Any] = [part / self.count for part in self]
+        parts: list[Any] = [part / self.size for part in self]
         return Sums(*parts)
 
 
@@ -129,7 +129,7 @@ def maximized(sums: Sums, old: Parameters, floor: Floats) -> Parameters:
     # One state per chain is redundant: the least squares solution of smallest norm.
     mean = np.linalg.pinv(sums.states, rcond=1e-10, hermitian=True) @ sums.crossed
     explained = mean.T @ sums.crossed
-    covariance = (sums.squares - explained - explained.T + mean.T @ sums.states @ mean) / sums.count
+    covariance = (sums.squares - explained - explained.T + mean.T @ sums.states @ mean) / sums.size
     covariance = (covariance + covariance.T) / 2 + np.diag(floor)
     return Parameters(
         normalized(sums.first, old.initial),
@@ -151,7 +151,7 @@ def log_prior(model: Parameters, expected: Sums, strength: float) -> float:
     explained = mean.T @ expected.crossed
     residual = expected.squares - explained - explained.T + mean.T @ expected.states @ mean
     _, log_det = np.linalg.slogdet(model.covariance)
-    value = -(np.sum(precision * residual) + expected.count * log_det) / 2
+    value = -(np.sum(precision * residual) + expected.size * log_det) / 2
     for counts, p in ((expected.first, model.initial), (expected.transitions, model.transition)):
         seen = counts > 0
         value += float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))

@@ -81,11 +81,11 @@ def _climb(
     before = np.full(shape, -np.inf)
     for _ in range(SWEEPS):
         for v in used:
-            pull = sum(_expected(inputs[k], logs[k], beliefs, v, batch) for k in near[v])
-            pull = np.broadcast_to(pull, (sizes[v], *shape))
-            pull = np.exp(pull - pull.max(axis=0))
-            beliefs[v] = pull / pull.sum(axis=0)
-        bound = sum(_expected(labels, x, beliefs, -1, batch) for labels, x in zip(inputs, logs, strict=True))
+            parts: list[Any] = [_expected(inputs[k], logs[k], beliefs, v, batch) for k in near[v]]
+            pull = np.broadcast_to(sum(parts), (sizes[v], *shape))
+            weight = np.exp(pull - pull.max(axis=0))
+            beliefs[v] = weight / weight.sum(axis=0)
+        bound: Any = sum(_expected(labels, x, beliefs, -1, batch) for labels, x in zip(inputs, logs, strict=True))
         for q in beliefs.values():
             bound = bound - (q * np.log(np.maximum(q, LEAST))).sum(axis=0)
         if np.all(bound - before <= TOLERANCE):
