@@ -44,7 +44,7 @@ def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     X, truth = made(kind, regimes)
     X[1][10:14] = np.nan
     X[0][20, 1] = np.nan
-    fitted = mc.SwitchingLDS(regimes, 2, n_init=1 + ["speed", "level", "noise"].index(kind), n_iter=8, tol=0).fit(X)
+    fitted = mc.SwitchingLDS(regimes, 2, n_iter=8, tol=0).fit(X)
     found = fitted.model_.regime_probabilities(X, n_paths=16).states.argmax(axis=1)
     assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8
     paths, _ = fitted.model_.viterbi(X)
