@@ -10,6 +10,7 @@ ROOMS = (
     ("models", ("mixtures,", "HMMs"), "#dceaf7"),
     ("gram", ("the engine: tiles,", "memo, diagnosis"), "#fbe6d6"),
     ("kernels", ("what a user", "composes"), "#dff0dc"),
+    ("embedding", ("HMMs in feature", "space"), "#dff0dc"),
     ("datasets", ("generators,", "loaders"), "#e8edf2"),
     ("papers, cli", ("plot, testing,", "reproduce"), "#e8edf2"),
 )
@@ -31,9 +32,9 @@ def main() -> None:
         )
         parts.append(text(x + WIDTH / 2, TOP + 26, name, 15, bold=True))
         parts += [text(x + WIDTH / 2, TOP + 50 + 17 * j, line, 12) for j, line in enumerate(lines)]
-    parts += arrow(left(0) + 4, left(8) + WIDTH - 4, 44, "data flow this way", 28)
+    parts += arrow(left(0) + 4, left(9) + WIDTH - 4, 44, "data flow this way", 28)
     parts += arrow(
-        left(8) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and compiled import core only", 196
+        left(9) + WIDTH - 4, left(0) + 4, 176, "imports go this way; gram and compiled import core only", 196
     )
     # The two conversations of the protocol page.
     parts += bracket(3, 4, 214, "couplings: leaves and models")

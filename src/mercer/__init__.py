@@ -18,14 +18,15 @@ from mercer._config import settings as settings
 from mercer._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mercer import datasets, gram, kernels, models, plot
+    from mercer import datasets, embedding, gram, kernels, models, plot
     from mercer.data import *
+    from mercer.embedding import *
     from mercer.families import *
     from mercer.gram._file import load
     from mercer.kernels import *
     from mercer.models import *
 
-_ROOMS = ("datasets", "families", "gram", "kernels", "models", "plot")
+_ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
         Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize objects read_fasta read_ts
@@ -38,8 +39,8 @@ _HOMES = {
         StudentTs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet
-        LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs SwitchingLDS
+        AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs
+        LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs SwitchingLDS
         SwitchingLDSs
     """,
     "mercer.kernels": """
@@ -48,6 +49,7 @@ _HOMES = {
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
+    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",
     "mercer.gram._file": "load",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -14,6 +14,9 @@ pytestmark = pytest.mark.filterwarnings("error")
 SERIES = np.random.default_rng(0).normal(size=(4, 5, 2))
 RATES = mc.Poissons([[1.0], [2.0]])
 CHAINS = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
+WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
+SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
+MIXTURE = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[[1.0], [2.0]]]))
 STRINGS = mc.Sequences(["ACGT", "GGT"])
 
 
@@ -150,6 +153,9 @@ class TestArguments:
             (lambda: mc.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
             (lambda: mc.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
             (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
+            (lambda: mc.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
+            (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
+            (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has the density zero.*leave it out"),
             (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
             (lambda: mc.Alphabet("ab").decode("full"), "codes must be whole numbers from 0 to 2; got array.'full'"),
             (lambda: mc.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),
@@ -168,6 +174,19 @@ class TestArguments:
             (lambda: mc.Scaled(mc.RBF(), ["A", 3]).domain, "weight must be a finite number; got .'A', 3."),
             (lambda: mc.Gaussians([0.0], [1.0]).tempered(1e-320), "rho must be larger.* rho = 1e-320"),
             (lambda: mc.Mixture().fit(SERIES).model_.fisher_scores(SERIES), r"the points of all .* shape \(4, 5, 2\)"),
+            (lambda: mc.EmpiricalMeanMap(alphabet=mc)(["ab"]), "alphabet must be .* got <module"),
+            (
+                lambda: mc.Sequences.from_hmmlearn([[1.0], [1.0, 2.0]]),
+                "X must be a 2-D array of stacked sequences; got",
+            ),
+            (lambda: mc.Sequences.from_hmmlearn([[0], [1]], "ab"), "lengths must be a list of whole numbers; got 'ab'"),
+            (
+                lambda: mc.HMM(topology=[[1.0, 2.0], [3.0]]).fit(["ab"]),
+                "topology must be a boolean mask.* different len",
+            ),
+            (lambda: mc.HiddenTree([[3, 1], [1]]).fit([[0, 1]]), r"tree must be a Newick .* got \[\[3, 1\], \[1\]\]"),
+            (lambda: SWITCHING.log_prob([[1.0]], method=SERIES), "method must be one of 'auto'.*; got array"),
+            (lambda: SWITCHING.log_prob([[1.0]], n_particles=10**30), "n_particles must be at most 1,000,000,000,000"),
             (lambda: STRINGS["x"], "'x' is not an index of 2 sequences"),
             (lambda: STRINGS[[5]], r"\[5\] is not an index of 2 sequences"),
             (lambda: mc.gram.save("k.npz", np.eye(2), rows=np.array("a")), "rows must be a list of ids; got array"),

@@ -91,9 +91,17 @@ class TestForecast:
         assert plot.forecast(mc.LDS(1, n_iter=3, tol=0).fit([x]), x[:, 0], ax=ax) is ax
         assert texts(ax) == ["observed", "forecast", "90% interval"]
 
+    def test_a_switching_system_leaves_gaps(self):
+        model = switching()
+        x = np.array(model.sample(8, random_state=0)[0, 0])
+        x[3] = np.nan
+        ax = plot.forecast(model, x, steps=3)
+        assert not lines(ax, "imputed")
+        np.testing.assert_allclose(lines(ax, "forecast")[1].get_ydata()[1:], model.forecast([x], 3)[0][0, :, 1])
+
     def test_refused(self):
         model, x = spiral(), series(spiral())
-        with pytest.raises(TypeError, match=r"must be LDSs of shape \(1,\) or a fitted LDS; got LDS"):
+        with pytest.raises(TypeError, match=r"or a fitted LDS or SwitchingLDS; got LDS"):
             plot.forecast(mc.LDS(2), x)
         with pytest.raises(ValueError, match=r"got shape \(2,\). Use models\[3:4\]"):
             plot.forecast(mc.LDSs.concat([model, model]), x)
@@ -147,19 +155,13 @@ class TestStates:
             plot.regimes(spiral(), series(spiral()))
 
 
-class Switching:
-    """A model of regimes, as `regimes` sees it."""
-
-    shape = (1,)
-
-    def __init__(self, probability):
-        self.probability = probability
-
-    def read(self, X):
-        return mc.Sequences(X)
-
-    def regime_probabilities(self, X):
-        return self.probability
+def switching():
+    """Return a known system of two regimes that turn at different speeds."""
+    turns = [[[np.cos(w), -np.sin(w)], [np.sin(w), np.cos(w)]] for w in (0.2, 1.2)]
+    fixed = [np.repeat(np.asarray(part, dtype=float)[None, None], 2, axis=1) for part in (
+        np.eye(2), 0.01 * np.eye(2), 0.01 * np.eye(2), [1.0, 0.0], 0.1 * np.eye(2))]  # fmt: skip
+    systems = mc.LDSs(np.array([turns]), *fixed)
+    return mc.SwitchingLDSs([[0.5, 0.5]], [[[0.95, 0.05], [0.05, 0.95]]], systems)
 
 
 class TestRegimes:
@@ -186,12 +188,14 @@ class TestRegimes:
         ax = plot.regimes(mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], emission), "aabb")
         assert not ax.lines
         assert texts(ax) == ["state 0", "state 1"]
-        p = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
-        for given in (p, Switching(p), Switching(p[None]), Switching([p])):
-            ax = plot.regimes(given, [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]])
+        model = switching()
+        x = model.sample(8, random_state=0)[0, 0]
+        p = model.regime_probabilities([x])[0]
+        for given in (model, p, p.tolist()):
+            ax = plot.regimes(given, x)
             assert texts(ax) == ["regime 0", "regime 1"]
             assert len(ax.lines) == 2
-            assert ax.collections[0].get_paths()[0].vertices[:, 1].max() == 1.0
+            assert ax.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(p[:, 0].max())
 
     def test_refused(self):
         with pytest.raises(ValueError, match="one row per time step, 3; got 2 rows"):

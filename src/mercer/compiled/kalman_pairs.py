@@ -14,13 +14,17 @@ from mercer.compiled.code import compiled
 from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
+    add,
     block_product,
+    canceled,
     cholesky,
+    converged,
     copy,
     multiply_determinant,
     product,
     solve_lower,
     solve_upper,
+    symmetric_product,
     symmetrize,
 )
 
@@ -36,9 +40,6 @@ __all__ = [
 
 _LOG_2PI = math.log(2 * math.pi)
 _LOG_2 = math.log(2.0)
-_CANCELED = 1e-4
-_STEADY = 4e-16
-"""Covariances whose entries change by at most this fraction of the variances do not change any more."""
 
 
 class PairPlaces(NamedTuple):
@@ -148,26 +149,20 @@ def load_start(
 def covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma: no cover - compiled
     """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
     product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
-    product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, d, 1.0)
+    symmetric_product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, 1.0)
     cholesky(w, at.lower, at.inverse, at.v, d)
     solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
-    product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, size, -1.0)
-    canceled = False
-    for i in range(size):
-        for lane in range(LANES):
-            k = (i * size + i) * LANES + lane
-            canceled |= w[at.fc + k] < _CANCELED * w[at.pc + k]
-    if canceled:  # Joseph's form
+    symmetric_product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, -1.0)
+    if canceled(w, at.fc, at.pc, size):  # Joseph's form
         solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
         product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
         for i in range(size):
-            for lane in range(LANES):
-                w[at.rest + (i * size + i) * LANES + lane] += 1.0
+            k = at.rest + i * (size + 1) * LANES
+            add(w, k, k, at.one, at.one, 1)
         product(w, at.t1, ZERO, at.rest, size, 1, at.pc, size, 1, size, size, size, 1.0)
-        product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, size, 1.0)
+        symmetric_product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, 1.0)
         product(w, at.t3, ZERO, at.r, d, 1, at.gain, size, 1, d, d, size, 1.0)
-        product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, size, 1.0)
-    symmetrize(w, at.fc, size)
+        symmetric_product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, 1.0)
 
 
 @compiled
@@ -178,27 +173,12 @@ def covariance_step(w: Floats, at: Any, out: int, n: int, m: int) -> None:  # pr
     low = n * size * LANES
     product(w, at.t1, ZERO, at.a, n, 1, at.fc, size, 1, n, n, size, 1.0)
     product(w, at.t1 + low, ZERO, corner, m, 1, at.fc + low, size, 1, m, m, size, 1.0)
-    for row, count in ((0, n), (n, m)):
-        for column, width, other in ((0, n, at.a), (n, m, corner)):
-            cell = (row * size + column) * LANES
-            line = at.t1 + cell
-            block_product(w, out + cell, at.q + cell, size, line, size, 1, other, 1, width, count, width, width, 1.0)
+    for row, column, rows, columns, other in ((0, 0, n, n, at.a), (n, 0, m, n, at.a), (n, n, m, m, corner)):
+        cell = (row * size + column) * LANES
+        block_product(
+            w, out + cell, at.q + cell, size, at.t1 + cell, size, 1, other, 1, columns, rows, columns, columns, 1.0
+        )  # fmt: skip
     symmetrize(w, out, size)
-
-
-@compiled
-def _largest_change(w: Floats, at: Any, size: int) -> float:  # pragma: no cover - compiled
-    """Return the largest change of the covariance in a step, relative to the variances."""
-    change = 0.0
-    for row in range(size):
-        for column in range(row + 1):
-            for lane in range(LANES):
-                k = (row * size + column) * LANES + lane
-                moved = abs(w[at.rest + k] - w[at.pc + k])
-                first = w[at.rest + (row * size + row) * LANES + lane]
-                second = w[at.rest + (column * size + column) * LANES + lane]
-                change = max(change, moved / max(first + second, 1e-300))
-    return change
 
 
 @compiled
@@ -250,7 +230,7 @@ def run_pairs(
             product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
             if not steady and t + 1 < lengths[-1]:
                 covariance_step(w, at, at.rest, n, m)
-                steady = _largest_change(w, at, size) <= _STEADY
+                steady = converged(w, at.rest, at.pc, size)
                 copy(w, at.pc, at.rest, size * size)
                 if steady:
                     covariance_update(w, at, size, d)

@@ -15,7 +15,7 @@ from mercer._array import as_array
 from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
-from mercer._parameters import check, one_of
+from mercer._parameters import Rule, check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -99,6 +99,9 @@ class Alphabet(Immutable):
             raise TypeError(f"symbols must be a string or a list of symbols; got {symbols!r}.")
         if not isinstance(ambiguous, Mapping | None):
             raise TypeError(f"ambiguous must be a mapping from codes to sets of symbols; got {ambiguous!r}.")
+        for code, members in (ambiguous or {}).items():
+            if not is_listing(members):
+                raise TypeError(f"ambiguous[{code!r}] must be a string or a list of symbols; got {members!r}.")
         known = tuple(as_symbol(s) for s in symbols)
         sets = {as_symbol(c): frozenset(as_symbol(s) for s in set_) for c, set_ in (ambiguous or {}).items()}
         check_symbols(known, tuple(sets.items()))
@@ -425,6 +428,14 @@ class Alphabet(Immutable):
         symbols = repr("".join(map(str, self.symbols))) if plain else self.describe()
         more = f", ambiguous={list(dict(self.ambiguous))}" if self.ambiguous else ""
         return f"Alphabet({symbols}{more}{', fold_case=True' if self.fold_case else ''})"
+
+
+ALPHABET = Rule(
+    "'dna', 'rna', 'protein', an Alphabet or an iterable of symbols, or None",
+    lambda value: value is None or isinstance(value, Alphabet) or is_listing(value),
+    error=TypeError,
+)
+"""Rule of the parameter ``alphabet``; `Alphabet.of` checks the symbols."""
 
 
 def _warn_of_nucleotides(found: set[str]) -> None:

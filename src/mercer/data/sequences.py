@@ -125,11 +125,14 @@ class Sequences(Container):
         >>> Sequences.from_hmmlearn([[0], [1], [1], [0], [2]], [3, 2])
         Sequences(2 sequences of symbols from {0, 1, 2}, lengths 2 to 3)
         """
-        X = np.asarray(X)
+        X = as_array(X, "X", "a 2-D array of stacked sequences")
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2:
             raise ValueError(f"X must be a 2-D array of stacked sequences, as in hmmlearn; got {X.ndim} axes.")
-        sizes = np.asarray([len(X)] if lengths is None else lengths, dtype=np.int64)
+        sizes = np.asarray([len(X)]) if lengths is None else as_array(lengths, "lengths", "a list of whole numbers")
+        if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or not np.all(sizes == np.floor(sizes)):
+            raise TypeError(f"lengths must be a list of whole numbers; got {lengths!r}.")
+        sizes = sizes.astype(np.int64)
         if sizes.sum() != len(X) or (sizes < 0).any():
             raise ValueError(f"lengths must sum to the {len(X)} rows of X; got a sum of {sizes.sum()}.")
         if X.shape[1] == 1 and X.dtype.kind != "f":

@@ -16,6 +16,7 @@ from mercer._parameters import Rules, one_of
 from mercer._probability import checked_probability, drawn, normalized
 from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.segments import sample_name, segment_sum
 from mercer.families._predictive import Predictive
@@ -204,7 +205,7 @@ class Categorical(Predictive, Estimator):
     """
 
     takes: ClassVar[str] = "symbols"
-    _parameters: ClassVar[Rules] = {"unknown": one_of("raise", "missing")}
+    _parameters: ClassVar[Rules] = {"alphabet": ALPHABET, "unknown": one_of("raise", "missing")}
 
     def __init__(
         self,

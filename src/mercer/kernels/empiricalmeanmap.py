@@ -11,6 +11,7 @@ from mercer._parameters import NONE, Rules, gamma, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_observed
 from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
@@ -68,6 +69,7 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "order": whole(0, cure="Pass 0 for single points, or the number of neighbors in a window."),
         "gamma": gamma(),
         "n_components": whole(1, cure="Pass the number of random frequencies, or None for the exact kernel.") | NONE,

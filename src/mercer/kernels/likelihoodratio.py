@@ -89,13 +89,17 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         self.classes_, members = classes_of(X, y, "LikelihoodRatio")
         self.priors_ = class_priors(self.priors, np.array([len(places) for places in members]))
         self._context = shared_alphabet(X)
-        self.estimators_ = [clone(self.model).fit(plain(X[places])) for places in members]
+        self.estimators_ = [clone(self._model()).fit(plain(X[places])) for places in members]
         return self
 
     def _accept(self, X: Any, *, reset: bool) -> Any:
         """Validate the input once, so that all classes share one alphabet and one number of features."""
         context = None if reset else self._context
-        return self.model.accept(unwrapped(X), owner=self, reset=reset, context=context)
+        return self._model().accept(unwrapped(X), owner=self, reset=reset, context=context)
+
+    def _model(self) -> Any:
+        """Return the model that is fitted to each class."""
+        return self.model
 
     # -- prediction ---------------------------------------------------------------------------------------
 
@@ -145,6 +149,6 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if isinstance(self.model, Estimator):
-            tags.input_tags = self.model.__sklearn_tags__().input_tags
+        if isinstance(self._model(), BaseEstimator):
+            tags.input_tags = self._model().__sklearn_tags__().input_tags
         return tags

@@ -13,15 +13,14 @@ from mercer._array import Array, Floats
 from mercer._parameters import Rules, one_of, whole
 from mercer._verdict import Verdict
 from mercer.data import Alphabet, Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
-from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
 """Up to this number of features, rows are dense, because dense products are faster than sparse ones."""
-CHEAP_COLUMNS = 256
-"""Up to this number of features, computing a pair is faster than looking it up."""
 DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
 """Rows with at least this share of nonzero entries are dense too, up to this number of entries (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22
@@ -67,6 +66,7 @@ class Spectrum(InnerProducts, Kernel):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "k": whole(1, cure="It is the length of the counted substrings."),
         "mismatches": whole(0),

@@ -2,6 +2,8 @@
 
 from mercer.models._fitting.climb import FitInfo
 from mercer.models._pairs.matches import Matches
+from mercer.models.bayesnet import BayesNets, ContractionCost
+from mercer.models.bayesnet_estimator import BayesNet
 from mercer.models.discount import Discounted
 from mercer.models.gaussian_net import LinearGaussianNets
 from mercer.models.gaussian_net_estimator import LinearGaussianNet
@@ -31,6 +33,9 @@ __all__ = [
     "LDS",
     "AffinePairHMM",
     "AffinePairHMMs",
+    "BayesNet",
+    "BayesNets",
+    "ContractionCost",
     "Discounted",
     "FitInfo",
     "HMMs",

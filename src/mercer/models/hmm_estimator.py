@@ -18,6 +18,7 @@ from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
 from mercer._random import seed_of
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order, in_digest_order
 from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context, Estimator
@@ -161,6 +162,7 @@ class HMM(IterativeEstimator):
 
     _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
         | function()

@@ -12,6 +12,7 @@ from mercer._array import Floats, Indices, to_numpy
 from mercer._parameters import Rules, boolean, nonnegative, one_of
 from mercer._probability import normalized
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.windows import windows_of
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.mixture_steps import side_by_side
@@ -76,8 +77,10 @@ class MarkovChain(Estimator):
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
+    quick_scores: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "order": lambda name, value: check_order(value),
         "initial": one_of("first", "anywhere"),

@@ -13,6 +13,7 @@ from mercer._parameters import NONE, Rules, between, one_of, positive
 from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Alphabet, Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, strength
 from mercer.models._pairs.affine_em import LEARNED, climb_pairs
 from mercer.models._pairs.affine_expectations import AffineParameters
@@ -114,6 +115,7 @@ class AffinePairHMM(PairEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "continuation": between(0, 1, "left", "It is the probability of one more match.") | NONE,
         "matrix_scale": positive("It is the unit of the scores in natural logarithms: log(2) / 2 for half bits.")

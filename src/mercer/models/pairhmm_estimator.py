@@ -10,6 +10,7 @@ from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, wh
 from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import digest_order
 from mercer.families.estimator import Context
 from mercer.models._fitting.checks import check_something, impossible, warn_of_unconverged, warn_of_unvisited
@@ -89,6 +90,7 @@ class PairHMM(PairEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "n_states": whole(1),
         "n_init": whole(1),

@@ -10,9 +10,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, Indices, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
 from mercer._coupling import Coupling, Operand
 from mercer._probability import checked_probability
+from mercer._random import whole_size
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible
 from mercer.models._forward.interface import Runs
@@ -226,15 +226,14 @@ class SwitchingLDSs(Batch):
         True
         """
         self._require_axis()
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
-        if not is_whole(n_particles):
-            raise ValueError(f"n_particles must be a whole number of particles, 1 or more; got {n_particles!r}.")
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
         X = self.read(X)
         runs = Runs.crossed(X.offsets, len(self))
         values = np.asarray(X.values, dtype=np.float64)
         found, errors = log_likelihoods(
-            chains_of(self), self.n_regimes, values, runs, method, int(n_particles), random_state
+            chains_of(self), self.n_regimes, values, runs, method, n_particles, random_state
         )
         shape = (len(self), len(X))
         return LogProbEstimate(possible(found.reshape(shape), X), errors.reshape(shape))
@@ -262,8 +261,7 @@ class SwitchingLDSs(Batch):
             ``posterior[i]`` are the probabilities of series i, ``(T, K)``; ``posterior.states`` those of all series.
         """
         self._require_axis()
-        if not is_whole(n_paths):
-            raise ValueError(f"n_paths must be a whole number of paths, 1 or more; got {n_paths!r}.")
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
         X, values, runs = self._own(X)
         found, log_prob = regime_posteriors(chains_of(self), self.n_regimes, values, runs, int(n_paths), random_state)
         return Posterior._make(X, found, None, possible(log_prob, X))
@@ -284,8 +282,7 @@ class SwitchingLDSs(Batch):
             A list of int arrays, and the log probabilities of the series together with these paths.
         """
         self._require_axis()
-        if not is_whole(n_paths):
-            raise ValueError(f"n_paths must be a whole number of paths, 1 or more; got {n_paths!r}.")
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
         X, values, runs = self._own(X)
         chains = chains_of(self)
         found = explore(chains, values, runs, max(int(n_paths), chains.regimes), best(chains.regimes), paths=True)
@@ -324,10 +321,8 @@ class SwitchingLDSs(Batch):
         from mercer.models._switching.forecast import forecasts
 
         self._require_axis()
-        if not is_whole(steps):
-            raise ValueError(f"steps must be a whole number of observations, 1 or more; got {steps!r}.")
-        if not is_whole(n_particles):
-            raise ValueError(f"n_particles must be a whole number of particles, 1 or more; got {n_particles!r}.")
+        steps = whole_size(steps, "observations", name="steps", least=1)
+        n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
         X, values, runs = self._own(X)
         means, covariances, log_prob = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
         possible(log_prob, X)
@@ -356,10 +351,8 @@ class SwitchingLDSs(Batch):
         ((1, 2, 8, 1), (1, 2, 8))
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of series, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "series")
         regimes, rng = drawn_regimes(self.initial, self.transition, length, size, random_state)
         series = drawn_series(chains_of(self).systems, regimes, rng)
         return (series, regimes) if return_regimes else series

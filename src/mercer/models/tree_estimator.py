@@ -14,6 +14,7 @@ from mercer._array import Floats
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
+from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
 from mercer.models._fitting.climb import Ascent
 from mercer.models._tree.em import distinct, fit_trees, log_probabilities, members_of
@@ -115,6 +116,7 @@ class HiddenTree(Estimator):
     """
 
     _parameters: ClassVar[Rules] = {
+        "alphabet": ALPHABET,
         "prior": None,
         "n_states": whole(1),
         "n_iter": whole(0, cure="With 0 the model is used as given."),
@@ -201,7 +203,7 @@ class HiddenTree(Estimator):
 
     def _trees(self) -> list[Tree]:
         trees = [self.tree] if isinstance(self.tree, str | Path) else self.tree
-        if not isinstance(trees, list | tuple) or not trees:
+        if not isinstance(trees, list | tuple) or not trees or not all(isinstance(t, str | Path) for t in trees):
             raise TypeError(
                 f"tree must be a Newick string, such as '((A,B),C);', a Path, or a list of them; got {self.tree!r}."
             )

@@ -20,10 +20,10 @@ def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: floa
 
     Parameters
     ----------
-    model : LDSs of shape (1,), or a fitted LDS
+    model : LDSs or SwitchingLDSs of shape (1,), or a fitted estimator of these
         The system of the series.
     x : array of shape (T,) or (T, d)
-        One series; NaN marks missing values.
+        One series; NaN marks missing values, which only LDSs impute.
     steps : int, default=10
         Number of observations to predict.
     ax : matplotlib Axes, default=None
@@ -47,13 +47,13 @@ def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: floa
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['observed', 'imputed', 'forecast', '90% interval']
     """
-    model, X = _one(model, x, "forecast", "LDSs of shape (1,) or a fitted LDS")
+    model, X = _one(model, x, "forecast", "LDSs or SwitchingLDSs of shape (1,), or a fitted LDS or SwitchingLDS")
     values = np.asarray(X[0], dtype=float)
     width, chosen = _width(level), _channels(channels, values.shape[1])
     means, covariances = model.forecast(X, steps)
     future, spread = means[0], width * np.sqrt(np.diagonal(covariances[0], axis1=1, axis2=2))
-    filled, deviation = _imputed(model, X)
-    missing, length = np.isnan(values), len(values)
+    filled, deviation = _imputed(model, X) if hasattr(model, "impute") else (values, np.zeros_like(values))
+    missing, length = np.isnan(values) & np.isfinite(filled), len(values)
     ax = axes(ax)
     time, ahead = np.arange(length), np.arange(length, length + int(steps))
     for k, c in enumerate(chosen):
@@ -218,8 +218,7 @@ def _probabilities(model: Any, x: Any) -> tuple[Floats, Sequences, str]:
     found = getattr(model, "model_", model)
     if hasattr(found, "regime_probabilities"):
         found, X = _one(model, x, "regime_probabilities", kinds)
-        probability = found.regime_probabilities(X)
-        return np.asarray(probability if np.ndim(probability) == 2 else probability[0], dtype=float), X, "regime"
+        return np.asarray(found.regime_probabilities(X)[0]), X, "regime"
     if hasattr(found, "state_posteriors"):
         raise TypeError(f"model must be {kinds}; got {type(model).__name__}, whose states are vectors: use states.")
     found, X = _one(model, x, "viterbi", kinds)
@@ -229,17 +228,15 @@ def _probabilities(model: Any, x: Any) -> tuple[Floats, Sequences, str]:
 def _imputed(model: Any, X: Sequences) -> tuple[Floats, Floats]:
     """Return the series without gaps, and the standard deviation of each missing value given the whole series."""
     values, filled = np.asarray(X[0], dtype=float), np.asarray(model.impute(X)[0], dtype=float)
-    deviation = np.zeros_like(values)
-    if hasattr(model, "observation_covariance"):
-        _, covariances = model.posterior(X).of(0)
-        emission, noise = model.emission[0], model.observation_covariance[0]
-        for t in np.flatnonzero(np.isnan(values).any(axis=1)):
-            lost = np.isnan(values[t])
-            # The noise of the observed channels predicts a part of the noise of the missing ones.
-            gain = np.linalg.solve(noise[np.ix_(~lost, ~lost)], noise[np.ix_(~lost, lost)]).T
-            loading = emission[lost] - gain @ emission[~lost]
-            rest = noise[np.ix_(lost, lost)] - gain @ noise[np.ix_(~lost, lost)]
-            deviation[t, lost] = np.sqrt(np.diag(loading @ covariances[t] @ loading.T + rest))
+    _, covariances = model.posterior(X).of(0)
+    emission, noise, deviation = model.emission[0], model.observation_covariance[0], np.zeros_like(values)
+    for t in np.flatnonzero(np.isnan(values).any(axis=1)):
+        lost = np.isnan(values[t])
+        # The noise of the observed channels predicts a part of the noise of the missing ones.
+        gain = np.linalg.solve(noise[np.ix_(~lost, ~lost)], noise[np.ix_(~lost, lost)]).T
+        loading = emission[lost] - gain @ emission[~lost]
+        rest = noise[np.ix_(lost, lost)] - gain @ noise[np.ix_(~lost, lost)]
+        deviation[t, lost] = np.sqrt(np.diag(loading @ covariances[t] @ loading.T + rest))
     return filled, deviation
 
 

@@ -143,6 +143,14 @@ def batches() -> dict[str, Any]:
             hidden=["cause"],
         ),
         "studentts": mc.StudentTs([[0.0], [2.0]], [[[1.0]], [[0.25]]], [3.0, 4.5]),
+        "bayesnets": mc.BayesNets(
+            probability={"rain": [[0.25, 0.75], [0.5, 0.5]], "wet": [[[1.0, 0.0], [0.5, 0.5]]] * 2},
+            nodes={"rain": ["yes", "no"], "wet": 2, "level": "gaussian"},
+            parents={"wet": ["rain"], "level": ["rain"]},
+            hidden=["rain"],
+            mean={"level": [[1.0, 0.0], [2.0, 0.5]]},
+            variance={"level": [[1.0, 0.25], [0.5, 2.0]]},
+        ),
     }
 
 

@@ -85,8 +85,7 @@ def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression,
 
     lengths = np.diff(data.offsets)
     steps = segment_sum(np.maximum(lengths - 1, 0)[:, None].astype(float), ends)[:, 0]
-    some = np.isfinite(data.x).any(axis=1).astype(float)
-    seen = segment_sum(some[:, None], data.point_offsets)[:, 0]
+    seen = data.observed
     q, r = systems.process_covariance, systems.observation_covariance
     state = Regression(
         steps[:, None, None] * q + q @ total(found.process) @ q,

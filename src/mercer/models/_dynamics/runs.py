@@ -13,7 +13,13 @@ from mercer.models._forward.interface import Runs
 
 __all__ = ["Expected", "States", "Systems", "expected", "filtered", "log_likelihoods", "smoothed", "systems_of"]
 
-_GROUPS = 8  # groups of lanes that one thread takes at a time
+_GROUPS, _SHARED = 8, 32  # groups of lanes that one thread takes at a time, of different models and of one
+_RECORDS = 4096
+"""Steps whose covariances are kept for the next group of lanes."""
+_MOST = 2**25
+"""Numbers that the smoother keeps of the steps of a group; of a longer series it filters parts again."""
+_FEWEST = 256
+"""Steps that are kept at least: of systems with many coordinates, and in filters of series that share nothing."""
 _NONE = np.empty(0)
 
 
@@ -95,32 +101,50 @@ class Expected(NamedTuple):
     """Twice the gradient in the covariance of the first state, ``(S, n, n)``."""
 
 
-def _in_groups(length: Indices, lanes: int, work: Callable[[Indices], None]) -> None:
-    """Call ``work`` on the runs of some groups of lanes at a time, longest first, on threads."""
-    order = np.argsort(-length, kind="stable")
-    slots = np.full(-(-len(order) // lanes) * lanes, -1)
-    slots[: len(order)] = order
-    step = _GROUPS * lanes
-    pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
-    thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
+def _by_model(x: Floats, runs: Runs) -> list[Indices]:
+    """Return the runs of every model, longest first, those without gaps before the others."""
+    gaps = np.zeros(len(runs.length), dtype=bool)
+    if np.isnan(x.sum()):
+        missing = np.concatenate([[0], np.cumsum(np.isnan(x))])
+        d = len(x) // max(int((runs.start + runs.length).max()), 1)
+        gaps = missing[(runs.start + runs.length) * d] > missing[runs.start * d]
+    order = np.lexsort((-runs.length, gaps, runs.model))
+    return np.split(order, np.flatnonzero(np.diff(runs.model[order])) + 1)
 
 
-def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None]) -> None:
-    """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``."""
+def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], records: int) -> None:
+    """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``.
+
+    Parameters
+    ----------
+    systems, x, runs : Systems, ndarray and Runs
+        The systems, all observations and the series.
+    loop : callable
+        What is called for some groups of lanes at a time, longest series first, on threads.
+    records : int
+        Number of steps whose covariances are kept, at most, where series do not share a model.
+    """
     from mercer.compiled.kalman import places
     from mercer.compiled.lanes import aligned
     from mercer.compiled.small_matrices import LANES
 
-    n, d = systems.size
-    at = places(n, d)
-    flat = tuple(part.reshape(-1) for part in systems)
+    if not len(runs.length):
+        return
+    (n, d), runs = systems.size, runs.plain
     points = np.ascontiguousarray(x, np.float64).reshape(-1)
+    flat = tuple(part.reshape(-1) for part in systems)
+    shared = len(runs.length) >= 2 * LANES * len(systems.transition)  # then groups of one model share covariances
+    orders = _by_model(points, runs) if shared else [np.argsort(-runs.length, kind="stable")]
+    slots = np.concatenate([np.append(order, np.full(-len(order) % LANES, -1)) for order in orders])
+    step = (_SHARED if shared else _GROUPS) * LANES
+    block = max(min(int(runs.length.max()), max(records, _RECORDS) if shared else records), 1)
+    at = places(n, d, block)
 
     def work(slots: Indices) -> None:
-        loop(aligned((at.size,)), at, flat, points, *runs.plain, slots, n, d)
+        loop(aligned((int(at[-1]),)), at, flat, points, *runs, slots, block, n, d)
 
-    if len(runs.length):
-        _in_groups(runs.length, LANES, work)
+    pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
+    thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
 
 
 def log_likelihoods(systems: Systems, x: Floats, runs: Runs) -> Floats:
@@ -128,7 +152,7 @@ def log_likelihoods(systems: Systems, x: Floats, runs: Runs) -> Floats:
     from mercer.compiled.kalman import run_filter
 
     found = np.empty(len(runs.length))
-    _run(systems, x, runs, lambda *args: run_filter(*args, found, _NONE, _NONE))
+    _run(systems, x, runs, lambda *args: run_filter(*args, found, _NONE, _NONE), _FEWEST)
     return found
 
 
@@ -138,7 +162,7 @@ def filtered(systems: Systems, x: Floats, runs: Runs) -> States:
 
     n, count = systems.size[0], len(x)
     log_prob, means, covariances = np.empty(len(runs.length)), np.empty(count * n), np.empty(count * n * n)
-    _run(systems, x, runs, lambda *args: run_filter(*args, log_prob, means, covariances))
+    _run(systems, x, runs, lambda *args: run_filter(*args, log_prob, means, covariances), _FEWEST)
     return States(log_prob, means.reshape(count, n), covariances.reshape(count, n, n), _NONE)
 
 
@@ -146,12 +170,13 @@ def _smooth(
     systems: Systems, x: Floats, runs: Runs, outputs: tuple[Floats, Floats, Floats]
 ) -> tuple[Floats, Floats, Floats]:
     """Run the smoother; return log probabilities, the sums of every series, and gradients in the first state."""
-    from mercer.compiled.kalman import run_smoother, sums_width
+    from mercer.compiled.kalman_back import run_smoother, sums_width
+    from mercer.compiled.small_matrices import LANES
 
     n, d = systems.size
-    size = len(runs.length)
+    size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2 * LANES), _FEWEST)
     log_prob, sums, first = np.empty(size), np.empty((size, sums_width(n, d))), np.empty((size, n + n * n))
-    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs))
+    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs), records)
     return log_prob, sums, first
 
 

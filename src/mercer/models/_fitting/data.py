@@ -68,6 +68,11 @@ class Data:
         """Indices of the observations with missing coordinates (NaN)."""
         return np.flatnonzero(np.isnan(self.x).any(axis=1))
 
+    @cached_property
+    def observed(self) -> Floats:
+        """Number of the observations of each model that have at least one coordinate."""
+        return segment_sum(np.isfinite(self.x).any(axis=1).astype(float), self.point_offsets)
+
     def some(self, which: Indices) -> Data:
         """Return the sequences of the models ``which``, ascending."""
         keep = np.zeros(self.size, dtype=bool)

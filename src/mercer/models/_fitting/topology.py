@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Mask
+from mercer._array import Mask, as_array
 
 LEFT_RIGHT_STEP = 2
 """Largest step of "left-right": the fit of unbounded steps is worse on series, since starts skip most states."""
@@ -25,7 +25,7 @@ def check_topology(topology: Any) -> None:
             f"topology must be 'ergodic', 'left-right', 'banded', a pair such as ('left-right', 1) with the largest "
             f"step (None for any step), or a boolean mask of shape (n, n); got {topology!r}."
         )
-    mask = np.asarray(topology)
+    mask = as_array(topology, "topology", "a boolean mask of shape (n, n)")
     if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         raise ValueError(
             f"topology must be a boolean mask of shape (n, n), True where a transition is allowed; got an array of "

@@ -1,0 +1,247 @@
+"""How observations and windows are compared: kernel matrices, and features whose inner products are the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._array import Floats, Indices, to_numpy
+from mercer.embedding._steps import take, windows
+from mercer.kernels import RBF, Kernel, Linear
+
+MEDIAN_ROWS = 1000
+"""Number of observations among which the median distance is computed."""
+EXPLICIT_COLUMNS = 1024
+"""Maximum number of windows of symbols that are one-hot encoded; beyond it, the delta kernel is evaluated."""
+NEGATIVE = 1e-8
+"""Eigenvalues below minus this fraction of the largest are not rounding."""
+
+Gram = Callable[[Any, Any], Floats]
+"""``gram(a, b)``: the kernel matrix of two collections of objects."""
+Features = Callable[[Any], Floats]
+"""``features(objects)``: one row of features per object."""
+
+
+def delta(a: Any, b: Any) -> Floats:
+    """Return 1 where two symbols are equal, else 0."""
+    return (np.asarray(a)[:, None] == np.asarray(b)[None, :]).astype(float)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """The kernel exp(-gamma |x - y|^2) of rows, computed by one matrix product."""
+
+    gamma: float
+
+    def __call__(self, a: Floats, b: Floats) -> Floats:
+        out = a @ (2.0 * b).T
+        out -= np.einsum("ij,ij->i", a, a)[:, None]
+        out -= np.einsum("ij,ij->i", b, b)
+        np.minimum(out, 0.0, out=out)
+        out *= self.gamma
+        return np.asarray(np.exp(out, out=out))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The matrix of a fitted kernel."""
+
+    kernel: Kernel
+
+    def __call__(self, a: Any, b: Any) -> Floats:
+        return np.asarray(to_numpy(self.kernel(a) if b is a else self.kernel(a, b)), dtype=float)
+
+    def features(self, rows: Floats) -> Floats:
+        """Return the explicit features of the kernel."""
+        return np.asarray(self.kernel.features(rows), dtype=float)
+
+
+def median_gamma(rows: Floats, rng: np.random.Generator) -> float:
+    """Return gamma of the Gaussian kernel whose standard deviation is the median distance of two rows."""
+    some = rows if len(rows) <= MEDIAN_ROWS else rows[np.sort(rng.choice(len(rows), MEDIAN_ROWS, replace=False))]
+    squares = np.einsum("ij,ij->i", some, some)
+    distances = squares[:, None] + squares - 2 * some @ some.T
+    found = distances[np.triu_indices(len(some), 1)]
+    found = found[found > 1e-12 * max(float(squares.max()), 1e-300)]
+    if not len(found):
+        raise ValueError(
+            f"All observations are equal ({rows[0][:3]} ...), so there is no distance to choose the bandwidth from and "
+            "nothing to predict. Pass data that vary."
+        )
+    return float(0.5 / np.median(found))
+
+
+class Comparison:
+    """Kernel matrices of observations and of windows.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        None is the delta kernel of symbols, and the Gaussian kernel with the median rule for vectors.
+    values : array or list
+        Observed training observations.
+    starts : array of int
+        Beginnings of the training windows.
+    window : int
+        Length of a window.
+    rng : Generator
+        Draws the observations of the median rule.
+    """
+
+    def __init__(self, kernel: Any, values: Any, starts: Indices, window: int, rng: np.random.Generator) -> None:
+        self.window = window
+        self.vectors = isinstance(values, np.ndarray) and values.ndim == 2
+        self.is_linear = False
+        self.is_delta = not self.vectors and kernel is None
+        if self.is_delta:
+            self._grams: tuple[Any, Any] = (delta, delta)
+            return
+        if not self.vectors:
+            fitted = clone(kernel).fit(take(values, np.unique(starts[:, None] + np.arange(window))))
+            self._grams = (Fitted(fitted),) * 2
+            return
+        sides = [values[starts]] + [windows(values, starts, window)] * (window > 1)
+        made = [self._of_vectors(kernel, side, rng) for side in sides]
+        self._grams = (made[0], made[-1])
+        self.is_linear = isinstance(kernel, Linear)
+
+    @staticmethod
+    def _of_vectors(kernel: Any, rows: Floats, rng: np.random.Generator) -> Any:
+        if np.all(rows == rows[0]):
+            raise ValueError(
+                f"All observations are equal ({rows[0][:3]}), so there is nothing to predict. Pass data that vary."
+            )
+        if kernel is None or isinstance(kernel, RBF):
+            if kernel is None:
+                return Gaussian(median_gamma(rows, rng))
+            return Gaussian(1.0 / rows.shape[1] if kernel.gamma is None else float(kernel.gamma))
+        return Fitted(clone(kernel).fit(rows))
+
+    def observations(self, a: Any, b: Any) -> Floats:
+        """Return the kernel of observations, ``(n, k)``."""
+        return self._grams[0](a, b)
+
+    def of_windows(self, a: Any, b: Any) -> Floats:
+        """Return the kernel of windows: of their rows for vectors, else the product over their positions."""
+        if self.vectors:
+            return self._grams[1](a, b)
+        out = self._grams[0](a[0], b[0])
+        for i in range(1, self.window):
+            out = out * self._grams[0](a[i], b[i])
+        return out
+
+    def gammas(self) -> tuple[float, float] | None:
+        """Return gamma of observations and of windows; None if the kernel is not Gaussian."""
+        if not all(isinstance(gram, Gaussian) for gram in self._grams):
+            return None
+        return self._grams[0].gamma, self._grams[1].gamma
+
+    def feature_maps(
+        self, kind: str, n: int | None, landmarks: tuple[Any, Any] | None, width: int, rng: np.random.Generator
+    ) -> tuple[Features, Features] | None:
+        """Return the features of observations and of windows; None if there are none, and matrices are needed.
+
+        Parameters
+        ----------
+        kind : {"landmarks", "random"}
+            The approximation.
+        n : int or None
+            Number of random features.
+        landmarks : pair or None
+            Observations and windows that are landmarks.
+        width : int
+            Number of coordinates, or of symbols.
+        rng : Generator
+            Draws frequencies.
+        """
+        if self.is_delta and width**self.window <= EXPLICIT_COLUMNS:
+            return OneHot(width), OneHot(width, self.window)
+        if self.is_linear:
+            return self._grams[0].features, self._grams[1].features
+        if kind == "random" and n is not None:
+            gammas = self.gammas()
+            if gammas is None:
+                raise ValueError("features='random' needs vectors and an RBF kernel. Use features='landmarks'.")
+            first = Fourier(gammas[0], width, n, rng)
+            return first, first if self.window == 1 else Fourier(gammas[1], width * self.window, n, rng)
+        if landmarks is None:
+            return None
+        # With windows of one step, both are the same.
+        first_map = Nystroem(self.observations, landmarks[0])
+        return first_map, first_map if self.window == 1 else Nystroem(self.of_windows, landmarks[1])
+
+
+def check_semidefinite(eigenvalues: Floats, what: str) -> None:
+    """Raise if eigenvalues of a kernel matrix are negative beyond rounding."""
+    least, largest = float(eigenvalues.min()), float(np.abs(eigenvalues).max())
+    if not np.isfinite(largest):
+        raise ValueError(f"The kernel matrix of the {what} is not finite. Rescale the data, or use another kernel.")
+    if largest == 0:
+        raise ValueError(f"The kernel matrix of the {what} is zero. Use a kernel that separates the observations.")
+    if least < -NEGATIVE * largest:
+        raise ValueError(
+            f"The kernel is not positive semi-definite: its matrix of the {what} has the eigenvalue {least:.3g}, and "
+            f"the largest is {largest:.3g}. Use a positive semi-definite kernel, or wrap it in mc.Repaired."
+        )
+
+
+class Nystroem:
+    """Features from landmarks: projections onto their span.
+
+    Parameters
+    ----------
+    gram : callable
+        The kernel.
+    landmarks : data
+        What ``gram`` compares.
+    """
+
+    def __init__(self, gram: Gram, landmarks: Any) -> None:
+        self.gram, self.landmarks = gram, landmarks
+        values, vectors = np.linalg.eigh(gram(landmarks, landmarks))
+        check_semidefinite(values, "landmarks")
+        keep = values > 1e-10 * values[-1]
+        self.projection = vectors[:, keep] / np.sqrt(values[keep])
+
+    def __call__(self, objects: Any) -> Floats:
+        """Return the features, ``(n, r)``."""
+        return self.gram(objects, self.landmarks) @ self.projection
+
+
+class Fourier:
+    r"""Random Fourier features of the Gaussian kernel: cosines and sines at ``n // 2`` random frequencies (MM-2)."""
+
+    def __init__(self, gamma: float, dimension: int, n: int, rng: np.random.Generator) -> None:
+        self.frequencies = rng.normal(scale=np.sqrt(2 * gamma), size=(dimension, max(n // 2, 1)))
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return the features, ``(n, r)``."""
+        angles = rows @ self.frequencies
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / np.sqrt(self.frequencies.shape[1])
+
+
+class OneHot:
+    """Exact features of the delta kernel of windows of symbols.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet.
+    window : int
+        Number of positions.
+    """
+
+    def __init__(self, n_symbols: int, window: int = 1) -> None:
+        self.n_symbols, self.window = n_symbols, window
+
+    def __call__(self, codes: Any) -> Floats:
+        """Return the features, ``(n, n_symbols^window)``."""
+        positions = codes if isinstance(codes, list) else [codes]
+        code = np.zeros(len(positions[0]), dtype=np.int64)
+        for one in positions:
+            code = code * self.n_symbols + one
+        return np.eye(self.n_symbols**self.window)[code]

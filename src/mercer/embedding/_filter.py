@@ -1,0 +1,179 @@
+"""The filter: beliefs of many sequences together, with restarts and bounds (HSE-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._array import Floats, Indices, Mask
+from mercer.embedding._solve import Operators
+
+SMALLEST = 1e-12
+"""Ratios of probabilities below this restart the belief."""
+HELD = 1 << 22
+"""Number of entries of operators that are held at a time."""
+
+
+class Beliefs(NamedTuple):
+    """Beliefs after every step of several sequences.
+
+    Parameters
+    ----------
+    values : array of shape (T, N)
+        Belief after each step; sequence i is ``values[offsets[i]:offsets[i + 1]]``.
+    log_ratios : array of shape (T,)
+        Estimates of log P(x_t | past) / P(x_t); 0 for missing steps and restarts.
+    restarted, shrunk : boolean array of shape (T,)
+        Where the belief was restarted, because a probability was not positive or after a long gap; where it left the
+        range of the training windows and was pulled back.
+    offsets : array of shape (n + 1,)
+        Where each sequence begins.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> x = np.sin(np.arange(200) / 3)[:, None]
+    >>> found = mc.EmbeddedHMM(n_components=3).fit([x]).filter([x, x[:50]])
+    >>> found.values.shape, found.offsets.tolist(), int(found.restarted.sum())
+    ((250, 3), [0, 200, 250], 0)
+    """
+
+    values: Floats
+    log_ratios: Floats
+    restarted: Mask
+    shrunk: Mask
+    offsets: Indices
+
+
+Codes = Callable[[Indices], Floats]
+"""``codes(steps)``: what multiplies the operators of these steps, ``(n, r)``; anything where a step is missing."""
+
+
+def run(operators: Operators, codes: Codes, offsets: Indices, observed: Mask, max_gap: int | None) -> Beliefs:
+    """Filter several sequences, all at once and one step after the other.
+
+    Parameters
+    ----------
+    operators : Operators
+        The model.
+    codes : callable
+        Codes of observations.
+    offsets, observed
+        Sequences, and which steps are not missing.
+    max_gap : int or None
+        The belief restarts after a longer run of missing steps.
+    """
+    n, lengths = operators.n, np.diff(offsets)
+    total = int(offsets[-1])
+    out = Beliefs(np.zeros((total, n)), np.zeros(total), np.zeros(total, bool), np.zeros(total, bool), offsets)
+    late = after_gaps(observed, offsets, max_gap)
+    wide = len(operators.reads) if operators.gain is None else max(operators.gain.shape)
+    order = np.argsort(-lengths, kind="stable")
+    group = max(HELD // wide, 1)
+    for begin in range(0, len(order), group):
+        members = order[begin : begin + group]
+        belief = np.tile(operators.start, (len(members), 1))
+        longest, time = int(lengths[members[0]]), 0
+        while time < longest:
+            active = int(np.sum(lengths[members] > time))
+            span = min(max(HELD // (wide * active), 1), int(lengths[members[active - 1]]) - time)
+            index = offsets[members[:active]] + time + np.arange(span)[:, None]  # (span, active)
+            made = _made(operators, codes, index)
+            for i, at in enumerate(index):
+                belief = _advance(operators, belief[:active], made[i], at, observed, late, out)
+            time += span
+    return out
+
+
+def after_gaps(observed: Mask, offsets: Indices, max_gap: int | None) -> Mask:
+    """Return the observed steps that follow more than ``max_gap`` missing steps, ``(T,)``."""
+    if max_gap is None or observed.all():
+        return np.zeros(len(observed), dtype=bool)
+    times = np.arange(len(observed))
+    last = np.maximum.accumulate(np.where(observed, times, -1))
+    before = np.concatenate([[-1], last[:-1]])
+    begins = np.repeat(offsets[:-1], np.diff(offsets))
+    return np.asarray(observed & (before >= begins) & (times - before - 1 > max_gap))
+
+
+def _made(operators: Operators, codes: Codes, index: Indices) -> Floats:
+    """Return the operators of the steps, ``(span, active, N, N)``, by one matrix product; codes in the exact form."""
+    found, n = codes(index.ravel()), operators.n
+    if operators.gain is None:
+        return found.reshape(*index.shape, -1)
+    return (found @ operators.gain).reshape(*index.shape, n, n)
+
+
+def applied(operators: Operators, belief: Floats, made: Floats) -> Floats:
+    """Apply operators to beliefs, ``(S, N)``, without normalizing."""
+    if operators.gain is None:
+        return np.asarray((made * (belief @ operators.reads.T)) @ operators.writes)
+    return np.asarray((made @ belief[:, :, None])[:, :, 0])
+
+
+def _advance(
+    operators: Operators, belief: Floats, made: Floats, at: Indices, observed: Mask, late: Mask, out: Beliefs
+) -> Floats:
+    """Advance beliefs by one step, and write them down."""
+    seen = observed[at]
+    if late[at].any():
+        belief = np.where(late[at][:, None], operators.start, belief)
+        out.restarted[at[late[at]]] = True
+    if seen.all():
+        new = applied(operators, belief, made)
+    else:
+        new = belief @ operators.unseen.T
+        if seen.any():
+            new[seen] = applied(operators, belief[seen], made[seen])
+    ratio = new @ operators.normalizer
+    good = (ratio > SMALLEST) & (ratio < 1 / SMALLEST)  # NaN is not good
+    if not good.all():
+        new, ratio = _restarted(operators, new, ratio, made, good, seen, at, out)
+    new = new / ratio[:, None]
+    moved = new - operators.start
+    far = np.sqrt(np.einsum("ij,ij->i", moved, moved)) / operators.radius
+    if (far > 1).any():
+        wide = np.flatnonzero(far > 1)
+        new[wide] = operators.start + moved[wide] / far[wide, None]
+        out.shrunk[at[wide]] = True
+    out.values[at] = new
+    out.log_ratios[at] = np.where(seen & good, np.log(ratio), 0.0)
+    return new
+
+
+def _restarted(
+    operators: Operators, new: Floats, ratio: Floats, made: Floats, good: Mask, seen: Mask, at: Indices, out: Beliefs
+) -> tuple[Floats, Floats]:
+    """Replace beliefs whose probability is not positive: from the start, and this step only if that is possible."""
+    new, ratio = new.copy(), ratio.copy()
+    bad = np.flatnonzero(~good)
+    out.restarted[at[bad]] = True
+    again = np.tile(operators.start, (len(bad), 1))
+    fresh = applied(operators, again, made[bad])
+    scale = fresh @ operators.normalizer
+    fine = (scale > SMALLEST) & (scale < 1 / SMALLEST) & seen[bad]
+    new[bad] = np.where(fine[:, None], fresh, again)
+    ratio[bad] = np.where(fine, scale, 1.0)
+    return new, ratio
+
+
+def advance_one(operators: Operators, belief: Floats, code: Floats | None) -> Floats:
+    """Advance one belief by one observation, or by a missing step, ``(N,)``."""
+    n = operators.n
+    if code is None:
+        new = operators.unseen @ belief
+    elif operators.gain is None:
+        new = (code * (operators.reads @ belief)) @ operators.writes
+    else:
+        new = (code @ operators.gain).reshape(n, n) @ belief
+    ratio = float(operators.normalizer @ new)
+    if not SMALLEST < ratio < 1 / SMALLEST:
+        if belief is operators.start or code is None:
+            return operators.start
+        return advance_one(operators, operators.start, code)
+    new = new / ratio
+    moved = new - operators.start
+    far = float(np.sqrt(moved @ moved)) / operators.radius
+    return new if far <= 1 else operators.start + moved / far

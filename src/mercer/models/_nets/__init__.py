@@ -1,0 +1,1 @@
+"""Discrete Bayesian networks: graphs, files, elimination orders, contractions, evidence, coupled networks."""

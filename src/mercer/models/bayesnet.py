@@ -1,0 +1,412 @@
+"""Batches of Bayesian networks: discrete nodes, some hidden, and Gaussian leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from mercer._array import Array, Floats, beside, namespace, to_numpy
+from mercer._batch import Batch
+from mercer._checks import is_whole
+from mercer._coupling import Coupling
+from mercer._probability import drawn
+from mercer._random import random_generator
+from mercer.families.base import Family
+from mercer.families.gaussian import Gaussians
+from mercer.models._nets.bif import read_bif
+from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
+from mercer.models._nets.evidence import expected, groups, log_probabilities
+from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
+from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
+from mercer.models._nets.reading import values_of
+from mercer.models._nets.scores import net_scores, score_names
+from mercer.models._nets.tables import checked_rows, flat_rows
+from mercer.models._scores.weighted import check_parametrization
+
+if TYPE_CHECKING:
+    from mercer.models.bayesnet_estimator import BayesNet
+
+__all__ = ["BayesNets", "ContractionCost"]
+
+
+class ContractionCost(NamedTuple):
+    """The cost of the kernel of one pair of networks.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> nets = mc.BayesNets({"rain": [[0.2, 0.8]]}, {"rain": ["yes", "no"]})
+    >>> nets.contraction_cost()
+    ContractionCost(products=2, largest=1)
+    """
+
+    products: int
+    """Number of multiplications."""
+    largest: int
+    """Number of entries of the largest table."""
+
+
+class BayesNets(Family):
+    r"""A batch of Bayesian networks of one structure, with discrete nodes and Gaussian leaves.
+
+    A sample is a row with one column per observed node, in the order of ``nodes``: codes 0, 1, ... of states, real
+    numbers of Gaussian nodes, and NaN for missing values.
+
+    Parameters
+    ----------
+    probability : dict, or array of shape (..., P)
+        The table of each discrete node, of shape ``(..., *parents, states)``: the last axis is the node itself, and the
+        axes before it are its parents, in the order of ``parents``. An array has the entries of all tables, in the
+        order of ``nodes``.
+    nodes : dict
+        Names of the nodes, and of each the names of its states, their number, or "gaussian".
+    parents : dict, default=None
+        Names of the parents of each node; a node that is not a key has none. Parents are discrete.
+    hidden : sequence of str, default=()
+        Discrete nodes that are not observed.
+    mean, variance : dict, or array of shape (..., G), default=None
+        Means and variances of each Gaussian node given its parents, of shape ``(..., *parents)``.
+
+    Notes
+    -----
+    The kernel of two networks of any structures over the same observed variables is a sum over the observed variables
+    and the hidden variables of both networks (PPK-4.3),
+
+    .. math:: \tilde k(p, q) = \sum_{x, h, h'} \prod_i p(z_i \mid pa_i)^\rho \prod_j q(z'_j \mid pa'_j)^\rho
+
+    It is computed by eliminating one variable after the other. The order is found once per pair of structures, and
+    all pairs of networks are computed together. The cost is exponential in the width of the joined graph; see
+    `contraction_cost`. Variables and states are matched by their names.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> nets = mc.BayesNets(
+    ...     probability={
+    ...         "rain": [[0.2, 0.8], [0.5, 0.5]],
+    ...         "wet": [[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.2, 0.8]]],
+    ...     },
+    ...     nodes={"rain": ["yes", "no"], "wet": ["yes", "no"]},
+    ...     parents={"wet": ["rain"]},
+    ... )
+    >>> nets.posterior({"wet": "yes"}, "rain").round(3)
+    array([[[0.529, 0.471]],
+    <BLANKLINE>
+           [[0.818, 0.182]]])
+    >>> mc.ProbabilityProduct(rho=0.5)(nets).round(4)
+    array([[1.    , 0.9487],
+           [0.9487, 1.    ]])
+    """
+
+    _arrays: ClassVar[dict[str, int]] = {"probability": 1, "mean": 1, "variance": 1}
+    _shared: ClassVar[tuple[str, ...]] = ("nodes", "parents", "hidden")
+
+    probability: Array
+    mean: Array
+    variance: Array
+    nodes: Nodes
+    parents: Parents
+    hidden: tuple[str, ...]
+
+    def __init__(
+        self,
+        probability: Any,
+        nodes: Any,
+        parents: Any = None,
+        hidden: Sequence[str] = (),
+        mean: Any = None,
+        variance: Any = None,
+    ) -> None:
+        graph = checked_graph(nodes, parents, hidden)
+        rows = flat_rows(probability, graph, graph.discrete, "probability")
+        means = flat_rows(mean, graph, graph.gaussian, "mean")
+        variances = flat_rows(variance, graph, graph.gaussian, "variance")
+        found = [part for part in (rows, means, variances) if part is not None]
+        lead = tuple(found[0].shape[:-1])
+        for name, part in (("mean", means), ("variance", variances)):
+            if part is not None and tuple(part.shape[:-1]) != lead:
+                raise ValueError(f"{name} must have the batch shape {lead}; got {tuple(part.shape[:-1])}.")
+        empty = beside(found[0], np.zeros((*lead, 0)), found[0].dtype)
+        rows, means, variances = (empty if part is None else part for part in (rows, means, variances))
+        checked_rows(graph, rows, means, variances)
+        self._freeze(
+            probability=rows,
+            mean=means,
+            variance=variances,
+            nodes=graph.nodes,
+            parents=graph.parents,
+            hidden=graph.hidden,
+        )
+
+    # -- other sources -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_bif(cls, source: Any, hidden: Sequence[str] = ()) -> Self:
+        """Read one network in the Bayesian interchange format (BIF), as a batch of shape ``(1,)``.
+
+        Parameters
+        ----------
+        source : path or str
+            A file, plain or compressed by gzip, or the text itself.
+        hidden : sequence of str, default=()
+            Nodes that are not observed.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> text = '''
+        ... variable rain { type discrete [ 2 ] { yes, no }; }
+        ... variable wet { type discrete [ 2 ] { yes, no }; }
+        ... probability ( rain ) { table 0.2, 0.8; }
+        ... probability ( wet | rain ) { (yes) 0.9, 0.1; default 0.2, 0.8; }
+        ... '''
+        >>> mc.BayesNets.from_bif(text).table("wet")
+        array([[[0.9, 0.1],
+                [0.2, 0.8]]])
+        """
+        graph, tables = read_bif(source, hidden)
+        lifted = {name: table[None] for name, table in tables.items()}
+        return cls(lifted, graph.nodes, graph.parents, graph.hidden)
+
+    @classmethod
+    def from_hmm(cls, hmms: Any, length: int) -> Self:
+        """Unroll hidden Markov models of symbols, or of univariate Gaussians, over a number of observations.
+
+        Parameters
+        ----------
+        hmms : HMMs
+            The models.
+        length : int
+            Number of observations; nodes are "state0", ..., which are hidden, and "x0", ...
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> emission = mc.Categoricals([[[0.5, 0.5], [0.9, 0.1]]], alphabet="HT")
+        >>> hmms = mc.HMMs([[0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], emission)
+        >>> mc.BayesNets.from_hmm(hmms, 3).log_prob([list("HHT")]).round(6) == hmms.log_prob(["HHT"]).round(6)
+        array([[ True]])
+        """
+        return cls(**hmm_parts(hmms, length)._asdict())
+
+    @classmethod
+    def from_tree(cls, trees: Any) -> Self:
+        """Convert `HiddenTrees` of one topology; internal nodes are "node0", ..., leaves have their names."""
+        return cls(**tree_parts(trees)._asdict())
+
+    @classmethod
+    def from_pgmpy(cls, network: Any, hidden: Sequence[str] = ()) -> Self:
+        """Convert a discrete network of pgmpy, to a batch of shape ``(1,)``.
+
+        Parameters
+        ----------
+        network : pgmpy.models.DiscreteBayesianNetwork
+            A network with all of its tables.
+        hidden : sequence of str, default=()
+            Nodes that are not observed.
+        """
+        return cls(**pgmpy_parts(network, hidden)._asdict())
+
+    # -- sizes and parts -----------------------------------------------------------------------------------
+
+    @property
+    def _graph(self) -> Graph:
+        return graph_of(self.nodes, self.parents, self.hidden)
+
+    @property
+    def dimension(self) -> int:
+        """Number of observed nodes."""
+        return len(self._graph.observed)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of one network."""
+        graph = self._graph
+        free = sum(prod(graph.shapes[v][:-1]) * (graph.sizes[v] - 1) for v in graph.discrete)
+        return free + 2 * graph.n_means
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the observed nodes: the columns of data."""
+        graph = self._graph
+        return tuple(graph.names[v] for v in graph.observed)
+
+    def __repr__(self) -> str:
+        return f"BayesNets(shape={self.shape}, n_nodes={len(self.nodes)}, n_hidden={len(self.hidden)})"
+
+    def table(self, node: str) -> Array:
+        """Return the probabilities of a discrete node, ``(*B, *parents, states)``, or the means of a Gaussian one."""
+        v = self._number(node)
+        graph = self._graph
+        flat = self.probability if graph.sizes[v] else self.mean
+        return namespace(flat).reshape(flat[..., graph.places[v]], (*self.shape, *graph.shapes[v]))
+
+    def tables(self) -> dict[str, Array]:
+        """Return the table of every node, by its name."""
+        return {name: self.table(name) for name, _ in self.nodes}
+
+    def _number(self, node: Any) -> int:
+        number = self._graph.number
+        if not isinstance(node, str) or node not in number:
+            raise ValueError(f"node must be one of {', '.join(list(number)[:20])}; got {node!r}.")
+        return number[node]
+
+    def estimator(self) -> BayesNet:
+        """Return an estimator of networks of the same structure."""
+        from mercer.models.bayesnet_estimator import BayesNet
+
+        nodes = {name: list(states) or "gaussian" for name, states in self.nodes}
+        return BayesNet(nodes, {name: list(above) for name, above in self.parents}, list(self.hidden))
+
+    def _check_alike(self, other: Batch) -> None:
+        """Raise if the observed variables or their states differ; the structures may differ."""
+        if type(self) is not type(other):
+            super()._check_alike(other)
+        assert isinstance(other, BayesNets)
+        check_observed(self._graph, other._graph)
+
+    @classmethod
+    def _of_one_size(cls, batches: Sequence[Self]) -> Sequence[Self]:
+        for other in batches[1:]:
+            if other._graph is not batches[0]._graph:
+                raise ValueError(
+                    "A batch of BayesNets has one structure; got networks of two structures. Compare them with "
+                    "kernel(a, b)."
+                )
+        return batches
+
+    # -- capabilities --------------------------------------------------------------------------------------
+
+    def _parameters(self) -> tuple[Array, Array, Array]:
+        flat = self.reshape(-1)
+        return flat.probability, flat.mean, flat.variance
+
+    def log_prob(self, x: Any) -> Array:
+        """Log probability of each point, ``(*B, n) x (T, D) -> (*B, n, T)``; NaN is marginalized.
+
+        Parameters
+        ----------
+        x : array of shape (T, D), data frame, or dict
+            Codes or names of states. The columns of a data frame and the keys of a dict (one point) are names of
+            nodes.
+        """
+        table = values_of(self._graph, x)
+        logs = log_probabilities(self._graph, table, *self._parameters())
+        return namespace(logs).reshape(logs, (*self.shape, len(table)))
+
+    def posterior(self, x: Any, node: str) -> Floats:
+        """Posterior probabilities of the states of one discrete node, ``(*B, n, T, states)``.
+
+        Parameters
+        ----------
+        x : array of shape (T, D), data frame, or dict
+            Points, as in `log_prob`. A point of probability zero under a member raises an error.
+        node : str
+            Name of the node.
+        """
+        graph, v = self._graph, self._number(node)
+        if not graph.sizes[v]:
+            raise ValueError(f"node must be discrete; got the Gaussian node {node!r}.")
+        table, parameters = values_of(graph, x), self._numpy()
+        self._check_possible(table, "posterior")
+        found = np.zeros((len(parameters[0]), len(table), graph.sizes[v]))
+        for group in groups(graph, table):
+            for i in range(len(found)):
+                if v in group.seen:
+                    found[i, group.rows, group.values[:, v].astype(int)] = 1.0
+                    continue
+                rows = expected(group, parameters, np.full(len(table), i)).tables[v]
+                axes = tuple(k for k, u in enumerate(group.free[v]) if u != v)
+                found[i, group.rows] = rows.sum(axis=axes).T
+        return found.reshape(*self.shape, *found.shape[1:])
+
+    def _numpy(self) -> tuple[Floats, Floats, Floats]:
+        probability, mean, variance = (to_numpy(part).astype(np.float64) for part in self._parameters())
+        return probability, mean, variance
+
+    def _check_possible(self, table: Floats, what: str) -> None:
+        logs = to_numpy(log_probabilities(self._graph, table, *self._numpy()))
+        impossible = np.argwhere(np.isneginf(logs))
+        if len(impossible):
+            row, i = int(impossible[0][1]), int(impossible[0][0])
+            raise ValueError(
+                f"Row {row} has probability zero under network {i}, so it has no {what}. Use tables without zeros, or "
+                "leave the row out."
+            )
+
+    def fisher_scores(self, x: Any, parametrization: str = "logit") -> Array:
+        """Scores of each point, ``(*B, n, T, P)``: tables in the order of the nodes (FK-7), means, log sd (FK-4).
+
+        Parameters
+        ----------
+        x : array of shape (T, D), data frame, or dict
+            Points, as in `log_prob`. A point of probability zero under a member raises an error.
+        parametrization : {"logit", "weight"}, default="logit"
+            Parametrization of the probabilities (FK-0).
+        """
+        check_parametrization(parametrization)
+        table = values_of(self._graph, x)
+        self._check_possible(table, "score")
+        scores = net_scores(self._graph, table, self._numpy(), parametrization)
+        return beside(self.probability, scores.reshape(*self.shape, *scores.shape[1:]), self.probability.dtype)
+
+    def point_scores(self, x: Any, parametrization: str = "logit") -> Floats:
+        """Scores as in `fisher_scores`, of a batch of shape ``(n,)``, as NumPy; 0 for points of probability zero."""
+        self._require_axis()
+        check_parametrization(parametrization)
+        return net_scores(self._graph, values_of(self._graph, x), self._numpy(), parametrization)
+
+    def score_names(self) -> list[str]:
+        """Return the names of the columns of the Fisher scores."""
+        return score_names(self._graph)
+
+    def sample(self, size: int = 1, random_state: Any = None) -> Floats:
+        """Sample ``size`` points of the observed nodes from each member, ``(*B, size, D)``, as floats."""
+        if not is_whole(size, 0):
+            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        graph, rng = self._graph, random_generator(random_state)
+        probability, mean, variance = self._numpy()
+        n = len(probability)
+        values = np.zeros((n, size, len(graph.names)))
+        members = np.arange(n)[:, None]
+        for v in graph.order:
+            row = np.zeros((n, size), dtype=np.int64)
+            for u in graph.above[v]:
+                row = row * graph.sizes[u] + values[:, :, u].astype(np.int64)
+            start = graph.places[v].start
+            if graph.sizes[v]:
+                table = probability[:, graph.places[v]].reshape(n, -1, graph.sizes[v])
+                values[:, :, v] = drawn(np.cumsum(table, axis=-1)[members, row], rng.random((n, size)))
+            else:
+                spread = np.sqrt(variance[members, start + row])
+                values[:, :, v] = mean[members, start + row] + spread * rng.standard_normal((n, size))
+        return values[:, :, list(graph.observed)].reshape(*self.shape, size, self.dimension)
+
+    def couple(self, coupling: Coupling, lengths: Any = None) -> NetOperand:
+        """Prepare for a coupling: tables raised to its power; ``lengths`` is ignored."""
+        self._require_axis()
+        graph = self._graph
+        tables: dict[int, Any] = {v: self.table(graph.names[v]) for v in graph.discrete}
+        xp = namespace(self.mean)
+        for v in graph.gaussian:
+            mean, variance = (x[..., graph.places[v]] for x in (self.mean, self.variance))
+            tables[v] = Gaussians(xp.reshape(mean, (*mean.shape, 1)), variance)
+        return operand_of(graph, tables, coupling)
+
+    def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
+        """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.
+
+        Parameters
+        ----------
+        other : BayesNets, default=None
+            Networks of another structure; None compares the networks with each other.
+        mean_map : bool, default=False
+            Whether the kernel is `MeanMap`, whose two samples have their own observed variables.
+        """
+        other = self if other is None else other
+        self._check_alike(other)
+        plan = layout_of(self._graph, other._graph, mean_map, 1, False).plan
+        return ContractionCost(plan.products, plan.largest)

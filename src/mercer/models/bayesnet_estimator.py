@@ -1,0 +1,268 @@
+"""The estimator of Bayesian networks of known structure: EM with hidden nodes and missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._array import Floats, to_numpy
+from mercer._batch import Batch
+from mercer._notices import notify_unconverged
+from mercer._parameters import Rule, Rules, nonnegative
+from mercer._random import seed_of
+from mercer.data import Sequences
+from mercer.data.segments import digest_order, segments
+from mercer.families.estimator import Context
+from mercer.models._fitting.climb import Climbed
+from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._nets.em import Evidence, Fitted, Parameters, Prior, fitted, random_tables
+from mercer.models._nets.graph import Graph, checked_graph
+from mercer.models._nets.reading import check_values, values_of
+from mercer.models.bayesnet import BayesNets
+
+__all__ = ["BayesNet"]
+
+
+def _is_prior(value: Any) -> bool:
+    if isinstance(value, Batch):
+        return isinstance(value, BayesNets) and value.shape == (1,)
+    return value is None or (isinstance(value, str) and value in ("uniform", "pooled"))
+
+
+class BayesNet(IterativeEstimator):
+    """Fit Bayesian networks of a known structure: one to every sample (a table of rows), or one to all.
+
+    Parameters
+    ----------
+    nodes : dict
+        Names of the nodes, and of each the names of its states, their number, or "gaussian". Observed nodes are the
+        columns of the data, in this order; the columns of data frames are found by name.
+    parents : dict, default=None
+        Names of the parents of each node; a node that is not a key has none.
+    hidden : sequence of str, default=()
+        Discrete nodes that are not observed.
+    floor : float, default=1e-3
+        Least variance of a Gaussian node, as a fraction of that of the column.
+    prior : {"uniform", "pooled"}, None, or BayesNets of shape (1,), default="uniform"
+        The Dirichlet prior of the rows of each table: even, the network of all samples, or a given one.
+    prior_strength : float, default=1.0
+        Number of pseudo-observations that the prior adds to each row of each table.
+    n_iter, tol : int and float, default=200 and 1e-6
+        The maximum number of iterations of EM, and the growth of the objective per row at which it stops.
+    n_init : int, default=1
+        Number of random starts, if there are hidden nodes; the best fit is kept.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the starts. All samples have the same starts, so that the hidden states of their networks correspond.
+
+    Attributes
+    ----------
+    model_ : BayesNets of shape (1,)
+        What ``fit`` learned.
+    context_ : Context
+        Properties of the training data that all models share.
+
+    Notes
+    -----
+    Data without missing values and networks without hidden nodes need one iteration. Rows of a table that no
+    observation reaches have the prior. Missing values are ignorable: they are marginalized.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc
+    >>> site = [[0, 0], [0, 0], [1, 1], [0, np.nan]]
+    >>> net = mc.BayesNet({"smoke": ["no", "yes"], "cough": ["no", "yes"]}, {"cough": ["smoke"]})
+    >>> net.fit_each([site, site[:2]]).table("cough")[:, 0].round(2)
+    array([[0.83, 0.17],
+           [0.83, 0.17]])
+    """
+
+    _parameters: ClassVar[Rules] = {
+        "nodes": Rule("a dict of names and states", lambda value: isinstance(value, dict) and bool(value)),
+        "parents": Rule("a dict of names and lists of names, or None", lambda v: v is None or isinstance(v, dict)),
+        "hidden": Rule("a list of names", lambda value: isinstance(value, list | tuple)),
+        "floor": nonnegative("It is a fraction of the variance of a column."),
+        "prior": Rule("'uniform', 'pooled', None or BayesNets of shape (1,)", _is_prior),
+    }
+
+    def __init__(
+        self,
+        nodes: Any,
+        parents: Any = None,
+        hidden: Any = (),
+        floor: float = 1e-3,
+        prior: Any = "uniform",
+        prior_strength: float = 1.0,
+        n_iter: int = 200,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        random_state: Any = 0,
+    ) -> None:
+        self.nodes = nodes
+        self.parents = parents
+        self.hidden = hidden
+        self.floor = floor
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @property
+    def has_hidden(self) -> bool:  # type: ignore[override]
+        """Whether there are hidden nodes."""
+        return len(self.hidden) > 0
+
+    def _graph(self) -> Graph:
+        return checked_graph(self.nodes, self.parents, self.hidden)
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    # -- data ------------------------------------------------------------------------------------------------
+
+    def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Any:
+        """Turn ``X`` into a matrix of codes (one row a sample) or `Sequences` (one table a sample), checked."""
+        graph = self._graph()
+        if hasattr(X, "columns") or _has_names(X):
+            X = values_of(graph, X)
+        elif isinstance(X, list | tuple) and X and any(hasattr(x, "columns") or _is_table(x) for x in X):
+            X = Sequences([values_of(graph, x) for x in X])
+        X = super().accept(X, owner=owner, reset=reset, context=context)
+        values, _ = segments(X)
+        if values.shape[1] != len(graph.observed):
+            names = ", ".join(graph.names[v] for v in graph.observed[:20])
+            raise ValueError(
+                f"X must have {len(graph.observed)} columns, one per observed node ({names}); got {values.shape[1]}."
+            )
+        check_values(graph, values)
+        return X
+
+    def context(self, X: Any) -> Context:
+        """Learn the moments of the columns of Gaussian nodes, and the network of all samples."""
+        graph = self._graph()
+        values, _ = segments(X)
+        values = values[np.lexsort(values.T)] if len(values) else values
+        center, scale = np.zeros(values.shape[1]), np.ones(values.shape[1])
+        for k, v in enumerate(graph.observed):
+            column = values[:, k][~np.isnan(values[:, k])]
+            if not graph.sizes[v] and len(column):
+                center[k], scale[k] = column.mean(), column.var() or 1.0
+        found = Context(dimension=values.shape[1], center=center, scale=scale, floor=float(self.floor))
+        if isinstance(self.prior, str):
+            pooled = self._net(graph, self._even_tables(graph, found))
+            if self.prior == "pooled":
+                alone = clone(self).set_params(prior="uniform", prior_strength=1.0)
+                pooled = alone._fit_all(values, replace(found, pooled=pooled)).models
+            found = replace(found, pooled=pooled)
+        return found
+
+    def _even_tables(self, graph: Graph, context: Context) -> Parameters:
+        """Return even tables, and the moments of the columns for Gaussian nodes."""
+        assert context.center is not None
+        assert context.scale is not None
+        probability, moments = np.empty(graph.n_probabilities), np.empty((2, graph.n_means))
+        for v in graph.discrete:
+            probability[graph.places[v]] = 1 / graph.sizes[v]
+        for v in graph.gaussian:
+            k = graph.observed.index(v)
+            moments[:, graph.places[v]] = np.array([[context.center[k]], [context.scale[k]]])
+        return probability, moments[0], moments[1]
+
+    # -- fits ------------------------------------------------------------------------------------------------
+
+    def _fit_shared(self, X: Any, context: Context) -> BayesNets:
+        values, _ = segments(X)
+        if not len(values):
+            raise ValueError("There is nothing to fit: every sample is empty.")
+        found = self._fit_all(values, context)
+        models: BayesNets = found.models
+        return models
+
+    def _fit_all(self, values: Floats, context: Context) -> Climbed:
+        return self._climbed([values[digest_order(values)]], context, lambda i: "the model of all samples")
+
+    def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
+        values, offsets = segments(X)
+        return self._climbed([values[a:b] for a, b in pairwise(offsets)], context, name)
+
+    def _climbed(self, tables: list[Floats], context: Context, name: Callable[[int], str]) -> Climbed:
+        graph = self._graph()
+        prior, starts = self._prior(graph, context), self._starts(graph, context)
+        fits = []
+        for table in tables:
+            data = Evidence(graph, table)
+            found = [fitted(graph, data, start, prior, int(self.n_iter), float(self.tol)) for start in starts]
+            fits.append(max(found, key=lambda fit: fit.objective))
+        unsettled = [name(i) for i, fit in enumerate(fits) if not fit.converged]
+        if self.tol > 0 and self.n_iter > 1:
+            notify_unconverged("EM", int(self.n_iter), unsettled)
+        return _joined(self._stacked(graph, fits), fits)
+
+    def _prior(self, graph: Graph, context: Context) -> Prior:
+        even = self._even_tables(graph, context)
+        floor = float(self.floor) * even[2]
+        if self.prior is None:
+            return Prior(0.0, even, floor)
+        return Prior(float(self.prior_strength), self._prior_parameters(graph, context), floor)
+
+    def _prior_parameters(self, graph: Graph, context: Context) -> Parameters:
+        net = self._prior_batch(context)
+        if net._graph is not graph:
+            raise ValueError("The prior must be a network of the same nodes, parents and hidden nodes.")
+        probability, mean, variance = (to_numpy(x)[0] for x in (net.probability, net.mean, net.variance))
+        return probability, mean, variance
+
+    def _starts(self, graph: Graph, context: Context) -> list[Parameters]:
+        """Return where EM starts: at the prior if it tells hidden states apart, else at random tables."""
+        even = self._even_tables(graph, context)
+        if not graph.hidden:
+            return [even]
+        if self.prior is not None and not (isinstance(self.prior, str) and self.prior == "uniform"):
+            return [self._prior_parameters(graph, context)]
+        seed, found = seed_of(self.random_state), []
+        for k in range(int(self.n_init)):
+            rng = np.random.default_rng([seed, k])
+            spread = np.sqrt(even[2])
+            found.append((random_tables(graph, rng), even[1] + spread * rng.standard_normal(len(spread)), even[2]))
+        return found
+
+    def _net(self, graph: Graph, parameters: Parameters) -> BayesNets:
+        lifted = [x[None] for x in parameters]
+        return BayesNets(lifted[0], graph.nodes, graph.parents, graph.hidden, *lifted[1:])
+
+    def _stacked(self, graph: Graph, fits: list[Fitted]) -> BayesNets:
+        parts = [np.stack([fit.parameters[k] for fit in fits]) for k in range(3)]
+        return BayesNets(parts[0], graph.nodes, graph.parents, graph.hidden, *parts[1:])
+
+
+def _joined(models: BayesNets, fits: list[Fitted]) -> Climbed:
+    objective = np.array([fit.objective for fit in fits])
+    steps = np.array([fit.steps for fit in fits])
+    converged = np.array([fit.converged for fit in fits])
+    return Climbed(models, objective, steps, converged, np.empty((len(fits), 0)))
+
+
+def _has_names(X: Any) -> bool:
+    """Whether X is one table that contains names of states."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 2 and X.dtype.kind in "OUS"
+    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], list | tuple) and _is_row(X[0])
+
+
+def _is_row(row: Any) -> bool:
+    return all(not isinstance(value, list | tuple | np.ndarray) for value in row) and any(
+        isinstance(value, str) or value is None for value in row
+    )
+
+
+def _is_table(x: Any) -> bool:
+    """Whether a sample is a table of rows, rather than one row."""
+    if hasattr(x, "ndim"):
+        return bool(x.ndim == 2)
+    return isinstance(x, list | tuple) and bool(x) and isinstance(x[0], list | tuple | np.ndarray)
