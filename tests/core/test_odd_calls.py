@@ -16,6 +16,7 @@ RATES = mc.Poissons([[1.0], [2.0]])
 CHAINS = mc.MarkovChains([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], alphabet="ab")
 WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
 SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
+MIXTURE = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[[1.0], [2.0]]]))
 STRINGS = mc.Sequences(["ACGT", "GGT"])
 
 
@@ -152,6 +153,9 @@ class TestArguments:
             (lambda: mc.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
             (lambda: mc.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
             (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
+            (lambda: mc.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
+            (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
+            (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has the density zero.*leave it out"),
             (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
             (lambda: mc.Alphabet("ab").decode("full"), "codes must be whole numbers from 0 to 2; got array.'full'"),
             (lambda: mc.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),

@@ -311,7 +311,7 @@ class TestBudget:
                 used.append(X[:1])
                 for row in used:
                     model.fit_each(row, context)
-                held = {id(batch): batch.nbytes for (batch, _), _ in fits._entries.values()}
+                held = {id(batch): batch.nbytes for (batch, *_), _ in fits._entries.values()}
                 assert sum(held.values()) <= fits._bytes <= budget
             assert len(fits) > 60
 

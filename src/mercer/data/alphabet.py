@@ -99,6 +99,9 @@ class Alphabet(Immutable):
             raise TypeError(f"symbols must be a string or a list of symbols; got {symbols!r}.")
         if not isinstance(ambiguous, Mapping | None):
             raise TypeError(f"ambiguous must be a mapping from codes to sets of symbols; got {ambiguous!r}.")
+        for code, members in (ambiguous or {}).items():
+            if not is_listing(members):
+                raise TypeError(f"ambiguous[{code!r}] must be a string or a list of symbols; got {members!r}.")
         known = tuple(as_symbol(s) for s in symbols)
         sets = {as_symbol(c): frozenset(as_symbol(s) for s in set_) for c, set_ in (ambiguous or {}).items()}
         check_symbols(known, tuple(sets.items()))

@@ -112,6 +112,8 @@ class Estimator(CheckedParameters, BaseEstimator):
     """Whether it is a model of whole sequences, rather than of the points in them."""
     has_hidden: ClassVar[bool] = False
     """Whether the models have hidden variables; only whole powers of their observed distribution are exact."""
+    quick_scores: ClassVar[bool] = False
+    """Whether Fisher scores are read off the data, without a recursion over them."""
     uses_classes: ClassVar[bool] = False
     """Whether one model of all data learns from pairs, of the same class where classes are known."""
 
@@ -442,6 +444,8 @@ class FamilyEstimator(Estimator):
     array([[2.5, 0.5],
            [1.5, 1.5]])
     """
+
+    quick_scores: ClassVar[bool] = True
 
     def __init__(self, prior: Any = None, prior_strength: float = 1.0) -> None:
         self.prior = prior

@@ -206,7 +206,8 @@ class Gaussians(ExponentialFamily):
             value = xp.sum(xp.where(xp.isnan(terms), xp.zeros_like(terms), terms), axis=-1)
         else:
             planes = [x[..., None, :, i] - single.mean[..., :, None, i] for i in range(self.dimension)]
-            log_det, quadratic = single._solve_planes(single._planes(), planes)
+            with np.errstate(over="ignore"):  # far from the mean, the density is zero
+                log_det, quadratic = single._solve_planes(single._planes(), planes)
             value = -(self.dimension * _LOG_2PI + log_det + quadratic) / 2
         return value if self.shape else value[..., 0, :]
 

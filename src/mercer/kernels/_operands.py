@@ -145,6 +145,8 @@ class CenteredCounts(FieldOperand):
         return np.asarray(self.rows.dense() - self.totals[:, None] * self.expected)
 
 
+CHEAP_COLUMNS = 256
+"""Up to this number of columns, computing a pair (about 50 ns) is faster than looking it up."""
 CANCELLED = 1e-7
 """Squared distances below this fraction of |x|^2 + |y|^2 have lost half of their digits by cancellation."""
 CHUNK = 1 << 18

@@ -18,7 +18,7 @@ from mercer.data.segments import digest_order
 from mercer.families.gaussian import Gaussians
 from mercer.kernels import _information as information_
 from mercer.kernels._classes import check_scores, classes_of, learn_models
-from mercer.kernels._operands import CenteredCounts, InnerProducts, Rows, are_token_counts
+from mercer.kernels._operands import CHEAP_COLUMNS, CenteredCounts, InnerProducts, Rows, are_token_counts
 from mercer.kernels.base.shared import SharedModelKernel
 from mercer.models.posterior import Posterior
 from mercer.models.scores import (
@@ -293,6 +293,9 @@ class Fisher(InnerProducts, SharedModelKernel):
         return super()._learned(), self._whiten
 
     # -- values -------------------------------------------------------------------------------------------
+
+    def _cheap_pairs(self, source: Any) -> bool:
+        return self._reader().quick_scores and len(score_names(self.model_)) <= CHEAP_COLUMNS
 
     def _prepare(self, source: Any) -> Rows | CenteredCounts:
         power = self._recipe().power

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._array import Array, Floats
+from mercer._array import Array, Floats, as_array
 from mercer._parallel import n_threads, thread_map
 from mercer._parameters import NONE, Rule, Rules, boolean, one_of, positive, seed, whole
 from mercer._random import seed_of
@@ -18,6 +18,7 @@ from mercer.data.resample import Resample
 from mercer.data.segments import segment_sum
 from mercer.data.standardize import Clock, Standardize
 from mercer.data.transformers import Derivatives
+from mercer.kernels._classes import check_kind
 from mercer.kernels.base.compound import Compound, Views
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
@@ -260,7 +261,13 @@ def _is_list(value: Any) -> bool:
 
 def _has_classes(y: Any, X: Sequences) -> bool:
     """Whether y names classes, rather than numbers to be predicted, with models that can be fitted to each of them."""
-    if y is None or type_of_target(y) not in ("binary", "multiclass"):
+    if y is None:
+        return False
+    target = as_array(y, "y", "one class or number per sample")
+    check_kind(target)
+    if target.dtype.kind == "f" and not np.isfinite(target).all():
+        raise ValueError("y contains NaN or infinity. Pass a class or a number for every sample.")
+    if type_of_target(y) not in ("binary", "multiclass"):
         return False
     owner = np.repeat(np.unique(y, return_inverse=True)[1], X.lengths)
     seen = [~np.isnan(X.values[owner == label]).all(axis=0) for label in range(owner.max() + 1)]

@@ -12,12 +12,9 @@ from mercer._parameters import Rules, gamma, optional
 from mercer._verdict import Verdict
 from mercer.data.csr import CSRRows
 from mercer.data.segments import validated
-from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.hooks import WIDE, Bounds
 from mercer.kernels.base.kernel import Kernel
-
-CHEAP_COLUMNS = 256
-"""Up to this number of columns, computing a pair (about 50 ns) is faster than looking it up."""
 
 
 class _VectorKernel(Kernel):

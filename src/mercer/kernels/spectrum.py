@@ -16,13 +16,11 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
-from mercer.kernels._operands import InnerProducts, Rows
+from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
 
 DENSE_COLUMNS = 1024
 """Up to this number of features, rows are dense, because dense products are faster than sparse ones."""
-CHEAP_COLUMNS = 256
-"""Up to this number of features, computing a pair is faster than looking it up."""
 DENSE_SHARE, DENSE_CELLS = 0.05, 1 << 25
 """Rows with at least this share of nonzero entries are dense too, up to this number of entries (256 MiB)."""
 INDEXED_COLUMNS = 1 << 22

@@ -77,6 +77,7 @@ class MarkovChain(Estimator):
 
     takes: ClassVar[str] = "symbols"
     of_sequences: ClassVar[bool] = True
+    quick_scores: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,

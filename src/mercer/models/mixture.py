@@ -127,7 +127,14 @@ class Mixtures(Batch):
         """Posterior probabilities of the components at each point, ``(*B, m, T)``."""
         joint = self._log_joint(x)
         xp = namespace(joint)
-        return xp.exp(joint - logsumexp(joint, axis=-2)[..., None, :])
+        total = logsumexp(joint, axis=-2)
+        impossible = np.argwhere(to_numpy(total) == -np.inf)
+        if len(impossible):
+            raise ValueError(
+                f"Point {int(impossible[0][-1])} has the density zero in all components, so that it has no posterior. "
+                "Check its scale, or leave it out."
+            )
+        return xp.exp(joint - total[..., None, :])
 
     def _log_joint(self, x: Any) -> Array:
         """Compute log weight plus log density, ``(*B, m, T)``; all members get the same points."""
