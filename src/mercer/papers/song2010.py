@@ -199,7 +199,7 @@ def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
         rates = []
         for n in sizes:
             progress(f"embedded HMM, {solver}, {n} components", steps)
-            setting = {"alpha": 1e-3, "landmarks": 60 if quick else 200, "start": "first", "solver": solver}
+            setting: dict[str, Any] = {"alpha": 1e-3, "landmarks": 60 if quick else 200, "start": "first", "solver": solver}
             model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, **setting)
             rates.append(wrong(mc.EmbeddedHMMClassifier(model)))
         label = "embedded HMM" if solver == "svd" else "embedded HMM, reduced_rank"
