@@ -148,23 +148,32 @@ def shortest_run(runs: Floats) -> int:  # pragma: no cover - compiled
 
 
 @compiled
-def _observe(w: Floats, at: Any, state: int, x: Floats, runs: Floats, t: int, d: int) -> int:  # pragma: no cover
+def _observe(
+    w: Floats, at: Any, state: int, x: Floats, runs: Floats, t: int, d: int, shortest: int
+) -> int:  # pragma: no cover - compiled
     """Bring one observation of every run into the lanes; return how many coordinates of all lanes are missing."""
     gaps = 0
     for lane in range(LANES):
-        active = t < runs[1, lane]
-        begin = (runs[0, lane] + t) * d
-        count = 0.0
+        begin, active = (runs[0, lane] + t) * d, t < shortest or t < runs[1, lane]
         for i in range(d):
             value = x[begin + i] if active else 0.0
-            seen = value == value
-            gaps += not seen
+            gaps += value != value
             k = i * LANES + lane
-            w[state + at[SEEN] + k] = 1.0 if seen else 0.0
-            w[at[X] + k] = value - w[at[D] + k] if seen else 0.0
-            count += 1.0 if seen else 0.0
-        w[state + at[SOME] + lane] = 1.0 if count > 0 else 0.0
-        w[at[COUNT] + lane] += count
+            w[at[X] + k] = value - w[at[D] + k]
+    for lane in range(LANES):
+        w[state + at[SOME] + lane] = 1.0
+        w[at[COUNT] + lane] += d
+    if gaps > 0:
+        for lane in range(LANES):
+            count = 0
+            for i in range(d):
+                k = i * LANES + lane
+                seen = w[at[X] + k] == w[at[X] + k]
+                w[state + at[SEEN] + k] = 1.0 if seen else 0.0
+                w[at[X] + k] = w[at[X] + k] if seen else 0.0
+                count += seen
+            w[state + at[SOME] + lane] = 1.0 if count > 0 else 0.0
+            w[at[COUNT] + lane] += count - d
     return gaps
 
 
@@ -272,7 +281,7 @@ def forward(
     for t in range(begin, end):
         s = t - begin
         state = at[STATES] + s * at[STATE]
-        gaps[s] = _observe(w, at, state, x, runs, t, d)
+        gaps[s] = _observe(w, at, state, x, runs, t, d, shortest)
         cm, rm, gap = at[C], at[R], gaps[s] > 0
         if gap:
             mask(w, at, state, n, d)

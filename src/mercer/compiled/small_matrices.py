@@ -140,7 +140,12 @@ _TILES = [
 ]  # fmt: skip
 _SQUARE = len(_TILES)
 _TILES += [(size, size, inner, True) for size in range(1, _HEIGHT + 1) for inner in range(1, _INNER + 1)]
-"""Rows, columns, terms of a sum, and whether only a triangle is computed, of a symmetric product."""
+_COLUMN, _TALL = len(_TILES), 2 * _HEIGHT
+_TILES += [(rows, 1, inner, False) for rows in range(1, _TALL + 1) for inner in range(1, _INNER + 1)]
+"""Rows, columns, terms of a sum, and whether only a triangle is computed, of a symmetric product.
+
+The last ones are for products of a matrix and a vector.
+"""
 _tile = _by_size(_emit_tile, _TILES)
 
 
@@ -169,9 +174,12 @@ def block_product(
     """
     ai, ak, bk, bj, width = ai * LANES, ak * LANES, bk * LANES, bj * LANES, step * LANES
     si, sj = (0, 0) if start == ZERO else (width, LANES)
-    for i in range(0, rows, _HEIGHT):
+    height = _TALL if columns == 1 else _HEIGHT
+    for i in range(0, rows, height):
         for j in range(0, columns, _WIDTH):
             which = ((min(rows - i, _HEIGHT) - 1) * _WIDTH + min(columns - j, _WIDTH) - 1) * _INNER - 1
+            if columns == 1:
+                which = _COLUMN + (min(rows - i, _TALL) - 1) * _INNER - 1
             o, s = out + i * width + j * LANES, start + i * si + j * sj
             p, q = a + i * ai, b + j * bj
             _tile(which + min(inner, _INNER), w, o, width, s, si, sj, p, ai, ak, q, bk, bj, sign)
