@@ -39,12 +39,12 @@ def made(kind, regimes, seed=0, length=80, size=3):
     return [x[:n] for x, n in zip(series[0], cut, strict=True)], [q[:n] for q, n in zip(truth[0], cut, strict=True)]
 
 
-@pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 3), ("noise", 2)])
+@pytest.mark.parametrize(("kind", "regimes"), [("speed", 2), ("level", 2), ("level", 3), ("noise", 2)])
 def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     X, truth = made(kind, regimes)
     X[1][10:14] = np.nan
     X[0][20, 1] = np.nan
-    fitted = mc.SwitchingLDS(regimes, 2, n_init=3, n_iter=10, tol=0).fit(X)
+    fitted = mc.SwitchingLDS(regimes, 2, n_iter=8, tol=0).fit(X)
     found = fitted.model_.regime_probabilities(X, n_paths=16).states.argmax(axis=1)
     assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8
     paths, _ = fitted.model_.viterbi(X)
@@ -100,7 +100,7 @@ def test_one_regime_is_the_linear_dynamical_system():
 
 def test_models_of_series_are_shrunk_to_the_pooled_one():
     X, truth = made("level", 3, length=60, size=3)
-    estimator = mc.SwitchingLDS(3, 2, n_init=2, n_iter=5, tol=0)
+    estimator = mc.SwitchingLDS(3, 2, n_init=2, n_iter=4, tol=0)
     models, info = estimator.fit_each(X, return_info=True)
     assert models.shape == (3,)
     assert info.objective.shape == (3,)
@@ -140,7 +140,7 @@ def test_converged_models_stop():
     context = estimator._bare_context(series)
     goal = estimator._goal(context, estimator._weak(context), 1.0)
     data = PathData(series.values, series.offsets, np.arange(2), 2)
-    found = climb(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-3)
+    found = climb(goal, data, switching(0, 2, 2, 1, 3), 200, 1e-2)
     assert found.converged.all()
 
 

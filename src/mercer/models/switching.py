@@ -39,7 +39,7 @@ class LogProbEstimate(NamedTuple):
     >>> walk = mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.1]]], [[[1.0]]], [[0.0]], [[[1.0]]])
     >>> found = mc.SwitchingLDSs([[1.0]], [[[1.0]]], walk.reshape(1, 1)).log_prob_estimate([[0.0, 3.0]])
     >>> found.log_prob.round(2), found.standard_error
-    (array([[-5.2]]), array([[0.]]))
+    (array([[-5.23]]), array([[0.]]))
     """
 
     log_prob: Floats
@@ -88,7 +88,7 @@ class SwitchingLDSs(Batch):
     >>> model = mc.SwitchingLDSs([[0.5, 0.5]], [[[0.9, 0.1], [0.1, 0.9]]], up_down)
     >>> series = [[0.0, 1.0, 2.0, 3.0, 2.0, 1.0]]
     >>> model.log_prob(series).round(2)
-    array([[-0.67]])
+    array([[2.26]])
     >>> model.regime_probabilities(series)[0][:, 1].round(2)
     array([0.1, 0. , 0. , 0. , 1. , 1. ])
     """

@@ -60,8 +60,9 @@ class SwitchingLDS(LDS):
     tol : float, default=1e-4
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
-    n_init : int, default=4
-        Number of starts if there is no prior to start from. The best one after 10 iterations is continued.
+    n_init : int, default=2
+        Number of starts if there is no prior to start from, at most 4 different ones: from the steps of the state in
+        local windows, their levels, their noises, and all of these. The best one after 10 iterations is continued.
     init : None or SwitchingLDSs of shape (1,), default=None
         The start of each fit, including that of the pooled model.
     random_state : int, Generator, RandomState or None, default=0
@@ -130,7 +131,7 @@ class SwitchingLDS(LDS):
         n_paths: int = 16,
         n_iter: int = 50,
         tol: float = 1e-4,
-        n_init: int = 4,
+        n_init: int = 2,
         init: Any = None,
         random_state: Any = 0,
     ) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
 from mercer._probability import normalized
-from mercer.data.segments import segment_sum
 from mercer.models._dynamics.em import Averages, Found, LDSGoal, Regression
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._fitting.data import Data
@@ -96,6 +95,10 @@ class SwitchingGoal(NamedTuple):
         share = np.exp(weights - log_prob[:, None])
         share = np.where(share > _NEGLIGIBLE, share, 0.0)
         share /= share.sum(axis=1, keepdims=True)
+        return Found(log_prob, np.empty((len(share), 0))), self.moments(chains, data, paths, share)
+
+    def moments(self, chains: Chains, data: Data, paths: Indices, share: Floats) -> Moments:
+        """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
         series, layer = np.nonzero(share)
         runs = Runs(*(np.asarray(part)[series] for part in data.runs))
         states = smooth_along(chains, data.x, runs, paths, layer)
@@ -106,12 +109,7 @@ class SwitchingGoal(NamedTuple):
             if share[:, m].any()
         ]
         moves = _moves(layers, data, chains.regimes)
-        moments = collect(chains.systems, chains.regimes, data, layers, moves)
-        visits = np.zeros((len(lengths), chains.regimes))
-        for one in layers:
-            counts = one.weight[:, None] * (one.regime[:, None] == np.arange(chains.regimes))
-            visits += segment_sum(counts, data.offsets)
-        return Found(log_prob, visits), moments
+        return collect(chains.systems, chains.regimes, data, layers, moves)
 
     def _best_paths(self, chains: Chains, data: PathData) -> tuple[Indices, Floats]:
         """Return the best regime paths, ``(M, T)``, and their log weights, ``(S, M)``; they are kept."""

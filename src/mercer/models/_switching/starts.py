@@ -1,8 +1,9 @@
 """Starts of EM for switching systems: regimes of the smoothed states of one linear dynamical system.
 
 Regimes are first guessed from local windows: in each window the step of the state is regressed on the state, and the
-coefficients, the levels, the noises, or all of them are clustered. Then regimes and their systems are learned in turns,
-with the states held fixed.
+coefficients, the noises, or all of them are clustered. Then either regimes and their systems are learned in turns, with
+the states held fixed, or systems and states with the regimes held fixed. Where levels are clustered, a regime pulls the
+state to its level: how fast is learned later, as is when it begins, before its level is reached.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ __all__ = ["start"]
 
 _STAYS = 0.95
 """Probability that a regime of a start stays."""
-_ATTEMPTS = ((8, "steps"), (4, "levels"), (8, "noises"), (16, "all"))
-"""Steps of the windows of each attempt, at least, and what is clustered."""
-_TURNS = 20
+_ATTEMPTS = ((8, "steps", "states"), (4, "levels", "levels"), (8, "noises", "regimes"), (16, "all", "states"))
+"""Steps of the windows of each attempt, at least, what is clustered, and what is held fixed."""
+_TURNS = {"states": 20, "regimes": 10}
+_PULL = 0.5
+"""Share of the way to its level that a regime moves the state in a step."""
 
 
 def start(goal: SwitchingGoal, plain: LDSs, data: Data, k: int, seed: int, attempt: int) -> SwitchingLDSs:
@@ -51,22 +54,29 @@ def start(goal: SwitchingGoal, plain: LDSs, data: Data, k: int, seed: int, attem
     lags[1:] = found.lags[:-1]  # with the state before, not the next one
     lags[begins] = 0.0
     n = plain.state_dim
-    window, kind = _ATTEMPTS[attempt % len(_ATTEMPTS)]
+    window, kind, held = _ATTEMPTS[attempt % len(_ATTEMPTS)]
     features = _features(found.means, data, max(window, n + 2), kind)
     labels = np.zeros(len(data.x), int)
     for i in range(data.size):
         rows = slice(int(data.point_offsets[i]), int(data.point_offsets[i + 1]))
         labels[rows] = _clustered(features[rows], k, [seed, attempt])
-    share = 0.9 * (labels[:, None] == np.arange(k)) + 0.1 / k
     models = SwitchingLDSs._make(
         initial=np.full((data.size, k), 1 / k),
         transition=np.tile(_STAYS * np.eye(k) + (1 - _STAYS) / k, (data.size, 1, 1)),
         n_regimes=np.full(data.size, k),
         systems=plain[np.repeat(np.arange(data.size)[:, None], k, axis=1)],
     )
+    if held == "levels":
+        return models._replaced(systems=_pulled(models.systems, found.means, labels, data))
+    if held == "regimes":
+        certain = np.ones((len(data.offsets) - 1, 1))
+        for _ in range(_TURNS[held]):
+            models = goal.maximize(models, data, None, goal.moments(goal.chains(models), data, labels[None], certain))
+        return models
     states = found.means, found.covariances, lags
+    share = 0.9 * (labels[:, None] == np.arange(k)) + 0.1 / k
     moves = np.asarray(models.transition) * 20.0  # a few steps of the first chain, which labels say little about
-    for _ in range(_TURNS):
+    for _ in range(_TURNS[held]):
         own = systems_of(models.systems.reshape(-1))
         layers = [Layer(np.full(len(labels), j), share[:, j], *states) for j in range(k)]
         models = goal.maximize(models, data, None, collect(own, k, data, layers, moves))
@@ -79,6 +89,26 @@ def start(goal: SwitchingGoal, plain: LDSs, data: Data, k: int, seed: int, attem
         moves = np.zeros_like(chain[1])
         np.add.at(moves, data.model, posterior.transitions)
     return models
+
+
+def _pulled(systems: LDSs, means: Floats, labels: Indices, data: Data) -> LDSs:
+    """Return systems ``(N, K)`` that move to the mean states of the labels."""
+    size, k = systems.shape
+    n, code = means.shape[1], data.owner * k + labels
+    count = np.maximum(np.bincount(code, minlength=size * k), 1)[:, None]
+    level = np.stack([np.bincount(code, column, size * k) for column in means.T], axis=1) / count
+    away = means - level[code]
+    squares = (away[:, :, None] * away[:, None, :]).reshape(len(means), -1)
+    spread = np.stack([np.bincount(code, column, size * k) for column in squares.T], axis=1) / count
+    around = spread.reshape(size, k, n, n) + 0.01 * np.eye(n)
+    center = level.reshape(size, k, n)
+    return systems._replaced(
+        transition=np.broadcast_to((1 - _PULL) * np.eye(n), (size, k, n, n)).copy(),
+        state_offset=_PULL * center,
+        process_covariance=(1 - (1 - _PULL) ** 2) * around,
+        initial_mean=center,
+        initial_covariance=around,
+    )
 
 
 def _begins(data: Data) -> Indices:
@@ -112,8 +142,9 @@ def _features(means: Floats, data: Data, window: int, kind: str) -> Floats:
 
 def _clustered(features: Floats, k: int, seed: list[int]) -> Indices:
     """Cluster the windows of one model; fewer windows than regimes are dealt out."""
-    if len(features) <= k:
-        return np.arange(len(features)) % k
+    distinct, alike = np.unique(features, axis=0, return_inverse=True)
+    if len(distinct) <= k:
+        return np.asarray(alike).reshape(-1)
     spread = features.std(axis=0)
     scaled = (features - features.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
     number = int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
