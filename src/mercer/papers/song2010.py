@@ -199,8 +199,8 @@ def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
         rates = []
         for n in sizes:
             progress(f"embedded HMM, {solver}, {n} components", steps)
-            setting: dict[str, Any] = {"alpha": 1e-3, "landmarks": 60 if quick else 200, "start": "first", "solver": solver}
-            model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, **setting)
+            model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, alpha=1e-3, start="first", solver=solver)
+            model.set_params(landmarks=60 if quick else 200)
             rates.append(wrong(mc.EmbeddedHMMClassifier(model)))
         label = "embedded HMM" if solver == "svd" else "embedded HMM, reduced_rank"
         found.append(Curve("FSDD", label, tuple(map(float, sizes)), tuple(rates), (0.0,) * len(sizes)))
