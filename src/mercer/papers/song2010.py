@@ -99,15 +99,16 @@ def _known(quick: bool, seed: int, progress: Progress) -> list[Curve]:
     rng = np.random.default_rng(seed)
     sizes = (300, 3000) if quick else (1000, 3000, 10_000, 30_000, 100_000)
     states = _draw(40, 6, rng)
-    cells = {}
+    cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for solver in ("svd", "reduced_rank"):
         for m in sizes:
             progress(f"{solver}, {m} triples", 2 * len(sizes))
             for panel, one in (("symbols, delta kernel: L1", _symbols), ("Gaussian emissions: mean", _gaussian)):
                 runs = [one(m, states, solver, np.random.default_rng([seed, m, i])) for i in range(2 if quick else 4)]
-                cells.setdefault((panel, solver), []).append((np.mean(runs), np.std(runs)))
+                cells.setdefault((panel, solver), []).append((float(np.mean(runs)), float(np.std(runs))))
+    axis = tuple(map(float, sizes))
     return [
-        Curve(panel, solver, tuple(map(float, sizes)), *(tuple(map(float, side)) for side in zip(*found, strict=True)))
+        Curve(panel, solver, axis, tuple(mean for mean, _ in found), tuple(spread for _, spread in found))
         for (panel, solver), found in cells.items()
     ]
 
