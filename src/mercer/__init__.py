@@ -39,13 +39,13 @@ _HOMES = {
         StudentTs
     """,
     "mercer.models": """
-        AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted HMM HMMs HiddenTree HiddenTrees KDE KDEs LDS LDSs
-        LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures PairHMM PairHMMs SwitchingLDS
-        SwitchingLDSs
+        AffinePairHMM AffinePairHMMs BayesNet BayesNets Discounted FactorialHMM FactorialHMMs HMM HMMs HiddenTree
+        HiddenTrees KDE KDEs LDS LDSs LinearGaussianNet LinearGaussianNets MarkovChain MarkovChains Mixture Mixtures
+        PairHMM PairHMMs SwitchingLDS SwitchingLDSs
     """,
     "mercer.kernels": """
         BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
-        JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanMap
+        JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField MeanMap
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,

@@ -72,7 +72,7 @@ class TestGolden:
             np.testing.assert_allclose(batch.log_prob(data), BATCHES[name].log_prob(data), rtol=1e-12)
             return
         length, rho = (
-            3 if name.startswith(("hmm", "markov", "lds", "switching")) else None,
+            3 if name.startswith(("hmm", "markov", "lds", "switching", "factorial")) else None,
             1.0 if name == "kdes" else 0.5,
         )
         kernel = mc.ProbabilityProduct(length=length, rho=rho)

@@ -18,6 +18,7 @@ from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
 from mercer.kernels.linear_rbf import RBF, Linear
 from mercer.kernels.marginalization import Marginalization
+from mercer.kernels.meanfield import MeanField
 from mercer.kernels.meanmap import MeanMap
 from mercer.kernels.normalized import Normalized
 from mercer.kernels.posteriorcounts import PosteriorCounts
@@ -51,6 +52,7 @@ __all__ = [
     "LikelihoodRatio",
     "Linear",
     "Marginalization",
+    "MeanField",
     "MeanMap",
     "Normalized",
     "PosteriorCounts",

@@ -5,6 +5,8 @@ from mercer.models._pairs.matches import Matches
 from mercer.models.bayesnet import BayesNets, ContractionCost
 from mercer.models.bayesnet_estimator import BayesNet
 from mercer.models.discount import Discounted
+from mercer.models.factorial_hmm import FactorialHMMs
+from mercer.models.factorial_hmm_estimator import FactorialHMM
 from mercer.models.gaussian_net import LinearGaussianNets
 from mercer.models.gaussian_net_estimator import LinearGaussianNet
 from mercer.models.hmm import HMMs
@@ -37,6 +39,8 @@ __all__ = [
     "BayesNets",
     "ContractionCost",
     "Discounted",
+    "FactorialHMM",
+    "FactorialHMMs",
     "FitInfo",
     "HMMs",
     "HiddenStates",

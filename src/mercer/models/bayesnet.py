@@ -11,7 +11,7 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._checks import is_whole
-from mercer._coupling import Coupling
+from mercer._coupling import Coupling, PowerProduct
 from mercer._probability import drawn
 from mercer._random import random_generator
 from mercer.families.base import Family
@@ -20,6 +20,7 @@ from mercer.models._nets.bif import read_bif
 from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.evidence import expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
+from mercer.models._nets.nodes import NodeBound
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
 from mercer.models._nets.reading import values_of
 from mercer.models._nets.scores import net_scores, score_names
@@ -395,6 +396,10 @@ class BayesNets(Family):
             mean, variance = (x[..., graph.places[v]] for x in (self.mean, self.variance))
             tables[v] = Gaussians(xp.reshape(mean, (*mean.shape, 1)), variance)
         return operand_of(graph, tables, coupling)
+
+    def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> NodeBound:
+        """Prepare for the mean field bound of the probability product (PPK-6); ``length`` is ignored."""
+        return NodeBound.of(self.couple(PowerProduct(1.0)), float(rho), int(n_init), seed)
 
     def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
         """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.

@@ -28,10 +28,13 @@ logger = logging.getLogger("mercer")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The factor graph of two structures and its plan."""
+class Joined:
+    """The factor graph of two structures."""
 
-    plan: Plan
+    inputs: tuple[Labels, ...]
+    """Labels of every factor."""
+    sizes: tuple[int, ...]
+    """Number of states of every variable."""
     left: tuple[tuple[int, tuple[int, ...]], ...]
     """Node of every factor of the first network, and the permutation of the axes of its table."""
     right: tuple[tuple[int, tuple[int, ...]], ...]
@@ -39,6 +42,14 @@ class Layout:
     """Numbers of states of the variables whose two copies a mean map compares."""
     leaves: tuple[tuple[int, int, Indices], ...]
     """Gaussian nodes of both networks, and which pairs of rows of their tables the entries of their factor are."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The factor graph of two structures and its plan."""
+
+    graph: Joined
+    plan: Plan
 
 
 def check_observed(p: Graph, q: Graph) -> None:
@@ -61,7 +72,23 @@ def check_observed(p: Graph, q: Graph) -> None:
 
 @lru_cache(maxsize=256)
 def layout_of(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) -> Layout:
-    """Join two structures at their observed variables, and find the plan of the contraction.
+    """Join two structures as `joined` does, and find the plan of the contraction; raise if it is hopeless."""
+    graph = joined(p, q, smoothed, copies, aligned)
+    plan = find_plan(graph.inputs, graph.sizes, (LEFT,) if aligned else (LEFT, RIGHT))
+    logger.info(
+        "Contraction of networks of %d and %d nodes: %s multiplications per pair, largest table %s entries",
+        len(p.names),
+        len(q.names),
+        f"{plan.products:,}",
+        f"{plan.largest:,}",
+    )
+    plan.check("The kernel of these networks")
+    return Layout(graph, plan)
+
+
+@lru_cache(maxsize=256)
+def joined(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) -> Joined:
+    """Join two structures at their observed variables.
 
     A mean map has an own copy of the observed variables on each side. With several ``copies``, the hidden variables of
     each side occur as often. If ``aligned``, member i of a batch is paired with member i of the other only.
@@ -107,14 +134,7 @@ def layout_of(p: Graph, q: Graph, smoothed: bool, copies: int, aligned: bool) ->
         labels = tuple(sorted({*upper[0], *upper[1]}))
         inputs.append((*labels, LEFT, *(() if aligned else (RIGHT,))))
         leaves.append((v, w, _leaf_index(p, q, (v, w), upper, labels, sizes)))
-    kept = (LEFT,) if aligned else (LEFT, RIGHT)
-    plan = find_plan(tuple(inputs), tuple(sizes), kept)
-    logger.info(
-        "Contraction of networks of %d and %d nodes: %s multiplications per pair, largest table %s entries",
-        len(p.names), len(q.names), f"{plan.products:,}", f"{plan.largest:,}",
-    )  # fmt: skip
-    plan.check("The kernel of these networks")
-    return Layout(plan, tuple(factors[0]), tuple(factors[1]), tuple(matches), tuple(leaves))
+    return Joined(tuple(inputs), tuple(sizes), tuple(factors[0]), tuple(factors[1]), tuple(matches), tuple(leaves))
 
 
 def _leaf_index(
@@ -188,7 +208,7 @@ class NetOperand(OneAxis):
         )
 
     def _block(self, other: Self, layout: Layout) -> Array:
-        factors, scales = self._factors(other, layout, aligned=False)
+        factors, scales = self.factors(other, layout.graph, aligned=False)
         logs, lost = run(layout.plan, factors)
         xp = namespace(logs)
         if bool(xp.any(lost)):
@@ -203,7 +223,7 @@ class NetOperand(OneAxis):
         rows = []
         for i in range(0, len(self), size):
             part = self[i : i + size]
-            factors, scales = part._factors(part, layout, aligned=True)
+            factors, scales = part.factors(part, layout.graph, aligned=True)
             logs, lost = run(layout.plan, factors)
             if bool(xp.any(lost)):
                 logs = xp.where(lost, run_logs(layout.plan, [safe_log(x) for x in factors]), logs)
@@ -214,20 +234,20 @@ class NetOperand(OneAxis):
         first = next(iter(self.tables.values()))
         return first.mean if isinstance(first, Gaussians) else first
 
-    def _factors(self, other: Self, layout: Layout, *, aligned: bool) -> tuple[list[Array], Any]:
+    def factors(self, other: Self, graph: Joined, *, aligned: bool) -> tuple[list[Array], Any]:
         """Return the factors of a block of pairs, and the logarithms of what Gaussian factors were divided by."""
         mine = self._any()
         xp = namespace(mine)
-        found = [_turned(self.tables[v], order) for v, order in layout.left]
+        found = [_turned(self.tables[v], order) for v, order in graph.left]
         moved = other._with_states_of(self.graph)
-        found += [_turned(moved[v], order) for v, order in layout.right]
+        found += [_turned(moved[v], order) for v, order in graph.right]
         if isinstance(self.coupling, Smoothed):
             other_state = float(np.exp(-2.0 * self.coupling.gamma))
             found += [
-                beside(mine, np.where(np.eye(k, dtype=bool), 1.0, other_state), mine.dtype) for k in layout.matches
+                beside(mine, np.where(np.eye(k, dtype=bool), 1.0, other_state), mine.dtype) for k in graph.matches
             ]
         scales: Any = 0.0
-        for v, w, index in layout.leaves:
+        for v, w, index in graph.leaves:
             logs = self._leaf(other, v, w, aligned=aligned)
             logs = xp.take(logs, beside(mine, index.reshape(-1)), axis=0)
             logs = xp.reshape(logs, (*index.shape, *logs.shape[1:]))
@@ -276,7 +296,7 @@ def _careful(layout: Layout, one: NetOperand, other: NetOperand, lost: Array) ->
     row = beside(template, np.full((1, len(other)), -np.inf), template.dtype)
     if not len(where):
         return row
-    factors, _ = one._factors(other[where], layout, aligned=False)
+    factors, _ = one.factors(other[where], layout.graph, aligned=False)
     logs = run_logs(layout.plan, [safe_log(x) for x in factors])
     place = np.cumsum(to_numpy(lost)) - 1
     spread = xp.take(logs, beside(template, np.maximum(place, 0)), axis=1)

@@ -1,0 +1,1 @@
+"""Factorial hidden Markov models: structured mean field bounds and EM."""

@@ -1,0 +1,105 @@
+"""Mean field bounds of networks: a distribution that factorizes over all nodes of both networks (PPK-6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from mercer._array import Floats, to_numpy
+from mercer._coupling import OneAxis
+from mercer.models._nets.contraction import contract
+from mercer.models._nets.operand import NetOperand, joined
+from mercer.models._nets.order import BATCH, Labels
+
+TOLERANCE = 1e-9
+"""Sweeps end if no bound grows by more than this."""
+SWEEPS = 1000
+"""Most sweeps over all variables."""
+LEAST = 1e-300
+"""Probabilities below count as this, so that logarithms are finite."""
+
+
+@dataclass
+class NodeBound(OneAxis):
+    """A batch of networks whose probability products are bounded from below."""
+
+    nets: NetOperand
+    rho: float
+    n_init: int
+    seed: int
+    tile_hint: int = 32
+
+    @classmethod
+    def of(cls, nets: NetOperand, rho: float, n_init: int, seed: int) -> Self:
+        """Check that all nodes are discrete."""
+        if nets.graph.gaussian:
+            raise ValueError(
+                "MeanField needs networks of discrete nodes; got the Gaussian node "
+                f"{nets.graph.names[nets.graph.gaussian[0]]!r}. Use ProbabilityProduct."
+            )
+        return cls(nets, rho, n_init, seed)
+
+    def __len__(self) -> int:
+        return len(self.nets)
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.nets[key], self.rho, self.n_init, self.seed)
+
+    def pair(self, other: Self) -> Floats:
+        """Compute the log bounds of all pairs, ``(I, J)``."""
+        return self._bounds(other, aligned=False)
+
+    def alone(self) -> Floats:
+        """Compute the log bound of each member with itself."""
+        return self._bounds(self, aligned=True)
+
+    def _bounds(self, other: Self, *, aligned: bool) -> Floats:
+        graph = joined(self.nets.graph, other.nets.graph, False, 1, aligned)
+        factors, _ = self.nets.factors(other.nets, graph, aligned=aligned)
+        logs = [self.rho * np.log(np.maximum(to_numpy(x), LEAST)) for x in factors]
+        shape = (len(self),) if aligned else (len(self), len(other))
+        best = np.full(shape, -np.inf)
+        for k in range(self.n_init):
+            rng = None if k == 0 else np.random.default_rng([self.seed, k])
+            best = np.maximum(best, _climb(graph.inputs, graph.sizes, logs, shape, rng))
+        return best
+
+
+def _climb(
+    inputs: tuple[Labels, ...], sizes: tuple[int, ...], logs: list[Floats], shape: tuple[int, ...], rng: Any
+) -> Floats:
+    """Update one variable after the other until no bound grows."""
+    batch = tuple(BATCH + k for k in range(len(shape)))
+    used = sorted({v for labels in inputs for v in labels if v < BATCH})
+    beliefs: dict[int, Floats] = {}
+    for v in used:
+        rows = np.ones((sizes[v], *shape)) if rng is None else rng.gamma(1.0, size=(sizes[v], *shape)) + 1e-3
+        beliefs[v] = rows / rows.sum(axis=0)
+    near = {v: [k for k, labels in enumerate(inputs) if v in labels] for v in used}
+    before = np.full(shape, -np.inf)
+    for _ in range(SWEEPS):
+        for v in used:
+            parts: list[Any] = [_expected(inputs[k], logs[k], beliefs, v, batch) for k in near[v]]
+            pull = np.broadcast_to(sum(parts), (sizes[v], *shape))
+            weight = np.exp(pull - pull.max(axis=0))
+            beliefs[v] = weight / weight.sum(axis=0)
+        bound: Any = sum(_expected(labels, x, beliefs, -1, batch) for labels, x in zip(inputs, logs, strict=True))
+        for q in beliefs.values():
+            bound = bound - (q * np.log(np.maximum(q, LEAST))).sum(axis=0)
+        if np.all(bound - before <= TOLERANCE):
+            break
+        before = bound
+    return np.asarray(bound)
+
+
+def _expected(labels: Labels, x: Floats, beliefs: dict[int, Floats], v: int, batch: Labels) -> Floats:
+    """Return the expectation of a log factor, given each state of variable v."""
+    for u in labels:
+        if u < BATCH and u != v:
+            out = tuple(sorted({*labels, *batch} - {u}))
+            x, labels = contract(x, labels, beliefs[u], (u, *batch), out), out
+    full = ((v,) if v >= 0 else ()) + batch
+    size = dict(zip(labels, x.shape, strict=True))
+    return x.reshape(tuple(size.get(u, 1) for u in full))
