@@ -155,7 +155,7 @@ class TestArguments:
             (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
             (lambda: mc.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
             (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
-            (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has the density zero.*leave it out"),
+            (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has probability zero.*leave the point out"),
             (lambda: mc.LDSs.from_pykalman(np.array("a")), "models must be KalmanFilter of pykalman; got a ndarray"),
             (lambda: mc.Alphabet("ab").decode("full"), "codes must be whole numbers from 0 to 2; got array.'full'"),
             (lambda: mc.Alphabet("ab").decode([3]), r"codes must be whole numbers from 0 to 2; got array\(\[3\]"),

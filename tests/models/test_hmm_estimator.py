@@ -934,5 +934,5 @@ def test_one_name_for_a_sequence_everywhere():
     estimator = HMM(3, alphabet="dna", prior=None, n_iter=3, tol=1e-12, n_init=1)
     with pytest.warns(ConvergenceWarning):
         estimator.fit_each(data[:2])
-    with pytest.warns(ConvergenceWarning, match="before sequence 2 converged"):
+    with pytest.warns(ConvergenceWarning, match="before sequence 0, sequence 1, sequence 2 converged"):
         estimator.fit_each(data)  # the first two are remembered, and the third keeps its place

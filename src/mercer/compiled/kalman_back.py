@@ -320,6 +320,8 @@ def run_smoother(
             known = forward(
                 w, at, x, runs, k * block, end, known if k == 0 else 0, which, gaps, n, d, log_prob, nothing, nothing
             )  # fmt: skip
+        for i in range((n + n * n) * LANES):  # no lane may hold what an earlier use of the memory left
+            w[at[BACK] + i] = 0.0
         for k in range(blocks - 1, -1, -1):
             end = min((k + 1) * block, longest)
             if k < blocks - 1:

@@ -131,8 +131,8 @@ class Mixtures(Batch):
         impossible = np.argwhere(to_numpy(total) == -np.inf)
         if len(impossible):
             raise ValueError(
-                f"Point {int(impossible[0][-1])} has the density zero in all components, so that it has no posterior. "
-                "Check its scale, or leave it out."
+                f"Point {int(impossible[0][-1])} has probability zero under the mixture, so it has no posterior or "
+                "score. Fit the mixture with a prior, or leave the point out."
             )
         return xp.exp(joint - total[..., None, :])
 

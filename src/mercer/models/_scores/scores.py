@@ -224,9 +224,7 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
         return np.moveaxis(scores, 0, 1).reshape(*mixtures.shape, *scores[:, 0].shape)
     weights, components = mixtures.weights, mixtures.components
     xp = namespace(weights)
-    with np.errstate(invalid="ignore"):  # impossible points raise below
-        share = mixtures.responsibilities(x)
-    _check_points(share)
+    share = mixtures.responsibilities(x)
     inner = components.reshape(-1).fisher_scores(x)
     if len(inner.shape) != 3:
         raise ValueError(
@@ -236,16 +234,6 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
     inner = xp.moveaxis(inner, -3, -2)  # (*B, T, m, P)
     own = xp.matrix_transpose(share - weights[..., None])
     return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], -1))], axis=-1)
-
-
-def _check_points(responsibilities: Array) -> None:
-    """Raise if a point is impossible under a mixture."""
-    bad = np.argwhere(np.isnan(to_numpy(responsibilities)))
-    if len(bad):
-        raise ValueError(
-            f"Point {bad[0][-1]} has probability zero under the mixture, so it has no score. Fit the mixture with a "
-            "prior."
-        )
 
 
 def family_scores(models: Any, x: Any, offsets: Floats, parametrization: str = "logit") -> Floats:
