@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-PAPERS = ("jebara2004", "mehta2010", "agarwal2011")
+PAPERS = ("jebara2004", "mehta2010", "agarwal2011", "song2010")
 """The papers that can be reproduced, each a module of this package."""
 
 __all__ = ["PAPERS", "load"]

@@ -36,8 +36,6 @@ class Moments(NamedTuple):
     memory: Memory
     first: Floats
     """Expected numbers of series that begin in each regime, ``(N, K)``."""
-    visits: Floats
-    """Expected numbers of observations in each regime, ``(N, K)``."""
     moves: Floats
     """Expected numbers of moves between regimes, ``(N, K, K)``."""
 
@@ -105,7 +103,6 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
     ]
     totals = [[np.zeros((size, *shape)) for shape in group] for group in shapes]
     counts = np.zeros((3, size))
-    visits = np.zeros(size)
 
     def add(which: int, layer: Layer, at: Indices, values: list[Floats]) -> None:
         code = data.owner[at] * k + layer.regime[at]
@@ -117,7 +114,6 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
     for layer in layers:
         there = layer.weight > 0
         code = data.owner * k + layer.regime
-        visits += np.bincount(code, layer.weight, size)
         at = np.flatnonzero(there & ~begins)
         add(0, layer, at, _state(systems, code[at], layer, at))
         at = np.flatnonzero(there & some)
@@ -127,4 +123,4 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
         add(2, layer, at, [away, layer.covariances[at] + _outer(away, away)])
     state, observation = (Regression._make([*totals[i], counts[i]]) for i in (0, 1))
     memory = Memory._make([systems, state, observation, *totals[2], counts[2]])
-    return Moments(memory, counts[2].reshape(-1, k), visits.reshape(-1, k), moves)
+    return Moments(memory, counts[2].reshape(-1, k), moves)

@@ -1,0 +1,225 @@
+"""Song, Boots, Siddiqi, Gordon and Smola, Hilbert space embeddings of hidden Markov models (ICML 2010)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import mercer as mc
+from mercer.datasets import fetch_char_trajectories, fetch_fsdd, fetch_watch_imu
+from mercer.papers import _song_streams as streams
+from mercer.papers._protocol import Floats
+from mercer.papers._results import Curve, Figure, Progress
+
+TITLE = "Song, Boots, Siddiqi, Gordon and Smola, Hilbert space embeddings of hidden Markov models, ICML 2010"
+
+_PRIVATE = "The paper's robot, slot-car and audio data are not public."
+
+PARTS = {
+    "known": Figure(
+        "Error of the predicted distribution or mean over the number of training triples, for known models",
+        "Not in the paper: hidden Markov models whose exact filter is the truth.",
+        "training triples",
+        "mean error",
+        log_x=True,
+        log_y=True,
+    ),
+    "horizon": Figure(
+        "Squared error of predictions over the horizon, on recordings of a watch and of a pen",
+        f"{_PRIVATE} Ours are inertial recordings of a watch and trajectories of a pen. As in the paper: 50 "
+        "components, windows of 20, median rule, regularization 1e-4.",
+        "steps ahead",
+        "mean squared error",
+        log_x=True,
+    ),
+    "audio": Figure(
+        "Classification of spoken digits with one model per class, over the number of components",
+        f"{_PRIVATE} Ours are the 13 cepstral coefficients of spoken digits (FSDD).",
+        "components or states",
+    ),
+}
+"""Figures that can be reproduced."""
+
+
+def reproduce(
+    part: str, *, quick: bool = False, seed: int = 0, progress: Progress = lambda what, steps: None
+) -> list[Curve]:
+    """Reproduce an experiment in the form of the paper.
+
+    Parameters
+    ----------
+    part : str
+        One of ``PARTS``.
+    quick : bool, default=False
+        Fewer data, components and horizons.
+    seed : int, default=0
+        Seed of made data and of splits.
+    progress : callable
+        Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
+
+    Returns
+    -------
+    list of Curve
+    """
+    if part not in PARTS:
+        raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
+    return {"known": _known, "horizon": _horizon, "audio": _audio}[part](quick, seed, progress)
+
+
+# -- made models with known filters ------------------------------------------------------------------------------
+
+TRANSITION = np.array([[0.8, 0.15, 0.05], [0.05, 0.8, 0.15], [0.15, 0.05, 0.8]])
+EMISSION = np.array([[0.7, 0.2, 0.1, 0.0, 0.0], [0.0, 0.1, 0.8, 0.1, 0.0], [0.1, 0.0, 0.1, 0.2, 0.6]])
+MEANS = np.array([-2.0, 0.0, 2.0])
+
+
+def _draw(size: int, length: int, rng: np.random.Generator) -> Any:
+    """Draw states of ``size`` chains, ``(size, length)``."""
+    states = np.zeros((size, length), dtype=np.int64)
+    states[:, 0] = rng.integers(0, 3, size)
+    for t in range(1, length):
+        states[:, t] = (rng.random((size, 1)) > np.cumsum(TRANSITION, axis=1)[states[:, t - 1]]).sum(axis=1)
+    return states
+
+
+def _filtered(likelihoods: Floats) -> Floats:
+    """Return the distribution of the next state after every step, ``(N, T, 3)``."""
+    belief = np.full((len(likelihoods), 3), 1 / 3)
+    out = np.zeros(likelihoods.shape)
+    for t in range(likelihoods.shape[1]):
+        belief = belief * likelihoods[:, t]
+        belief = belief / belief.sum(axis=1, keepdims=True) @ TRANSITION
+        out[:, t] = belief
+    return out
+
+
+def _known(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+    rng = np.random.default_rng(seed)
+    sizes = (300, 3000) if quick else (1000, 3000, 10_000, 30_000, 100_000)
+    states = _draw(40, 6, rng)
+    cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for solver in ("svd", "reduced_rank"):
+        for m in sizes:
+            progress(f"{solver}, {m} triples", 2 * len(sizes))
+            for panel, one in (("symbols, delta kernel: L1", _symbols), ("Gaussian emissions: mean", _gaussian)):
+                runs = [one(m, states, solver, np.random.default_rng([seed, m, i])) for i in range(2 if quick else 4)]
+                cells.setdefault((panel, solver), []).append((float(np.mean(runs)), float(np.std(runs))))
+    axis = tuple(map(float, sizes))
+    return [
+        Curve(panel, solver, axis, tuple(mean for mean, _ in found), tuple(spread for _, spread in found))
+        for (panel, solver), found in cells.items()
+    ]
+
+
+def _symbols(m: int, states: Any, solver: str, rng: np.random.Generator) -> float:
+    def emitted(s: Any) -> Any:
+        return np.minimum((rng.random((*s.shape, 1)) > np.cumsum(EMISSION, axis=1)[s]).sum(axis=-1), 4)
+
+    model = mc.EmbeddedHMM(n_components=3, solver=solver)
+    model.fit(mc.Sequences(emitted(_draw(m, 3, rng)), alphabet=range(5)))
+    test = emitted(states)
+    truth = _filtered(np.moveaxis(EMISSION[:, test], 0, -1)) @ EMISSION
+    found = np.array(model.predict(mc.Sequences(test, alphabet=range(5))))
+    return float(np.abs(found - truth).sum(axis=-1).mean())
+
+
+def _gaussian(m: int, states: Any, solver: str, rng: np.random.Generator) -> float:
+    def emitted(s: Any) -> Floats:
+        return MEANS[s][..., None] + 0.5 * rng.normal(size=(*s.shape, 1))
+
+    model = mc.EmbeddedHMM(n_components=3, alpha=1e-3, landmarks=60, solver=solver).fit(emitted(_draw(m, 3, rng)))
+    test = emitted(states)
+    truth = _filtered(np.exp(-2 * (test - MEANS) ** 2)) @ MEANS
+    return float(np.abs(np.array(model.predict(test))[..., 0] - truth).mean())
+
+
+# -- streams -----------------------------------------------------------------------------------------------------
+
+
+def _horizon(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+    watch, pen = fetch_watch_imu(), fetch_char_trajectories()
+    # One exercise of the watch: the first six subjects for training, the others for testing.
+    own = [i for i in range(len(watch.data)) if watch.target[i] == 0]
+    train = [watch.data[i][:900] for i in own if watch.groups[i] <= 6]
+    test = [watch.data[i][:900] for i in own if watch.groups[i] > 6]
+    letters = [pen.data[i] for i in range(len(pen.data))]
+    sets = {"watch": (train, test), "pen": (letters[0::2], letters[1::2])}
+    found = []
+    for name, (known, new) in sets.items():
+        if quick:
+            known, new = [x[:300] for x in known[:3]], [x[:200] for x in new[:2]]
+        longest = min(len(x) for x in new) - streams.WINDOW - 1
+        horizons = [h for h in ((1, 5) if quick else (1, 2, 5, 10, 20, 50, 100)) if h < longest]
+        methods = streams.predictors(10 if quick else 50, 40 if quick else 300)
+        found += _compared(name, known, new, horizons, methods, progress)
+    return found
+
+
+def _compared(
+    panel: str,
+    train: Sequence[Floats],
+    test: Sequence[Floats],
+    horizons: Sequence[int],
+    methods: dict[str, streams.Predictor],
+    progress: Progress,
+) -> list[Curve]:
+    pooled = np.concatenate(train)
+    center, scale = pooled.mean(axis=0), pooled.std(axis=0)
+    train, test = ([(x - center) / scale for x in side] for side in (train, test))
+    curves = []
+    for name, method in methods.items():
+        progress(f"{panel}: {name}", 2 * len(methods))
+        each = streams.errors(method(train, test, horizons), test)
+        means, spreads = ([float(f(each[h])) for h in horizons] for f in (np.mean, np.std))
+        curves.append(Curve(panel, name, tuple(map(float, horizons)), tuple(means), tuple(spreads)))
+    return curves
+
+
+# -- classification ----------------------------------------------------------------------------------------------
+
+
+def _audio(quick: bool, seed: int, progress: Progress) -> list[Curve]:
+    digits = fetch_fsdd()
+    rng = np.random.default_rng(seed)
+    per_class = 8 if quick else 50
+    chosen = [rng.permutation(np.flatnonzero(digits.target == c))[: 2 * per_class] for c in range(10)]
+    train, test = (np.concatenate([c[part] for c in chosen]) for part in (slice(per_class), slice(per_class, None)))
+    values = np.concatenate([digits.data[i] for i in train])
+    center, scale = values.mean(axis=0), values.std(axis=0)
+    X = digits.data.mapped(lambda x: (x - center) / scale)
+    y = digits.target
+    sizes = (5,) if quick else (10, 20, 30, 40, 50)
+
+    def wrong(clf: Any) -> float:
+        return float(1 - clf.fit(X[train], y[train]).score(X[test], y[test]))
+
+    steps, found = 4 * len(sizes), []
+    for solver in ("svd", "reduced_rank"):
+        rates = []
+        for n in sizes:
+            progress(f"embedded HMM, {solver}, {n} components", steps)
+            model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, alpha=1e-3, start="first", solver=solver)
+            model.set_params(landmarks=60 if quick else 200)
+            rates.append(wrong(mc.EmbeddedHMMClassifier(model)))
+        label = "embedded HMM" if solver == "svd" else "embedded HMM, reduced_rank"
+        found.append(Curve("FSDD", label, tuple(map(float, sizes)), tuple(rates), (0.0,) * len(sizes)))
+    rates = []
+    for n in sizes:
+        progress(f"Gaussian HMM, EM, {n} states", steps)
+        states = mc.HMM(n, mc.Gaussian("diagonal"), n_iter=20, tol=1e-3, n_init=1)
+        rates.append(wrong(mc.LikelihoodRatio(states)))
+    found.append(Curve("FSDD", "Gaussian HMM, EM", tuple(map(float, sizes)), tuple(rates), (0.0,) * len(sizes)))
+    progress("Fisher kernel", steps)
+    found.append(Curve("FSDD", "Fisher kernel, SVM", (float(sizes[0]),), (_fisher(X, y, train, test),), (0.0,)))
+    return found
+
+
+def _fisher(X: Any, y: Any, train: Any, test: Any) -> float:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    model = mc.HMM(5, mc.Gaussian("diagonal"), n_iter=20, tol=1e-3, n_init=1)
+    clf = make_pipeline(mc.Fisher(model, information="diagonal", per="step"), SVC(kernel="precomputed", C=10))
+    return float(1 - clf.fit(X[train], y[train]).score(X[test], y[test]))
