@@ -167,7 +167,8 @@ def _require_history(model: Any) -> None:
     if not hasattr(model, "shared_history"):
         raise TypeError(
             f"Marginalization needs a model with hidden histories; {type(model).__name__} has none. Use mc.HMM, "
-            "mc.PairHMM, mc.AffinePairHMM, mc.HiddenTree or mc.Mixture, or pass several models with weights=."
+            "mc.PairHMM, mc.AffinePairHMM, mc.HiddenTree, mc.BayesNet or mc.Mixture, or pass several models with "
+            "weights=."
         )
 
 

@@ -14,12 +14,14 @@ from mercer._checks import is_whole
 from mercer._coupling import Coupling, PowerProduct
 from mercer._probability import drawn
 from mercer._random import random_generator
+from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
 from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.evidence import expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
+from mercer.models._nets.history import SharedNodes, shared_nodes
 from mercer.models._nets.nodes import NodeBound
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
 from mercer.models._nets.reading import values_of
@@ -400,6 +402,25 @@ class BayesNets(Family):
     def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> NodeBound:
         """Prepare for the mean field bound of the probability product (PPK-6); ``length`` is ignored."""
         return NodeBound.of(self.couple(PowerProduct(1.0)), float(rho), int(n_init), seed)
+
+    def shared_history(self, X: Any) -> SharedNodes:
+        r"""Prepare samples for `Marginalization`: the probability that shared hidden nodes generate both of two (MK-2).
+
+        Parameters
+        ----------
+        X : array of shape (N, D)
+            Samples of one row each, for a batch of shape ``(1,)``. Hidden nodes must not have observed parents.
+
+        Returns
+        -------
+        operand
+            Its ``pair(other)`` returns :math:`\log \sum_h P(h) P(x \mid h) P(z \mid h)` for all pairs.
+        """
+        self._require_one()
+        x, offsets = segments(X)
+        if not np.all(np.diff(offsets) == 1):
+            raise ValueError("Marginalization compares samples of one row each; got tables. Pass a matrix of rows.")
+        return shared_nodes(self._graph, values_of(self._graph, x), self._numpy())
 
     def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
         """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.
