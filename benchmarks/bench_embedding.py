@@ -27,8 +27,10 @@ def series(n: int, d: int = 3, seed: int = 0) -> np.ndarray:
 
 
 def fits(m: int, r: int, n: int) -> None:
-    x = [series(m + 2)]
-    fit = best(lambda: mc.EmbeddedHMM(mc.RBF(0.5), n_components=n, landmarks=r).fit(x), repeat=1)
+    x = [series(m + 2, d=6)]
+    model = mc.EmbeddedHMM(mc.RBF(0.5), n_components=n, landmarks=r)
+    fit = best(lambda: model.fit(x), repeat=1)
+    r, n = model._operators().gain.shape[0], model.n_components_  # those that rounding has left
     rng = np.random.default_rng(0)
     z, w = rng.normal(size=(m, r)), rng.normal(size=(m, n))
 
