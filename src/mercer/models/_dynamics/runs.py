@@ -101,6 +101,13 @@ class Expected(NamedTuple):
     """Twice the gradient in the covariance of the first state, ``(S, n, n)``."""
 
 
+def _read_only(x: Floats) -> Floats:
+    """Return a flat view that cannot be written: loops are compiled once, not again for arrays that can."""
+    flat = np.ascontiguousarray(x, np.float64).reshape(-1).view()
+    flat.flags.writeable = False
+    return flat
+
+
 def _by_model(x: Floats, runs: Runs) -> list[Indices]:
     """Return the runs of every model, longest first, those without gaps before the others."""
     gaps = np.zeros(len(runs.length), dtype=bool)
@@ -131,8 +138,7 @@ def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], rec
     if not len(runs.length):
         return
     (n, d), runs = systems.size, runs.plain
-    points = np.ascontiguousarray(x, np.float64).reshape(-1)
-    flat = tuple(part.reshape(-1) for part in systems)
+    points, *flat = (_read_only(part) for part in (x, *systems))
     shared = len(runs.length) >= 2 * LANES * len(systems.transition)  # then groups of one model share covariances
     orders = _by_model(points, runs) if shared else [np.argsort(-runs.length, kind="stable")]
     slots = np.concatenate([np.append(order, np.full(-len(order) % LANES, -1)) for order in orders])
@@ -141,7 +147,7 @@ def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], rec
     at = places(n, d, block)
 
     def work(slots: Indices) -> None:
-        loop(aligned((int(at[-1]),)), at, flat, points, *runs, slots, block, n, d)
+        loop(aligned((int(at[-1]),)), at, tuple(flat), points, *runs, slots, block, n, d)
 
     pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
     thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
