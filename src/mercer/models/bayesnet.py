@@ -10,8 +10,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling, PowerProduct
+from mercer._parameters import check, whole
 from mercer._probability import drawn
 from mercer._random import random_generator
 from mercer.data.segments import segments
@@ -401,6 +402,9 @@ class BayesNets(Family):
 
     def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> NodeBound:
         """Prepare for the mean field bound of the probability product (PPK-6); ``length`` is ignored."""
+        check_rho(rho)
+        check(whole(0), seed=seed)
+        check(whole(1), n_init=n_init)
         return NodeBound.of(self.couple(PowerProduct(1.0)), float(rho), int(n_init), seed)
 
     def shared_history(self, X: Any) -> SharedNodes:

@@ -8,8 +8,9 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import is_whole
+from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling, Operand
+from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator
 from mercer.families.gaussian import Gaussians
@@ -214,6 +215,9 @@ class FactorialHMMs(Batch):
 
     def couple_mean_field(self, rho: float, length: Any, n_init: int, seed: int) -> ChainBound:
         """Prepare for the structured mean field bound of the probability product (PPK-6.1)."""
+        check_rho(rho)
+        check(whole(0), seed=seed)
+        check(whole(1), n_init=n_init)
         self._require_axis()
         if not is_whole(length):
             raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
