@@ -153,6 +153,7 @@ class TestArguments:
             (lambda: mc.Alphabet.from_header({"symbols": "ab", "ambiguous": 1, "fold_case": 0}), "pairs .* got 1"),
             (lambda: mc.Alphabet("ab").union(RATES), r"other must be an Alphabet; got Poissons.*Use Alphabet.of"),
             (lambda: mc.Alphabet(np.array(2.0)), r"a string or a list of symbols; got array\(2.\)"),
+            (lambda: CHAINS.sequence_scores(["ab"], sparse=np.empty(0)), "sparse must be True, False or 'auto'"),
             (lambda: mc.Alphabet("ab", ambiguous={"n": 1}), r"ambiguous\['n'\] must be .* got 1"),
             (lambda: mc.FisherEnsemble().fit(SERIES, np.full(4, np.inf)), "y contains NaN or infinity"),
             (lambda: MIXTURE.responsibilities([[0.0], [1e300]]), "Point 1 has probability zero.*leave the point out"),

@@ -29,6 +29,7 @@ def test_parts():
         song2010.reproduce("table9")
 
 
+@pytest.mark.usefixtures("real")
 def test_real_streams_and_digits_run():
     curves = song2010.reproduce("horizon", quick=True)
     errors = {(c.panel, c.method): c.error[0] for c in curves}

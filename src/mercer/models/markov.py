@@ -354,9 +354,9 @@ class MarkovChains(Batch):
         array([[[0., 0., 0., 0.]]])
         """
         self._require_axis()
-        if not isinstance(sparse, bool | np.bool_) and sparse != "auto":
+        if not isinstance(sparse, bool | np.bool_) and not (isinstance(sparse, str) and sparse == "auto"):
             raise ValueError(f"sparse must be True, False or 'auto'; got {sparse!r}.")
-        as_sparse = self.order >= SPARSE_ORDER if sparse == "auto" else bool(sparse)
+        as_sparse = self.order >= SPARSE_ORDER if isinstance(sparse, str) else bool(sparse)
         return sequence_scores(self, Sequences(X, alphabet=self.alphabet), parametrization, as_sparse)
 
     def score_names(self) -> list[str]:
