@@ -17,7 +17,7 @@ pytest_plugins = ["pytester"]
 # A busy machine is no reason to fail: nothing here is timed.
 # Choose one with --hypothesis-profile: the default is for every day, "many" for the gate, "few" for other versions.
 settings.register_profile("mercer", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
-settings.register_profile("many", settings.get_profile("mercer"), max_examples=100)
+settings.register_profile("many", settings.get_profile("mercer"), max_examples=50)
 settings.register_profile("few", settings.get_profile("mercer"), max_examples=10)
 settings.load_profile("mercer")
 

@@ -70,9 +70,9 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
     ----------
     n_components_ : int
         Dimension of the state.
-    singular_values_ : array of shape (n_components_,)
+    singular_values_ : array of shape (n_components,)
         Singular values of the components, in decreasing order.
-    start_ : array of shape (n_components_,)
+    start_ : array of shape (n_components,)
         The belief before the first observation.
     n_triples_ : int
         Number of training triples: past window, future window, and future window one step later.
@@ -238,12 +238,12 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         ----------
         observation : vector, symbol or object
             The next observation; None or NaN if it is missing.
-        belief : array of shape (n_components_,) or None, default=None
+        belief : array of shape (n_components,) or None, default=None
             The belief before it; None is the first one.
 
         Returns
         -------
-        array of shape (n_components_,)
+        array of shape (n_components,)
         """
         operators = self._operators()
         if belief is None:
