@@ -96,7 +96,7 @@ def test_a_long_series_is_smoothed_in_blocks(monkeypatch):
 def test_the_benchmark_runs(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     bench = __import__("bench_lds")
-    monkeypatch.setitem(sys.modules, "jax", None)  # only our own times
+    monkeypatch.setitem(sys.modules, "dynamax", None)  # only our own times
     bench.fits(4, 20, 2)
     bench.filters(4, 20)
     bench.grams(3, (5, 100), 2)
