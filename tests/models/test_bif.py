@@ -153,7 +153,7 @@ def test_damaged_compression(tmp_path):
     packed = gzip.compress(PLAIN.encode())
     path = tmp_path / "net.bif.gz"
     path.write_bytes(packed[:-20])
-    with pytest.raises(ValueError, match="damaged or truncated"):
+    with pytest.raises(ValueError, match=r"not a valid gzip file.*copy it again"):
         mc.BayesNets.from_bif(path)
     path.write_bytes(gzip.compress(PLAIN.replace("soaked", "naß").encode("latin-1")))
     assert mc.BayesNets.from_bif(path).nodes[1][1][2] == "naß"

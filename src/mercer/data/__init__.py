@@ -1,6 +1,5 @@
 """Input data: alphabets, sequences, file readers, transformers of sequences, and opaque objects."""
 
-from mercer.data._text import Records
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
 from mercer.data.lengths import Lengths
@@ -8,6 +7,7 @@ from mercer.data.objects import objects
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
+from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.data.transformers import Delays, Derivatives, PerStep
 

@@ -12,10 +12,10 @@ from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
 from mercer.data._header_labels import Labels, rule_of
 from mercer.data._symbols import NAMED
-from mercer.data._text import Records, Source, Text, decoded, read_text
 from mercer.data.alphabet import Alphabet
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
+from mercer.data.text import Records, Source, Text, decoded, read_text
 
 _NEWLINE, _HEADER, _COMMENT, _STOP = (ord(c) for c in "\n>;*")
 _BLANKS = b" \t\n\v\f"

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._text import Records, Source, Text, number, read_text, whole_or_text
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
+from mercer.data.text import Records, Source, Text, number, read_text, whole_or_text
 
 _MISSING = ("", "?", "na", "nan")
 _TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."

@@ -74,7 +74,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         self.on_zero = on_zero
 
     @warns_once
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit one model to the samples of each class.
 
         Parameters
@@ -86,7 +86,7 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X = self._accept(X, reset=True)
-        self.classes_, members = classes_of(X, y, "LikelihoodRatio")
+        self.classes_, members = classes_of(X, y, type(self).__name__)
         self.priors_ = class_priors(self.priors, np.array([len(places) for places in members]))
         self._context = shared_alphabet(X)
         self.estimators_ = [clone(self._model()).fit(plain(X[places])) for places in members]

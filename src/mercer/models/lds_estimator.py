@@ -164,7 +164,7 @@ class LDS(IterativeEstimator):
             warn_of_one_series(X)
         X = in_double(Sequences(X))
         if X.is_symbols:
-            raise TypeError("LDS needs series of numbers; got symbols. Use mc.HMM, or pass floats.")
+            raise TypeError(f"{type(self).__name__} needs series of numbers; got symbols. Use mc.HMM, or pass floats.")
         if len(X) == 0:
             raise ValueError("there are no data: X has no series.")
         check_range(X)

@@ -6,16 +6,16 @@ in one piece, numbers with or without commas, and names with commas, brackets an
 
 from __future__ import annotations
 
-import gzip
+import io
 import os
 import re
-import zlib
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from mercer._array import Floats
+from mercer.data.text import decoded, read_bytes
 from mercer.models._nets.graph import LARGEST_TABLE, Graph, checked_graph
 
 LOOSE = 1e-2
@@ -41,21 +41,10 @@ def text_of(source: Any) -> str:
     if isinstance(source, str) and ("{" in source or "\n" in source):
         return source
     if isinstance(source, bytes):
-        raw = source
-    else:
-        if not isinstance(source, str | os.PathLike):
-            raise TypeError(f"BIF must be a path or text; got {type(source).__name__}.")
-        with open(source, "rb") as file:
-            raw = file.read()
-    if raw[:2] == b"\x1f\x8b":
-        try:
-            raw = gzip.decompress(raw)
-        except (EOFError, OSError, zlib.error):
-            raise ValueError("The compressed BIF file is damaged or truncated.") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
+        source = io.BytesIO(source)
+    elif not isinstance(source, str | os.PathLike):
+        raise TypeError(f"BIF must be a path or text; got {type(source).__name__}.")
+    return decoded(read_bytes(source, "BIF")[1].removeprefix(b"\xef\xbb\xbf"))
 
 
 def read_bif(source: Any, hidden: Any = ()) -> Read:

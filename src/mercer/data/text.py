@@ -78,8 +78,8 @@ class Text:
                 yield number, line.strip(" ")  # keep tabs: they separate columns, and the first column may be empty
 
 
-def read_text(source: Source, what: str) -> Text:
-    """Read a path or an open file, plain or gzipped; the first bytes tell which, not the name."""
+def read_bytes(source: Source, what: str) -> tuple[str, bytes]:
+    """Read a path or an open file, plain or gzipped; return its name and content. The first bytes tell which it is."""
     if isinstance(source, str | os.PathLike):
         if not os.fspath(source) or not Path(source).exists():
             raise FileNotFoundError(f"The file {os.fspath(source)!r} does not exist.")
@@ -92,7 +92,12 @@ def read_text(source: Source, what: str) -> Text:
         raw = content.encode() if isinstance(content, str) else bytes(content)
     else:
         raise TypeError(f"path must be a path or a file open for reading; got {source!r}.")
-    raw = _unpacked(raw, name)
+    return name, _unpacked(raw, name)
+
+
+def read_text(source: Source, what: str) -> Text:
+    """Read the lines of a path or an open file, plain or gzipped."""
+    name, raw = read_bytes(source, what)
     if raw.startswith(_UTF16_MARKS):
         raise ValueError(f"{name} is UTF-16 text; save it as UTF-8.")
     if b"\0" in raw[:65536]:
