@@ -49,7 +49,7 @@ _HOMES = {
         Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
-    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",
+    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.gram._file": "load",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -66,15 +67,22 @@ class Learning(CheckedParameters):
             Ignored.
         """
         self._check_parameters()
+        self._solver(X)()
+        return self
+
+    def _solver(self, X: Any) -> Callable[[], None]:
+        """Read the training sequences; return the function that solves with the present rank and regularization."""
         self._begin(X)
         if self._maps is None:
-            self._solved = self._solve_exactly(*self._setting)
-        else:
-            block = self._block(self._train)
-            self._moments = Moments.of(block, regress=self.solver == "reduced_rank")
+            return self._solve_exactly
+        block = self._block(self._train)
+        self._moments = Moments.of(block, regress=self.solver == "reduced_rank")
+
+        def solve() -> None:
             self._solve(Rows([block]))
             self._reads = self._read(block)
-        return self
+
+        return solve
 
     @warns_once
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -274,7 +282,7 @@ class Learning(CheckedParameters):
         self._join()
         return self._found[0]
 
-    def _solve_exactly(self, n: int, alpha: float, solver: str) -> Operators:
+    def _solve_exactly(self) -> None:
         steps, times = self._train, self._times
         firsts = self._firsts(steps)
         needed = self._needed(len(steps), times, firsts)
@@ -292,9 +300,8 @@ class Learning(CheckedParameters):
         if self.start == "first" and not len(first):
             raise ValueError(NO_FIRST)
         starts = (gram[np.ix_(first, future)] if self.start == "first" else present).mean(axis=0)
-        return from_grams(
-            gram[np.ix_(past, past)], present, gram[np.ix_(future, shifted)], observed, starts, n, alpha, solver
-        )
+        crossed = gram[np.ix_(future, shifted)]
+        self._solved = from_grams(gram[np.ix_(past, past)], present, crossed, observed, starts, *self._setting)
 
     def _operators(self) -> Operators:
         solved: Operators | None = self.__dict__.get("_solved")
