@@ -81,7 +81,7 @@ class MarginalPowers:
 
     def operand(self, source: Any, rho: float, lengths: tuple[int, ...]) -> SampledPowers:
         """Return the powers of the densities of ``source`` at samples of each length."""
-        found = []
+        found: list[Any] = []
         for length in lengths:
             if length not in self._samplers:
                 sampler = Sampled(n_samples=self.size, length=length, random_state=self.seed)
