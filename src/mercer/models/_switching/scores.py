@@ -30,15 +30,11 @@ def sequence_scores(models: Any, X: Sequences, parametrization: str, n_paths: in
     block = np.cumsum(np.asarray(X.lengths)) * width // _BLOCK
     edges = np.searchsorted(block, np.unique(block))
     parts = np.split(np.arange(len(X)), edges[1:]) if len(X) else []
-    found = np.zeros((len(models), len(X), len(score_names(*models.initial.shape[-1:], *_sizes(models)))))
+    found = np.zeros((len(models), len(X), len(models.score_names())))
     for which in parts:
         for c in range(len(models)):
             found[c, which] = _block(models, c, X, which, parametrization, n_paths, random_state)
     return found
-
-
-def _sizes(models: Any) -> tuple[int, int]:
-    return models.state_dim, models.dimension
 
 
 def _block(
