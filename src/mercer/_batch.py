@@ -223,9 +223,14 @@ class Batch:
         for name in self._parts:
             getattr(self, name)._check_alike(getattr(other, name))
 
-    def matched(self, reference: Batch) -> Self:
+    def matched(self, reference: Batch) -> Any:
         """Return this batch in the storage format of ``reference``, to be paired with it; raise if they differ."""
-        reference._check_alike(self)
+        found = self.adapted(reference)
+        reference._check_alike(found)
+        return found
+
+    def adapted(self, other: Batch) -> Any:
+        """Return this batch as a model of the kind of ``other``, if it is a special case of it; otherwise as it is."""
         return self
 
     # -- conversion, digests and files -------------------------------------------------------------------
