@@ -175,6 +175,11 @@ def test_settings_of_the_process_stay(tmp_path):
     assert mc.settings() == before
 
 
+def test_a_parameter_that_is_newer_than_the_file_has_its_default(tmp_path):
+    found = mc.load(crafted(tmp_path / "x", [["object", "mercer.RBF", ["gamma"], [0.25]]]))
+    assert found.get_params() == mc.RBF(gamma=0.25).get_params()
+
+
 def test_deep_nesting_ends(tmp_path):
     deep = [["list", [{"ref": i + 1}]] for i in range(50_000)] + [["list", []]]
     with pytest.raises(ValueError, match="is damaged"):

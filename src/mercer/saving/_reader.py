@@ -7,12 +7,14 @@ the table, which `mercer._files.read` has checked.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from mercer._batch import Batch
 from mercer.saving import _trusted
@@ -212,6 +214,7 @@ class Reader:
             made.__setstate__(content)
         elif content is not None:
             _set_state(made, content)
+        _add_parameters(made)
         check_state(made)
         return made
 
@@ -233,6 +236,14 @@ def _set_state(made: Any, state: Any) -> None:
         made.__dict__.update(attributes)
     for key, value in (slots or {}).items():
         object.__setattr__(made, key, value)
+
+
+def _add_parameters(made: Any) -> None:
+    """Set parameters that the class did not have when the file was written to their defaults."""
+    if isinstance(made, BaseEstimator):
+        for name, parameter in inspect.signature(type(made).__init__).parameters.items():
+            if parameter.default is not parameter.empty and name not in vars(made):
+                vars(made)[name] = parameter.default
 
 
 def _check_names(keys: Any) -> None:
