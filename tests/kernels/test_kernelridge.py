@@ -180,7 +180,7 @@ class TestMessages:
 
     def test_weights(self):
         for weights in (-W, 0 * W):
-            with pytest.raises(ValueError, match="[Ss]ample.weights? must"):
+            with pytest.raises(ValueError, match=r"[Ss]ample.weights? must"):
                 mc.KernelRidge().fit(K, Y, weights)
 
     @pytest.mark.parametrize("n", [1, 2])
