@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._checks import LARGEST, check_gamma, check_rho, is_number, is_whole
+from mercer._checks import LARGEST, check_gamma, check_rho, is_choice, is_number, is_whole
 from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
@@ -132,7 +132,7 @@ def one_of(*choices: str, cure: str = "") -> Rule:
     """Accept one of several strings."""
     *first, last = map(repr, choices)
     what = f"{', '.join(first)} or {last}" if first else last
-    return Rule(what, lambda value: isinstance(value, str) and value in choices, cure)
+    return Rule(what, lambda value: is_choice(value, choices), cure)
 
 
 def function(cure: str = "") -> Rule:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import mercer as mc
-from mercer.datasets import make_dna, make_point_sets
+from mercer.datasets import make_dna, make_families, make_point_sets
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -18,6 +18,7 @@ WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
 SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
 MIXTURE = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[[1.0], [2.0]]]))
 STRINGS = mc.Sequences(["ACGT", "GGT"])
+AFFINE = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=9, gap_extend=4, n_iter=0).fit(["ACGT"]).model_
 
 
 class TestRagged:
@@ -204,6 +205,13 @@ class TestArguments:
             (lambda: mc.read_ucr("."), "'.' is a folder. Pass the path of a"),
             (lambda: mc.LikelihoodRatio(mc.Gaussian()).fit(SERIES, [[1.0, 2.0], [3.0]]), "y must be one class per"),
             (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]), "y must be one class or"),
+            (lambda: mc.FisherEnsemble().fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
+            (lambda: mc.TOP(mc.Gaussian()).fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
+            (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
+            (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
+            (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
+            (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),
+            (lambda: mc.HiddenTree("(a,b);", learn=[np.zeros(2)]).fit([[0, 1]]), "learn must be .* got array"),
         ],
     )
     def test_nonsense(self, call, message):

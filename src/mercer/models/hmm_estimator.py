@@ -160,7 +160,6 @@ class HMM(IterativeEstimator):
     of_sequences = True
     has_hidden = True
 
-    _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._checks import is_choice
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
 from mercer.data import Alphabet
@@ -166,7 +167,7 @@ class HiddenTree(Estimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        unknown = [what for what in self._learned() if what not in LEARNABLE]
+        unknown = [what for what in self._learned() if not is_choice(what, LEARNABLE)]
         if unknown:
             raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNABLE))}; got {unknown[0]!r}.")
         if "emission" in self._learned() and self.emission is None and self.n_iter:
