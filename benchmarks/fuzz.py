@@ -34,6 +34,7 @@ from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer._batch import Batch
+from mercer._renamed import Removed
 
 GOOD = ("value", "sentence of mercer", "validation of scikit-learn")
 BAD = ("NaN", "RuntimeWarning", "bare error", "hang")
@@ -74,6 +75,7 @@ def public(value: Any) -> list[str]:
     hooks = ("_", "term_")
     members = [name for name in dir(type(value)) if not name.startswith(hooks) and name not in SKIPPED_METHODS]
     members = [name for name in members if not name.endswith("_request")]  # of scikit-learn
+    members = [name for name in members if not isinstance(inspect.getattr_static(value, name), Removed)]
     members = [name for name in members if not inspect.ismethoddescriptor(getattr(type(value), name))]
     members += ["__call__"] * callable(value)
     return members + ["__getitem__"] * isinstance(value, Batch | mc.Sequences)

@@ -31,6 +31,8 @@ from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
+MOST_STATES = 10_000
+"""Number of states beyond which the transitions of one model take more than 0.8 GB."""
 Rules = Mapping[str, Check | None]
 """Parameter -> rule; None drops the rule of a base class."""
 
@@ -121,6 +123,11 @@ def extent(least: int = 1) -> Check:
             raise ValueError(f"{name} must be at most {LARGEST:,}; got {value!r}.")
 
     return rule
+
+
+def states() -> Rule:
+    """Accept a number of hidden states, or of other parts that all depend on each other."""
+    return whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
 
 
 def boolean(cure: str = "") -> Rule:

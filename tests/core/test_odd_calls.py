@@ -208,6 +208,11 @@ class TestArguments:
             (lambda: mc.FisherEnsemble().fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
             (lambda: mc.TOP(mc.Gaussian()).fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
             (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
+            (lambda: mc.PairHMM().fit(["ab", "ba"], [[1.0, 2.0], [3.0]]), "y must be one class per sequence; got"),
+            (lambda: mc.PairHMM(n_states=10**30).fit(["ab", "ba"]), "from 1 to 10000; got 10+.* n x n"),
+            (lambda: mc.HiddenTree("(a,b);", n_states=10**30).fit([[0, 1]]), "from 1 to 10000; got 10"),
+            (lambda: mc.FactorialHMM(n_chains=10**30).fit(SERIES), "from 1 to 10000; got 10"),
+            (lambda: mc.SwitchingLDS(n_regimes=10**30).fit(SERIES), "from 1 to 10000; got 10"),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
             (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),
@@ -217,6 +222,18 @@ class TestArguments:
     def test_nonsense(self, call, message):
         with pytest.raises((TypeError, ValueError, IndexError, OSError), match=message):
             call()
+
+
+@pytest.mark.parametrize("odd", ["large number", "no sequence"])
+def test_odd_numbers(odd):
+    if odd == "large number":
+        sets, _ = make_point_sets(2, n_components=1, elongation=10**30, random_state=0)
+        assert np.isfinite(sets[0]).all()
+        return
+    points = MIXTURE.fisher_scores(np.zeros((0, 1)))
+    assert points.shape == (1, 0, MIXTURE.fisher_scores(np.zeros((1, 1))).shape[-1])
+    for models, X in ((mc.HMM(1).fit(SERIES).model_, SERIES), (mc.LDS(1, n_iter=1).fit(SERIES).model_, SERIES)):
+        assert models.sequence_scores(X[:0]).shape == (1, 0, models.sequence_scores(X[:1]).shape[-1])
 
 
 class TestBatches:

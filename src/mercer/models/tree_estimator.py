@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._checks import is_choice
 from mercer._notices import warns_once
-from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, states, whole
 from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
@@ -119,7 +119,7 @@ class HiddenTree(Estimator):
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "prior": None,
-        "n_states": whole(1),
+        "n_states": states(),
         "n_iter": whole(0, cure="With 0 the model is used as given."),
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "pruning": between(0, 1, cure="It is a probability."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
         found.transition, found.state_offset, _triangle(found.process), found.emission, found.observation_offset,
         _triangle(found.observation), found.initial_mean, _triangle(found.initial),
     ]  # fmt: skip
-    return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
+    return np.concatenate([part.reshape(*shape, math.prod(part.shape[1:])) for part in parts], axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:

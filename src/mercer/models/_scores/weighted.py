@@ -224,4 +224,4 @@ def _mixture_sums(members: Any, x: Any, offsets: Floats, weights: Floats, parame
         own = segment_sum(over, offsets) - total
     else:
         own = segment_sum(share, offsets) - mixing * total
-    return np.concatenate([own, inner.reshape(len(own), n, -1)], axis=-1)
+    return np.concatenate([own, inner.reshape(len(own), n, inner.shape[1] * inner.shape[2] // n)], axis=-1)
