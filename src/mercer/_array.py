@@ -46,7 +46,8 @@ def as_float(x: Any, name: str = "") -> Array:
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
-        raise TypeError(f"Expected numbers; got an array of dtype {x.dtype}.")
+        must = f"{name} must be an array of numbers" if name else "Expected numbers"
+        raise TypeError(f"{must}; got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
 
 

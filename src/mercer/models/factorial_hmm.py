@@ -12,7 +12,7 @@ from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling, Operand
 from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
 from mercer.models.hmm import HMMs
@@ -189,10 +189,8 @@ class FactorialHMMs(Batch):
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, d)``."""
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "sequences")
         rng, count = random_generator(random_state), len(self)
         mean, members = to_numpy(self.mean), np.arange(count)[:, None]
         noise = rng.standard_normal((count, size * length, self.dimension))

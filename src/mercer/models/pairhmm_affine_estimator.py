@@ -167,6 +167,10 @@ class AffinePairHMM(PairEstimator):
     @classmethod
     def of(cls, model: AffinePairHMMs) -> Self:
         """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
+        from mercer.models.pairhmm_affine import AffinePairHMMs
+
+        if not isinstance(model, AffinePairHMMs):
+            raise TypeError(f"model must be AffinePairHMMs, such as the model_ of a fit; got {model!r}.")
         if 0 in model.shape:
             raise ValueError(
                 f"An estimator stands for one model; got a batch of shape {model.shape}. Pass one member, such as "

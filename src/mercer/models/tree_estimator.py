@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
-from mercer._checks import is_choice
+from mercer._checks import is_choice, is_listing
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, states, whole
 from mercer.data import Alphabet
@@ -218,7 +217,7 @@ class HiddenTree(Estimator):
         known = trees[0].leaves
         if self.leaves is None:
             return known
-        if isinstance(self.leaves, str) or not isinstance(self.leaves, Iterable):
+        if isinstance(self.leaves, str) or not is_listing(self.leaves):
             raise TypeError(
                 f"leaves must be the names of the leaves, in the order of the columns; got {self.leaves!r}."
             )
