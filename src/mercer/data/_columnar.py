@@ -175,7 +175,8 @@ def _assemble(column: _Column) -> Flat:
         if not null.any():
             kind: Kind = "integers" if len(leaf) else "empty"
             return Flat(kind, as_integers(leaf) if len(leaf) else np.empty(0), offsets_of(lengths), problems)
-        tokens = np.where(null, None, as_integers(leaf).astype(object))
+        tokens = as_integers(leaf).astype(object)
+        tokens[null] = None
         return Flat("tokens", tokens, offsets_of(lengths), problems)
     leaf = as_floats(leaf)
     leaf[null] = np.nan
