@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.data._names import telling
 from mercer.data.columns import columns_of
-from mercer.data.roles import telling
 
 
 def is_frame(data: Any) -> bool:
@@ -39,7 +39,7 @@ def rows_of_frame(data: Any) -> NDArray[Any]:
         if column.raw.dtype.kind not in "iufb" and (column.kind != "number" or column.bad.any()):
             raise ValueError(
                 f"X is a table, and its column {name!r} is not numbers, so its rows are not series. Read it with "
-                f"mc.read_table(df, {how}), or pass one column of strings or lists."
+                f"mc.read_table(df, {how}), or pass a column of sequences itself, such as df[{name!r}]."
             )
     arrays = [c.raw if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()]
     return np.stack(arrays, axis=1)

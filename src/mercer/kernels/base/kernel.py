@@ -14,6 +14,7 @@ from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
+from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
@@ -206,7 +207,16 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if reset:  # input with columns sets them again
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        return self._accept(X, reset=reset)
+        accepted = self._accept(X, reset=reset)
+        if not reset:
+            self._check_empty(accepted)
+        return accepted
+
+    def _check_empty(self, X: Any) -> None:
+        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been."""
+        counts = getattr(getattr(self, "model", None), "end", False)  # the end is an observation
+        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not counts:
+            X.require_nonempty()
 
     def _check_confounds(self, *data: Any) -> None:
         """Raise if objects come with confounds and the kernel does not accept them."""
