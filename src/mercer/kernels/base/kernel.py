@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
+from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
 from mercer.data.sequences import Sequences
@@ -213,9 +214,15 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         return accepted
 
     def _check_empty(self, X: Any) -> None:
-        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been."""
-        counts = getattr(getattr(self, "model", None), "end", False)  # the end is an observation
-        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not counts:
+        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
+
+        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), or it is
+        given with the probability of an empty history.
+        """
+        model = getattr(self, "model", None)
+        empty = getattr(model, "empty", None) if isinstance(model, Batch) else None
+        ordinary = getattr(model, "end", False) or (empty is not None and bool((empty > 0).any()))
+        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
             X.require_nonempty()
 
     def _check_confounds(self, *data: Any) -> None:
