@@ -183,6 +183,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             return kernel, left, None
         right = kernel._source(kernel._admit(Y, reset=False))
         check_libraries(left, right)
+        if isinstance(left, Batch) and isinstance(right, Batch):
+            left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
