@@ -104,7 +104,7 @@ def guessed(descriptions: tuple[str, ...]) -> str | int:
         different = len(set(values))
         if 1 < different <= max(2, len(values) // 2) and not ("=" in values[0] and isinstance(rule, int)):
             found[rule] = different
-    named = [rule for rule in found if isinstance(rule, str) and looks_like("label", [rule])]
+    named: list[str | int] = [rule for rule in found if isinstance(rule, str) and looks_like("label", [rule])]
     if len(named) == 1 or len(found) == 1:
         return (named or list(found))[0]
     if not found:

@@ -154,7 +154,7 @@ def _records(
     lost: dict[str | int, str],
 ) -> Records:
     """Leave out the records with problems, and say what should be known."""
-    problems, kept = dict(lost), range(len(X))
+    problems, kept = dict(lost), list(range(len(X)))
     if report.problems:
         kept = [i for i in kept if i not in report.problems]
         if not kept:
