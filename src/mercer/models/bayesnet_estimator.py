@@ -81,6 +81,8 @@ class BayesNet(IterativeEstimator):
            [0.83, 0.17]])
     """
 
+    infers_missing: ClassVar[bool] = True
+
     _parameters: ClassVar[Rules] = {
         "nodes": Rule("a dict of names and states", lambda value: isinstance(value, dict) and bool(value)),
         "parents": Rule("a dict of names and lists of names, or None", lambda v: v is None or isinstance(v, dict)),

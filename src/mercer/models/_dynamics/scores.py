@@ -28,8 +28,9 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
     possible(found.log_prob.reshape(shape), X)
     parts = [
-        found.transition, found.state_offset, triangle(found.process), found.emission, found.observation_offset,
-        triangle(found.observation), found.initial_mean, triangle(found.initial),
+        found.transition[..., :-1], found.transition[..., -1], triangle(found.process),
+        found.emission[..., :-1], found.emission[..., -1], triangle(found.observation),
+        found.initial_mean, triangle(found.initial),
     ]  # fmt: skip
     return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
 
