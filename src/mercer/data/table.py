@@ -177,8 +177,8 @@ def read_table(
             samples.names[i] if samples.names else i: f"{naming(samples.names, i)} {problem.text}"
             for i, problem in sorted(samples.problems.items())
         }
-        if not kept.any():
-            raise ValueError(f"{table.name}: no sample can be read; {next(iter(left.values()))}")
+    if not kept.any():
+        raise ValueError(f"{table.name}: no sample can be read; {next(iter(left.values()))}")
     y, groups = (None if values is None else values[kept] for values in (y, groups))
     problems = {**table.problems, **left}
     said = _description(table, roles, form, X, samples, series, y, what, len(problems))
