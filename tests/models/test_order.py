@@ -113,6 +113,16 @@ def test_float32_has_the_bits_of_float64(name):
     assert clone(estimator).fit_each(narrow).digests() == clone(estimator).fit_each(wide).digests()
 
 
+@pytest.mark.parametrize("name", ["LDS", "LDS without a prior"])
+def test_one_model_each_does_not_depend_on_the_others(name):
+    estimator, X = MODELS[name]
+    order, estimator = shuffled(X), clone(estimator).fit(X)
+    context = estimator.context_
+    whole = estimator.fit_each(X, context)
+    assert whole[order].digests() == estimator.fit_each(taken(X, order), context).digests()
+    assert whole[:3].digests() == estimator.fit_each(taken(X, np.arange(3)), context).digests()
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_learn_the_same_in_any_order(name):
     """New data are compared with each other, so that only what was learned matters."""

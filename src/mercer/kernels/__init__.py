@@ -13,6 +13,7 @@ from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
+from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
@@ -47,6 +48,7 @@ __all__ = [
     "Heat",
     "JensenShannon",
     "Kernel",
+    "KernelRidge",
     "Landmarks",
     "LatentMeanMap",
     "LikelihoodRatio",

@@ -101,6 +101,7 @@ class Fisher(InnerProducts, SharedModelKernel):
     (3, 3)
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "information": one_of(*INFORMATION),
         "per": one_of("sequence", "step", cure="'step' divides scores by the length.") | NONE,

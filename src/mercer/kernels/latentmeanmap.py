@@ -92,6 +92,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     (3, 18)
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
         "gamma_states": optional(gamma()),

@@ -62,6 +62,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
     _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"

@@ -65,6 +65,7 @@ class Spectrum(InnerProducts, Kernel):
            [0., 3., 9.]])
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),

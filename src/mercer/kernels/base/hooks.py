@@ -41,6 +41,8 @@ class Hooks(CheckedParameters):
     """Positive parameters of which the kernel is a smooth function, with the usual bounds of a search (``as_gp``)."""
     _stationary: ClassVar[bool] = False
     """Whether the kernel depends on the difference of two vectors only."""
+    _empty_has_zero_norm: ClassVar[bool] = False
+    """Whether an empty sequence has zero norm, so that ``on_zero`` says what happens to it; else it raises."""
     _why_zero: str = ""
     """For messages, in brackets: what an object of zero norm looks like."""
 
