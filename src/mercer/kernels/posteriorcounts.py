@@ -62,6 +62,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
     _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
@@ -119,6 +120,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
 
     def _cliques(self, source: Any) -> list[Any]:
         return [clique for clique in self.model_.latent_cliques(source) if not clique.step]
+
+    def _feature_names(self, width: int) -> list[str]:
+        return [str(name) for name in self.get_count_names()]
 
     def get_count_names(self) -> Floats:
         """Return the names of the columns of ``features``, such as "count[a, 0]" for symbol a in state 0."""
