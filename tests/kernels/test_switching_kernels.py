@@ -1,9 +1,11 @@
 """Kernels of switching systems against double sums over all regime paths of dense joint distributions."""
 
+import pickle
 from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from tests.models.test_lds import systems
 from tests.models.test_switching import path_joint, path_probability, switching
 
@@ -47,6 +49,52 @@ def test_the_three_kernels_are_in_order():
     assert (expected <= marginal + error).all()
     assert (marginal <= joint + error).all()
     np.testing.assert_allclose(np.diag(marginal), 1.0, atol=0.05)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_powers_of_the_marginal_are_estimated_from_samples(normalize):
+    models = switching(3, 4, 2, d=1)
+    weights, gaussians = by_paths(models, 2)
+    line = np.linspace(-25, 25, 401)
+    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    roots = np.exp(0.5 * mc.Mixtures(weights, gaussians).log_prob(points))
+    exact = roots @ roots.T * (line[1] - line[0]) ** 2  # by quadrature
+    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=2, normalize=normalize, n_samples=2000)
+    found, errors = kernel(models), kernel.standard_errors(models)
+    off = ~np.eye(4, dtype=bool)
+    assert (np.abs(found - exact)[off] <= 4 * errors[off]).all()
+    assert (errors[off] > 0).all()
+    assert errors[off].max() < 0.05
+    sampled = mc.Sampled(rho=0.5, length=2, n_samples=2000, normalize=normalize)
+    np.testing.assert_array_equal(kernel.fit_transform(models), sampled.fit_transform(models))
+    np.testing.assert_array_equal(found, kernel.fit_transform(models))  # a call samples from its own models
+    for seed in range(3):
+        few = mc.ProbabilityProduct(rho=0.3, marginal=True, length=2, n_samples=3, random_state=seed, on_zero="zero")
+        matrix = few.fit_transform(models)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-10
+        features = few.features(models)
+        np.testing.assert_allclose(features @ features.T, matrix, atol=1e-12)
+
+
+def test_samples_of_the_marginal_are_those_of_the_training_models():
+    models, new = switching(3, 3, 2), switching(4, 2, 2)
+    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=3, n_samples=100).fit(models)
+    sampled = mc.Sampled(rho=0.5, length=3, n_samples=100).fit(models)
+    np.testing.assert_allclose(kernel.transform(new), sampled.transform(new), rtol=1e-12)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(kernel)).transform(new), kernel.transform(new), rtol=1e-12)
+    table = kernel.path(models, lengths=[3, 1])
+    np.testing.assert_array_equal(table[0], kernel(models))
+    np.testing.assert_array_equal(table[1], kernel.set_params(length=1)(models))
+    other = (2.0 * mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100)).fit_transform(models[:2])
+    alone = mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100).fit_transform(models[:2])
+    np.testing.assert_allclose(other, 2 * alone)  # whatever was computed before
+    with pytest.raises(NotFittedError, match="n_samples = 100"):
+        kernel.set_params(n_samples=50)(models)
+    with pytest.raises(NotFittedError, match="Call fit again"):
+        mc.ProbabilityProduct(rho=1.0, marginal=True, length=1).fit(models).set_params(rho=0.5)(models)
+    X = list(models.sample(12, 1, random_state=0)[:, 0])
+    fitted = mc.ProbabilityProduct(mc.SwitchingLDS(2, 1, n_iter=1, n_init=1, tol=0), marginal=True, length=2)
+    assert fitted.set_params(n_samples=50).fit_transform(X).shape == (3, 3)
 
 
 def test_one_regime_is_the_linear_dynamical_system():
@@ -113,10 +161,33 @@ def test_paths_over_lengths_are_those_of_single_lengths():
     np.testing.assert_allclose(drawn, exact, rtol=0.3)
 
 
+def test_fisher_and_top_kernels_are_inner_products_of_scores():
+    models = switching(2, 2, 2)
+    X = list(models[0:1].sample(6, 4, random_state=0)[0])
+    X[1][2, 0] = np.nan
+    scores, logs = models.sequence_scores(X), models.log_prob(X)
+    np.testing.assert_allclose(mc.Fisher(models[:1], normalize=False)(X), scores[0] @ scores[0].T, rtol=1e-9)
+    features = np.concatenate([(logs[0] - logs[1])[:, None], scores[0], -scores[1]], axis=1)
+    np.testing.assert_allclose(mc.TOP(models, normalize=False)(X), features @ features.T, rtol=1e-9)
+    series = list(models.sample(15, 3, random_state=1).reshape(6, 15, 2))
+    estimator = mc.SwitchingLDS(2, 1, n_iter=2, n_init=1, tol=0)
+    kernel = mc.Fisher(estimator, information="diagonal")
+    found = kernel.fit_transform(series)
+    np.testing.assert_allclose(kernel.transform(series[2:4]), found[2:4], rtol=1e-8)
+    assert np.linalg.eigvalsh(found).min() > -1e-10
+    assert mc.TOP(estimator).fit_transform(series, np.repeat([0, 1], 3)).shape == (6, 6)
+
+
 def test_messages():
     models = switching(0, 2)
-    with pytest.raises(ValueError, match=r"mc\.Sampled\(rho=0\.5\)"):
-        mc.ProbabilityProduct(rho=0.5, marginal=True)(models)
+    with pytest.raises(ValueError, match="one of the two"):
+        mc.ProbabilityProduct(rho=0.5, marginal=True, switches="expected")(models)
+    with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):
+        mc.ProbabilityProduct(marginal=True, length=mc.Discounted(0.5))(models)
+    with pytest.raises(ValueError, match="length=10"):
+        mc.ProbabilityProduct(marginal=True, length=None)(models)
+    with pytest.raises(ValueError, match="n_samples must be"):
+        mc.ProbabilityProduct(marginal=True, n_samples=0)(models)
     marginal = mc.ProbabilityProduct(rho=1.0, marginal=True, length=3)(models)
     np.testing.assert_allclose(marginal, mc.ProbabilityProduct(rho=1.0, length=3)(models))
     with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):

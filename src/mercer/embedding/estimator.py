@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats, Indices, as_float, to_numpy
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
@@ -32,6 +32,13 @@ from mercer.kernels import Kernel
 
 def _is_landmarks(value: Any) -> bool:
     return value is None or isinstance(value, list | tuple | np.ndarray | Sequences | ObjectSequences)
+
+
+def _numbers(value: Any, name: str) -> Floats:
+    """Return numbers as an array; that of a stream, nearly always, without a check."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    return np.asarray(to_numpy(as_float(value, name)))
 
 
 def _squares(x: Floats) -> bool:
@@ -256,7 +263,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if belief is None:
             before = operators.start
         else:
-            before = np.asarray(belief, dtype=float)
+            before = _numbers(belief, "belief")
             if before.shape != operators.start.shape or not _squares(before):
                 raise ValueError(
                     f"belief must have shape ({operators.n},) and finite values; got shape {before.shape}."
@@ -281,7 +288,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if self._dimension is None:
             steps = self._steps([[observation]])
             return steps.values if steps.observed[0] else None
-        row = np.asarray(observation, dtype=float)
+        row = _numbers(observation, "observation")
         if row.ndim == 0:
             row = row[None]
         if row.shape != (self._dimension,):

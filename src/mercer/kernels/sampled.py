@@ -169,7 +169,8 @@ class Sampled(ModelKernel):
             super()._learn(X, y)
 
     def _learned(self) -> Any:
-        return getattr(self, "_seed", None)
+        # The samples depend on the training distributions, which their densities identify.
+        return getattr(self, "_seed", None), getattr(self, "log_proposal_", None)
 
     def _source(self, X: Any) -> Any:
         if isinstance(X, Objects):
@@ -246,6 +247,9 @@ class Sampled(ModelKernel):
                 "matrix, or Landmarks(Sampled(...))."
             )
         return a.values
+
+    def _feature_names(self, width: int) -> list[str]:
+        return [f"sample[{i}]" for i in range(width)]
 
     # -- errors ------------------------------------------------------------------------------------------
 

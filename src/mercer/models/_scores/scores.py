@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._array import Array, Floats, as_rows, namespace, to_numpy
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
@@ -148,19 +149,18 @@ def _smallest(evidence: Evidence) -> float:
 def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametrization: str, divided: Ratios) -> Floats:
     """Concatenate the three blocks, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
-    first = _probability_scores(found.first, initial, divided.first, parametrization)
-    steps = _probability_scores(found.transitions, transition, divided.transitions, parametrization)
+    first = probability_scores(found.first, initial, divided.first, parametrization)
+    steps = probability_scores(found.transitions, transition, divided.transitions, parametrization)
     emission = models.emission[c]
     if isinstance(emission, Categoricals) and found.symbols is not None:
         emitted = code_scores(emission, found.symbols, parametrization, divided.symbols)
     else:
         assert found.states is not None
         emitted = weighted_scores(emission, X.values, X.offsets, found.states, parametrization)
-    size = len(X)
-    return np.concatenate([first, steps.reshape(size, -1), emitted.reshape(size, -1)], axis=1)
+    return np.concatenate([first, as_rows(steps), as_rows(emitted)], axis=1)
 
 
-def _probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
+def probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
     """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
     total = counts.sum(axis=-1, keepdims=True)
     if parametrization == "logit":
@@ -233,7 +233,7 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
     inner = xp.reshape(inner, (*components.shape, *inner.shape[-2:])) * share[..., None]
     inner = xp.moveaxis(inner, -3, -2)  # (*B, T, m, P)
     own = xp.matrix_transpose(share - weights[..., None])
-    return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], -1))], axis=-1)
+    return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], math.prod(inner.shape[-2:])))], axis=-1)
 
 
 def family_scores(models: Any, x: Any, offsets: Floats, parametrization: str = "logit") -> Floats:

@@ -39,7 +39,7 @@ def switching_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Oper
         if coupling.marginal and coupling.rho != 1:
             raise ValueError(
                 f"marginal=True has no closed form for SwitchingLDSs at rho = {coupling.rho:g}. Use "
-                f"mc.Sampled(rho={coupling.rho:g}), rho=1, or marginal=False."
+                f"mc.ProbabilityProduct(rho={coupling.rho:g}, marginal=True), which samples, rho=1, or marginal=False."
             )
         power = 1.0 if coupling.switches.expected else coupling.rho
     steps = np.asarray(lengths)
@@ -155,7 +155,7 @@ class SwitchingOperand:
                 for one in (self, other)]  # fmt: skip
         steps = np.asarray(self.lengths, dtype=np.int64).copy()
         if len(pairs):
-            run_path_pairs(aligned((at.size,)), at, *flat, self._flat_paths, other._flat_paths,
+            run_path_pairs(aligned((int(at[-1]),)), at, *flat, self._flat_paths, other._flat_paths,
                            np.ascontiguousarray(pairs, np.int64), steps, n, m, d, noise, extra, out)  # fmt: skip
         if not np.isfinite(out).all():
             raise ValueError(
