@@ -121,7 +121,8 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
     (2010); so is a window of 20, for the past and the future. Its operator is the mean of those of the centers.
     """
     alone, windows = (Parzen([f(x) for x in train], centers) for f in (np.asarray, delayed))
-    past, future, shifted, now, ahead = [], [], [], [], {h: [] for h in horizons}
+    past, future, shifted, now = [], [], [], []
+    ahead: Predicted = {h: [] for h in horizons}
     for x in train:
         z = windows(delayed(x))  # row t: the window that ends at t
         times = np.arange(WINDOW, len(x) - WINDOW)
@@ -130,8 +131,7 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
         shifted.append(z[times + WINDOW])
         now.append(alone(x[times]))
         for h in horizons:
-            late = np.minimum(times + h - 1, len(x) - 1)
-            ahead[h].append(x[late])
+            ahead[h].append(x[np.minimum(times + h - 1, len(x) - 1)])
     first, second, third, seen = (np.concatenate(parts) for parts in (past, future, shifted, now))
     m = len(first)
     crossed = second.T @ first / m
