@@ -66,7 +66,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
             raise ValueError(
                 f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
             )
-        wrong = np.intersect1d(np.flatnonzero(column.bad), samples.order)
+        wrong = np.flatnonzero(column.bad)
         samples.fail(
             wrong,
             lambda row, c=column: (
@@ -89,14 +89,14 @@ def _sorted(samples: Samples, name: str) -> Stamps:
     table, column = samples.table, samples.table.columns[name]
     stamps = stamps_of(column)
     samples.fail(
-        np.intersect1d(np.flatnonzero(stamps.bad), samples.order),
+        np.flatnonzero(stamps.bad),
         lambda row: (
             f"has the time {str(column.raw[row])[:30]!r}, which is neither a number nor an ISO date such as "
             "2024-01-31T10:00; convert it, or pass time=False to take the rows in their order."
         ),
     )
     samples.fail(
-        np.intersect1d(np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad), samples.order),
+        np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad),
         lambda row: f"has no time, column {name!r}; add it, or pass time=False to take the rows in their order.",
     )
     seconds = stamps.seconds[samples.order]
