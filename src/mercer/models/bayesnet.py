@@ -10,11 +10,11 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho, is_whole
+from mercer._checks import check_rho
 from mercer._coupling import Coupling, PowerProduct
 from mercer._parameters import check, whole
 from mercer._probability import drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
@@ -412,8 +412,7 @@ class BayesNets(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points of the observed nodes from each member, ``(*B, size, D)``, as floats."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         graph, rng = self._graph, random_generator(random_state)
         probability, mean, variance = self._numpy()
         n = len(probability)

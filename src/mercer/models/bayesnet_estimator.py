@@ -118,6 +118,7 @@ class BayesNet(IterativeEstimator):
     @property
     def has_hidden(self) -> bool:  # type: ignore[override]
         """Whether there are hidden nodes."""
+        self._check_parameter("hidden")
         return len(self.hidden) > 0
 
     def _graph(self) -> Graph:

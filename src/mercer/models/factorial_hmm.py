@@ -12,7 +12,7 @@ from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
@@ -266,10 +266,8 @@ class FactorialHMMs(Batch):
         ``(N, size, length, d)`` for vectors, ``(N, size, length)`` codes for symbols.
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "sequences")
         rng, count = random_generator(random_state), len(self)
         members, n = np.arange(count)[:, None], int(self.initial.shape[-1])
         mean, joint = to_numpy(self.mean), np.zeros((count, size, length), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
         found.emission[..., :-1], found.emission[..., -1], triangle(found.observation),
         found.initial_mean, triangle(found.initial),
     ]  # fmt: skip
-    return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
+    return np.concatenate([part.reshape(*shape, math.prod(part.shape[1:])) for part in parts], axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:
