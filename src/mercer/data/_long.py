@@ -13,7 +13,7 @@ from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Kind, Problem
-from mercer.data._samples import Samples, counted, rows_of_ids
+from mercer.data._samples import Samples, counted, not_a_number, rows_of_ids
 from mercer.data.columns import Columns
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
@@ -66,14 +66,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
             raise ValueError(
                 f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
             )
-        wrong = np.flatnonzero(column.bad)
-        samples.fail(
-            wrong,
-            lambda row, c=column: (
-                f"has {str(c.raw[row])[:20]!r} in the column {c.name!r}, which is not a number; leave the field "
-                "empty if the value is missing."
-            ),
-        )
+        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
 
 

@@ -50,6 +50,14 @@ class Samples:
                 self.problems[i] = Problem(ValueError, f"({self.table.place(row)}) {text(row)}")
 
 
+def not_a_number(column: Column) -> Callable[[int], str]:
+    """Return a function of the row that says which of its values is not a number."""
+    return lambda row: (
+        f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which is not a number; leave the field "
+        "empty if the value is missing."
+    )
+
+
 def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
     """Return samples of one row each; ids must be distinct."""
     n = len(table)

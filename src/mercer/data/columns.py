@@ -230,8 +230,9 @@ def _plain(data: Any) -> NDArray[Any]:
 
 
 def _from_pandas(frame: Any) -> Columns:
-    if any(name is not None for name in frame.index.names):  # the id or the time is often the index
-        frame = frame.reset_index()
+    name = _index_name(frame)
+    if name is not None:  # the id or the time is often the index
+        frame = frame.reset_index() if not name else frame.rename_axis(index=name).reset_index()
     arrays = []
     for i in range(frame.shape[1]):
         series = frame.iloc[:, i]
@@ -246,6 +247,14 @@ def _from_pandas(frame: Any) -> Columns:
         else:
             arrays.append(_plain(series.to_numpy(dtype=object) if kind != "m" else series.to_numpy()))
     return _made("the table", frame.columns, arrays)
+
+
+def _index_name(frame: Any) -> str | None:
+    """Return "" for an index with a name, the role of an index of dates or text without a name, else None."""
+    if any(name is not None for name in frame.index.names):
+        return ""
+    role = {"M": "time", "O": "id"}.get(getattr(frame.index.dtype, "kind", ""))
+    return role if role is not None and role not in frame.columns and frame.index.nlevels == 1 else None
 
 
 def _from_polars(series: Any) -> NDArray[Any]:
