@@ -34,8 +34,8 @@ class Settings:
     memo_bytes : int
         Memory for kernel values computed by ``fit_transform`` and ``transform``; 0 disables the memo.
     max_file_bytes : int
-        Size to which a compressed file may be unpacked, if it is more than 20 times the size of the file: a few
-        megabytes of a hostile file can unpack to many gigabytes.
+        Size of the largest text file or table that is read, and size to which a compressed file may be unpacked, if it
+        is more than 20 times the size of the file: a few megabytes of a hostile file can unpack to many gigabytes.
 
     Examples
     --------

@@ -65,6 +65,15 @@ def closed_form(name, **parameters):
     return mc.ProbabilityProduct(**parameters)(p)
 
 
+def test_kernels_made_of_samples_remember_their_training_distributions():
+    p = gaussians(free(0, 6, 5))
+    kernel = 2.0 * mc.Sampled(n_samples=50)
+    with mc.config(memo_bytes=0):
+        expected = clone(kernel).fit_transform(p[:2])
+    clone(kernel).fit(p).transform(p)
+    np.testing.assert_array_equal(clone(kernel).fit_transform(p[:2]), expected)
+
+
 # -- T-28: closed forms within 5 standard errors ---------------------------------------------------------------
 
 

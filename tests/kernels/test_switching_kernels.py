@@ -1,9 +1,11 @@
 """Kernels of switching systems against double sums over all regime paths of dense joint distributions."""
 
+import pickle
 from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from tests.models.test_lds import systems
 from tests.models.test_switching import path_joint, path_probability, switching
 
@@ -47,6 +49,52 @@ def test_the_three_kernels_are_in_order():
     assert (expected <= marginal + error).all()
     assert (marginal <= joint + error).all()
     np.testing.assert_allclose(np.diag(marginal), 1.0, atol=0.05)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_powers_of_the_marginal_are_estimated_from_samples(normalize):
+    models = switching(3, 4, 2, d=1)
+    weights, gaussians = by_paths(models, 2)
+    line = np.linspace(-25, 25, 401)
+    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    roots = np.exp(0.5 * mc.Mixtures(weights, gaussians).log_prob(points))
+    exact = roots @ roots.T * (line[1] - line[0]) ** 2  # by quadrature
+    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=2, normalize=normalize, n_samples=2000)
+    found, errors = kernel(models), kernel.standard_errors(models)
+    off = ~np.eye(4, dtype=bool)
+    assert (np.abs(found - exact)[off] <= 4 * errors[off]).all()
+    assert (errors[off] > 0).all()
+    assert errors[off].max() < 0.05
+    sampled = mc.Sampled(rho=0.5, length=2, n_samples=2000, normalize=normalize)
+    np.testing.assert_array_equal(kernel.fit_transform(models), sampled.fit_transform(models))
+    np.testing.assert_array_equal(found, kernel.fit_transform(models))  # a call samples from its own models
+    for seed in range(3):
+        few = mc.ProbabilityProduct(rho=0.3, marginal=True, length=2, n_samples=3, random_state=seed, on_zero="zero")
+        matrix = few.fit_transform(models)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-10
+        features = few.features(models)
+        np.testing.assert_allclose(features @ features.T, matrix, atol=1e-12)
+
+
+def test_samples_of_the_marginal_are_those_of_the_training_models():
+    models, new = switching(3, 3, 2), switching(4, 2, 2)
+    kernel = mc.ProbabilityProduct(rho=0.5, marginal=True, length=3, n_samples=100).fit(models)
+    sampled = mc.Sampled(rho=0.5, length=3, n_samples=100).fit(models)
+    np.testing.assert_allclose(kernel.transform(new), sampled.transform(new), rtol=1e-12)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(kernel)).transform(new), kernel.transform(new), rtol=1e-12)
+    table = kernel.path(models, lengths=[3, 1])
+    np.testing.assert_array_equal(table[0], kernel(models))
+    np.testing.assert_array_equal(table[1], kernel.set_params(length=1)(models))
+    other = (2.0 * mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100)).fit_transform(models[:2])
+    alone = mc.ProbabilityProduct(rho=0.5, marginal=True, length=1, n_samples=100).fit_transform(models[:2])
+    np.testing.assert_allclose(other, 2 * alone)  # whatever was computed before
+    with pytest.raises(NotFittedError, match="n_samples = 100"):
+        kernel.set_params(n_samples=50)(models)
+    with pytest.raises(NotFittedError, match="Call fit again"):
+        mc.ProbabilityProduct(rho=1.0, marginal=True, length=1).fit(models).set_params(rho=0.5)(models)
+    X = list(models.sample(12, 1, random_state=0)[:, 0])
+    fitted = mc.ProbabilityProduct(mc.SwitchingLDS(2, 1, n_iter=1, n_init=1, tol=0), marginal=True, length=2)
+    assert fitted.set_params(n_samples=50).fit_transform(X).shape == (3, 3)
 
 
 def test_one_regime_is_the_linear_dynamical_system():
@@ -115,8 +163,14 @@ def test_paths_over_lengths_are_those_of_single_lengths():
 
 def test_messages():
     models = switching(0, 2)
-    with pytest.raises(ValueError, match=r"mc\.Sampled\(rho=0\.5\)"):
-        mc.ProbabilityProduct(rho=0.5, marginal=True)(models)
+    with pytest.raises(ValueError, match="one of the two"):
+        mc.ProbabilityProduct(rho=0.5, marginal=True, switches="expected")(models)
+    with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):
+        mc.ProbabilityProduct(marginal=True, length=mc.Discounted(0.5))(models)
+    with pytest.raises(ValueError, match="length=10"):
+        mc.ProbabilityProduct(marginal=True, length=None)(models)
+    with pytest.raises(ValueError, match="n_samples must be"):
+        mc.ProbabilityProduct(marginal=True, n_samples=0)(models)
     marginal = mc.ProbabilityProduct(rho=1.0, marginal=True, length=3)(models)
     np.testing.assert_allclose(marginal, mc.ProbabilityProduct(rho=1.0, length=3)(models))
     with pytest.raises(ValueError, match=r"Discounted\(d=0\.5\)"):

@@ -7,6 +7,7 @@ from mercer.data.objects import objects
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
+from mercer.data.table import read_table
 from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.data.transformers import Delays, Derivatives, PerStep
@@ -24,6 +25,7 @@ __all__ = [
     "Standardize",
     "objects",
     "read_fasta",
+    "read_table",
     "read_ts",
     "read_ucr",
 ]

@@ -61,7 +61,11 @@ def build(data: Any, alphabet: Any, unknown: str, ids: Iterable[Any] | None, inv
     """Read ``data``; raise at the first invalid sequence, or leave out all invalid ones."""
     check(one_of("raise", "missing"), unknown=unknown)
     check(one_of("raise", "mask"), invalid=invalid)
-    flat = flatten(data)
+    return build_flat(flatten(data), alphabet, unknown, ids, invalid)
+
+
+def build_flat(flat: Flat, alphabet: Any, unknown: str, ids: Iterable[Any] | None, invalid: str) -> Built:
+    """Check flat sequences; raise at the first invalid one, or leave out all invalid ones."""
     n = len(flat.offsets) - 1
     names = check_ids(ids, n)
     if invalid == "raise":

@@ -211,7 +211,7 @@ def _read_array(a: NDArray[Any]) -> tuple[Kind, NDArray[Any]] | Problem:
             return Problem(ValueError, "has a byte that is not ASCII; decode it to str first.")
     if kind != "O":
         return Problem(TypeError, f"has dtype {a.dtype}; pass strings, integers or real numbers.")
-    a = np.array([None if _is_null(s) else s for s in a.flat] + [None], dtype=object)[:-1].reshape(a.shape)
+    a = np.array([None if is_null(s) else s for s in a.flat] + [None], dtype=object)[:-1].reshape(a.shape)
     types = {type(s) for s in a.flat} - {type(None)}
     if all(issubclass(t, str) for t in types) and a.ndim == 1:
         return "tokens", a
@@ -225,8 +225,9 @@ def _read_array(a: NDArray[Any]) -> tuple[Kind, NDArray[Any]] | Problem:
     return Problem(TypeError, f"mixes values of type {names}; pass strings, integers or real numbers.")
 
 
-def _is_null(s: Any) -> bool:
-    return s is None or type(s).__name__ == "NAType"
+def is_null(s: Any) -> bool:
+    """Whether a value is None or the missing value of pandas: NA or NaT."""
+    return s is None or type(s).__name__ in ("NAType", "NaTType")
 
 
 def _join(kinds: list[Kind], pieces: list[Any], problems: dict[int, Problem]) -> Flat:

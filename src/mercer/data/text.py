@@ -7,13 +7,14 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._config import settings
 from mercer._files import too_large, unpacked_limit
 from mercer.data.sequences import Sequences
 
@@ -22,28 +23,51 @@ Source: TypeAlias = str | os.PathLike[str] | IO[Any]
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MISSING = ("", "?", "na", "n/a", "nan", "null", "<na>")
+"""How files write a missing value, in lower case; "none" is a class as often as a missing value."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """Sequences and labels read from a file; unpacks as a pair, ``X, y = read_fasta(path)``.
+    """Sequences and labels read from a file or a table; unpacks as a pair, ``X, y = read_fasta(path)``.
 
     Attributes
     ----------
-    X : Sequences
-        The sequences.
+    X : Sequences or sparse matrix
+        The sequences; a CSR matrix with one row per document for word counts.
     y : ndarray of shape (N,), or None
-        The labels; None if the file has none or they were not requested.
+        The labels (integers or text) or targets (floats); None if there are none or they were not requested.
     descriptions : tuple of str
-        The header lines of a FASTA file without ``>``; empty for other files.
+        The header lines of a FASTA or FASTQ file without ``>``; empty for other files.
     groups : ndarray of shape (N,), or None
-        Groups of related sequences, such as genes or families; None unless requested.
+        Groups of related sequences, such as genes or subjects; None if there are none or they were not requested.
+    ids : tuple of str, or None
+        Names of the samples, for messages; None if they have none.
+    channels : tuple of str
+        Names of the channels of series, in their order, or the words of word counts; empty if they have none.
+    description : str
+        One line: what a table was taken for, and how to correct it; empty for the other readers.
+    problems : dict
+        Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
+    step : float, or None
+        Time between two steps of series on a regular grid, in the unit of the time stamps, seconds for dates; None if
+        there are no time stamps or they are irregular.
     """
 
-    X: Sequences
+    X: Any
     y: NDArray[Any] | None
     descriptions: tuple[str, ...] = ()
     groups: NDArray[Any] | None = None
+    ids: tuple[str, ...] | None = None
+    channels: tuple[str, ...] = ()
+    description: str = ""
+    problems: dict[str | int, str] = field(default_factory=dict)
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.X, Sequences):  # frozen: what the sequences know is not written twice by the readers
+            object.__setattr__(self, "ids", self.ids or self.X.ids)
+            object.__setattr__(self, "problems", self.problems or self.X.problems)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y))
@@ -85,7 +109,11 @@ def read_bytes(source: Source, what: str) -> tuple[str, bytes]:
             raise FileNotFoundError(f"The file {os.fspath(source)!r} does not exist.")
         if Path(source).is_dir():
             raise IsADirectoryError(f"{os.fspath(source)!r} is a folder. Pass the path of a {what} file.")
-        name, raw = str(source), Path(source).read_bytes()
+        check_size(source)
+        try:
+            name, raw = str(source), Path(source).read_bytes()
+        except PermissionError as error:
+            raise PermissionError(f"The file {os.fspath(source)!r} cannot be read; check its permissions.") from error
     elif hasattr(source, "read"):
         content = source.read()
         name = str(getattr(source, "name", "the file"))
@@ -95,15 +123,29 @@ def read_bytes(source: Source, what: str) -> tuple[str, bytes]:
     return name, _unpacked(raw, name)
 
 
-def read_text(source: Source, what: str) -> Text:
-    """Read the lines of a path or an open file, plain or gzipped."""
+def check_size(path: str | os.PathLike[str], size: int | None = None) -> None:
+    """Raise if a file, or ``size`` bytes that it unpacks to, are over the limit, before any memory is taken."""
+    size, limit = Path(path).stat().st_size if size is None else size, settings().max_file_bytes
+    if size > limit:
+        raise ValueError(
+            f"{os.fspath(path)} has {_human(size)}, more than the limit of {_human(limit)}. If there is enough memory, "
+            f"raise the limit: with mc.config(max_file_bytes={size})."
+        )
+
+
+def _human(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+
+def read_text(source: Source, what: str, unit: str = "sequence") -> Text:
+    """Read the lines of a path or an open file, plain or gzipped; it must have at least one ``unit``."""
     name, raw = read_bytes(source, what)
     if raw.startswith(_UTF16_MARKS):
         raise ValueError(f"{name} is UTF-16 text; save it as UTF-8.")
     if b"\0" in raw[:65536]:
         raise ValueError(f"{name} is a binary file; pass a {what} file, plain or gzipped.")
     if not raw.strip():
-        raise ValueError(f"{name} is empty; pass a {what} file with at least one sequence.")
+        raise ValueError(f"{name} is empty; pass a {what} file with at least one {unit}.")
     raw = raw.removeprefix(_UTF8_MARK)
     if b"\r" in raw:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

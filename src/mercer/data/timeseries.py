@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import Records, Source, Text, number, read_text, whole_or_text
+from mercer.data.text import MISSING, Records, Source, Text, number, read_text, whole_or_text
 
-_MISSING = ("", "?", "na", "nan")
 _TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."
 
 
@@ -137,7 +136,7 @@ def _numbers(text: Text, line: int, fields: list[str]) -> NDArray[np.float64]:
         numbers = []
         for i, field in enumerate(fields):
             try:
-                numbers.append(float("nan") if field.strip().lower() in _MISSING else number(field))
+                numbers.append(float("nan") if field.strip().lower() in MISSING else number(field))
             except ValueError:
                 raise text.error(
                     line, f"value {i + 1}, {field.strip()!r}, is not a number; write ? for a missing value."

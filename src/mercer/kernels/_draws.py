@@ -86,7 +86,7 @@ def draw(source: Batch | Objects, i: int, size: int, length: int, seed: int) -> 
             f"{length}. Fit them with end=False."
         )
     points = np.asarray(one.sample(length, size, random_state=seed)[0])
-    return Sequences.from_codes(points, one.alphabet) if points.ndim == 2 else Sequences(points)
+    return Sequences.from_codes(points, one.alphabet) if points.ndim == 2 else Sequences(list(points))
 
 
 def _from_object(item: Any, i: int, size: int, length: int, seed: int) -> Any:

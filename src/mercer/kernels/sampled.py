@@ -169,7 +169,8 @@ class Sampled(ModelKernel):
             super()._learn(X, y)
 
     def _learned(self) -> Any:
-        return getattr(self, "_seed", None)
+        # The samples depend on the training distributions, which their densities identify.
+        return getattr(self, "_seed", None), getattr(self, "log_proposal_", None)
 
     def _source(self, X: Any) -> Any:
         if isinstance(X, Objects):

@@ -39,7 +39,7 @@ def switching_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Oper
         if coupling.marginal and coupling.rho != 1:
             raise ValueError(
                 f"marginal=True has no closed form for SwitchingLDSs at rho = {coupling.rho:g}. Use "
-                f"mc.Sampled(rho={coupling.rho:g}), rho=1, or marginal=False."
+                f"mc.ProbabilityProduct(rho={coupling.rho:g}, marginal=True), which samples, rho=1, or marginal=False."
             )
         power = 1.0 if coupling.switches.expected else coupling.rho
     steps = np.asarray(lengths)

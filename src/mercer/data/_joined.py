@@ -1,0 +1,86 @@
+"""Labels, targets and groups in a table of their own, joined to the rows of another table by the id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from mercer.data._samples import ids_of
+from mercer.data.columns import Column, Columns, columns_of
+from mercer.data.roles import Choice, Roles, looks_like, roles_of
+
+
+def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Choice, group: Choice) -> Roles:
+    """Add the columns of a table of labels to ``table``, and return the roles with them."""
+    if not roles.id:
+        raise ValueError("labels= needs ids to join the two tables; pass id= with the column of ids.")
+    other = _labels_table(labels)
+    ids = _id_of(other, roles.id)
+    found = roles_of(other, id=ids, time=False, values=(), label=label, target=target, group=group)
+    if found.label is None and found.target is None:
+        rest = [name for name in other.columns if name not in (*found.id, found.group)]
+        if len(rest) != 1:
+            raise ValueError(f"{other.name}: no column is named like a label; pass label= or target=.")
+        found = replace(found, label=rest[0])
+    rows: dict[str, int] = {}
+    for row, name in enumerate(ids_of(other, found.id)):
+        if name is None:
+            raise other.error(row, f"the id, column {found.id[0]!r}, is missing; add it.")
+        if name in rows:
+            raise other.error(row, f"the id {name!r} occurs also in {other.place(rows[name])}; remove one of the two.")
+        rows[name] = row
+    where = [_row(rows, name) for name in ids_of(table, roles.id)]
+    if all(row is None for row in where):
+        first = next((x for x in ids_of(table, roles.id) if x is not None), "")
+        raise ValueError(
+            f"No id of {table.name}, such as {first!r}, is in {other.name}, which has {next(iter(rows), '')!r}; make "
+            "the ids agree."
+        )
+    names = {}
+    for role in ("label", "target", "group"):
+        name = getattr(found, role)
+        if name is not None:
+            names[role] = f"{name} of {other.name}"
+            raw = np.empty(len(where), dtype=object)
+            raw[:] = [None if row is None else other.columns[name].text[row] for row in where]
+            table.columns[names[role]] = Column(names[role], raw, other.columns[name].decimal)
+    guessed = (roles.guessed - {"label", "target"}) | (found.guessed & {"label", "target"})
+    return replace(
+        roles,
+        label=names.get("label"),
+        target=names.get("target"),
+        group=names.get("group", roles.group),
+        guessed=frozenset(guessed),
+    )
+
+
+def _labels_table(labels: Any) -> Columns:
+    if isinstance(labels, Mapping) and not any(isinstance(x, list | tuple | np.ndarray) for x in labels.values()):
+        labels = {"id": list(labels), "label": list(labels.values())}
+    other = columns_of(labels)
+    if isinstance(labels, Mapping) or other.name == "the table":
+        other.name = "labels"
+    return other
+
+
+def _id_of(other: Columns, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of ids in a table of labels: those of the same name, of a name like an id, or the first."""
+    if all(name in other.columns for name in ids):
+        return ids
+    found = looks_like("id", other.columns)
+    return (found[0],) if found else (next(iter(other.columns)),)
+
+
+def _row(rows: dict[str, int], name: str | None) -> int | None:
+    """Return the row of an id; the path of a file is found with or without its folder and extension too."""
+    if name is None:
+        return None
+    path = PurePath(name)
+    for key in (name, path.name, path.stem, str(path.with_suffix(""))):
+        if key in rows:
+            return rows[key]
+    return None

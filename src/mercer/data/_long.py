@@ -1,0 +1,220 @@
+"""Long tables, one row per time step: rows become series on the grid of their time stamps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import Floats
+from mercer._notices import notify
+from mercer.data._container import naming
+from mercer.data._forms import Flat, Problem
+from mercer.data._samples import Samples, counted, rows_of_ids
+from mercer.data.columns import Columns
+from mercer.data.ragged import offsets_of
+from mercer.data.roles import Roles
+from mercer.data.stamps import Stamps, filled, interpolated, interval, stamps_of, step_of, too_many
+
+_MONTH = 28 * 86400.0
+_CURES = "Pass resample='auto' (or a step) to interpolate, or time_channel=True to keep the times as a channel."
+
+
+@dataclass
+class Series:
+    """Series of a table: flat values, the names of their channels, and the step of their grid."""
+
+    flat: Flat
+    channels: tuple[str, ...]
+    step: float | None = None
+
+
+def long_series(
+    table: Columns, roles: Roles, kind: str | None, resample: Any, time_channel: bool, invalid: str
+) -> tuple[Samples, Series]:
+    """Read a table with one row per time step."""
+    samples = rows_of_ids(table, roles.id, invalid)
+    symbols = kind == "symbols" or (kind is None and [table.columns[x].kind for x in roles.values] == ["text"])
+    if roles.time is None:
+        samples.said.append("steps in the order of the rows")
+        values = _values(samples, roles.values, symbols)
+        return samples, Series(_flat(values, samples.offsets, symbols), roles.values)
+    stamps = _sorted(samples, roles.time)
+    values = _values(samples, roles.values, symbols)
+    if symbols and (resample is not None or time_channel):
+        raise ValueError("resample and time_channel need numbers; the values are symbols. Leave them out.")
+    return samples, _on_time(samples, roles, stamps, values, symbols, resample, time_channel)
+
+
+def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[Any]:
+    """Return the values of all rows in the order of the samples, ``(T, d)``, or ``(T,)`` objects for symbols."""
+    columns = [samples.table.columns[name] for name in names]
+    if symbols:
+        if len(columns) > 1:
+            raise ValueError(f"Symbols come from one column; got values={list(names)!r}. Pass one of them.")
+        tokens: list[Any] = list(columns[0].text)
+        if columns[0].kind == "number" and not columns[0].bad.any() and not (columns[0].numbers % 1 > 0).any():
+            tokens = [None if np.isnan(x) else int(x) for x in columns[0].numbers]
+        out = np.empty(len(tokens), dtype=object)
+        out[:] = tokens
+        return out[samples.order]
+    for column in columns:
+        if column.kind in ("text", "date", "list"):
+            raise ValueError(
+                f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
+            )
+        wrong = np.intersect1d(np.flatnonzero(column.bad), samples.order)
+        samples.fail(
+            wrong,
+            lambda row, c=column: (
+                f"has {str(c.raw[row])[:20]!r} in the column {c.name!r}, which is not a number; leave the field "
+                "empty if the value is missing."
+            ),
+        )
+    return np.stack([column.numbers for column in columns], axis=1)[samples.order]
+
+
+def _flat(values: NDArray[Any], offsets: NDArray[np.int64], symbols: bool) -> Flat:
+    return Flat("tokens" if symbols else "vectors", values, offsets)
+
+
+def _sorted(samples: Samples, name: str) -> Stamps:
+    """Sort the rows of every sample by time; missing, unreadable and equal stamps become problems."""
+    table, column = samples.table, samples.table.columns[name]
+    stamps = stamps_of(column)
+    samples.fail(
+        np.intersect1d(np.flatnonzero(stamps.bad), samples.order),
+        lambda row: (
+            f"has the time {str(column.raw[row])[:30]!r}, which is neither a number nor an ISO date such as "
+            "2024-01-31T10:00; convert it, or pass time=False to take the rows in their order."
+        ),
+    )
+    samples.fail(
+        np.intersect1d(np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad), samples.order),
+        lambda row: f"has no time, column {name!r}; add it, or pass time=False to take the rows in their order.",
+    )
+    seconds = stamps.seconds[samples.order]
+    owners = np.repeat(np.arange(len(samples)), np.diff(samples.offsets))
+    order = np.lexsort((np.arange(len(owners)), seconds, owners))
+    if (np.diff(order) != 1).any():
+        samples.said.append("rows sorted by time")
+    samples.order, seconds = samples.order[order], seconds[order]
+    equal = np.flatnonzero((np.diff(seconds) == 0) & (np.diff(owners) == 0))
+    for at in equal.tolist():
+        a, b = samples.order[at], samples.order[at + 1]
+        text = (
+            f"has two rows at the time {column.text[a]} ({table.place(a)} and {table.place(b)}); remove one, or pass "
+            "id=[...] with all columns that name a series."
+        )
+        samples.problems.setdefault(int(owners[at]), Problem(ValueError, text))
+    return stamps
+
+
+def _on_time(
+    samples: Samples,
+    roles: Roles,
+    stamps: Stamps,
+    values: NDArray[Any],
+    symbols: bool,
+    resample: Any,
+    time_channel: bool,
+) -> Series:
+    """Put the values on the grid of their time stamps."""
+    offsets, name = samples.offsets, str(roles.time)
+    seconds = stamps.seconds[samples.order]
+    good = ~np.isin(np.repeat(np.arange(len(samples)), np.diff(offsets)), list(samples.problems))
+    inside = np.ones(max(len(seconds) - 1, 0), dtype=bool)
+    inside[offsets[1:-1] - 1] = False
+    inside &= good[1:] & good[:-1]
+    gaps = np.diff(seconds)[inside]
+    if resample is not None:
+        return _resampled(samples, roles, stamps, seconds, values, interval(resample, stamps, gaps), time_channel)
+    step, ticks = step_of(gaps), seconds
+    size = step
+    if stamps.months is not None and len(gaps) and gaps.min() >= _MONTH:  # months differ in their days
+        step, ticks = None, stamps.months[samples.order]
+        size = step_of(np.diff(ticks)[inside])
+    if time_channel:
+        start = np.repeat(seconds[offsets[:-1]], np.diff(offsets))
+        values = np.concatenate([values, (seconds - start)[:, None]], axis=1)
+        samples.said.append("the time since the start of each series is the last channel")
+        return Series(Flat("vectors", values, offsets), (*roles.values, name), step)
+    if size is None and len(gaps):
+        few, many = stamps.shown(float(gaps.min())), stamps.shown(float(gaps.max()))
+        samples.said.append(f"time stamps irregular ({few} to {many} apart), taken as equal steps")
+        notify(
+            f"{samples.table.name}: the time stamps, column {name!r}, are irregular, {few} to {many} apart, and are "
+            f"taken as equal steps. {_CURES}"
+        )
+        return Series(_flat(values, offsets, symbols), roles.values)
+    if size is None:
+        return Series(_flat(values, offsets, symbols), roles.values)
+    return _with_gaps(samples, roles, stamps, ticks, values, symbols, size, step)
+
+
+def _with_gaps(
+    samples: Samples,
+    roles: Roles,
+    stamps: Stamps,
+    ticks: Floats,
+    values: NDArray[Any],
+    symbols: bool,
+    size: float,
+    step: float | None,
+) -> Series:
+    """Insert missing values at the absent steps of a regular grid."""
+    offsets = samples.offsets
+    steps = np.zeros(len(ticks), dtype=np.int64)
+    steps[1:] = np.round(np.nan_to_num(np.diff(ticks)) / size)  # each gap by itself: small errors must not add up
+    steps[offsets[:-1]] = 0
+    bad = np.isin(np.repeat(np.arange(len(samples)), np.diff(offsets)), list(samples.problems))
+    steps[bad] = 0
+    total = np.cumsum(steps)
+    places = total - np.repeat(total[offsets[:-1]], np.diff(offsets))
+    if bad.any():  # problems are left out later; their rows keep their places
+        places[bad] = (np.arange(len(ticks)) - np.repeat(offsets[:-1], np.diff(offsets)))[bad]
+    lengths = np.maximum.reduceat(places, offsets[:-1]) + 1
+    shown = stamps.shown(size) if step is not None else counted(size, "month")
+    if too_many(len(ticks), int(lengths.sum())):
+        i = int(np.argmax(lengths - np.diff(offsets)))
+        raise ValueError(
+            f"{samples.table.name}: {naming(samples.names, i)} has {offsets[i + 1] - offsets[i]} rows, but its time "
+            f"stamps, column {roles.time!r}, span {lengths[i]} steps of {shown}; check them, pass resample= with a "
+            "larger step, or time=False to take the rows in their order."
+        )
+    where, new = filled(places, offsets)
+    absent = int(new[-1]) - len(ticks)
+    samples.said.append(
+        f"regular steps of {shown}" + (f", missing values at {counted(absent, 'absent step')}" if absent else "")
+    )
+    if not absent:
+        return Series(_flat(values, offsets, symbols), roles.values, step)
+    out: NDArray[Any] = (
+        np.full(int(new[-1]), None, dtype=object) if symbols else np.full((int(new[-1]), values.shape[1]), np.nan)
+    )
+    out[where] = values
+    return Series(_flat(out, new, symbols), roles.values, step)
+
+
+def _resampled(
+    samples: Samples, roles: Roles, stamps: Stamps, seconds: Floats, values: Floats, step: float, time_channel: bool
+) -> Series:
+    """Interpolate all series on a grid of the given step."""
+    offsets, pieces = samples.offsets, []
+    spans = (seconds[offsets[1:] - 1] - seconds[offsets[:-1]]) / step
+    if too_many(len(seconds), int(np.nan_to_num(spans).sum())):
+        raise ValueError(
+            f"resample={step:g} would make {int(np.nan_to_num(spans).sum())} steps of {len(seconds)} rows; "
+            "pass a larger step."
+        )
+    for i, (a, b) in enumerate(pairwise(offsets.tolist())):
+        piece = values[a:b] if i in samples.problems else interpolated(seconds[a:b], values[a:b], step)
+        if time_channel:
+            piece = np.concatenate([piece, step * np.arange(len(piece))[:, None]], axis=1)
+        pieces.append(piece)
+    samples.said.append(f"interpolated linearly at steps of {stamps.shown(step)}")
+    channels = (*roles.values, str(roles.time)) if time_channel else roles.values
+    return Series(Flat("vectors", np.concatenate(pieces), offsets_of([len(x) for x in pieces])), channels, step)

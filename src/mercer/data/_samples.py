@@ -1,0 +1,193 @@
+"""Samples of a table before they become `Sequences`: their rows, what is wrong with them, and their labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data._container import naming
+from mercer.data._forms import Problem
+from mercer.data.columns import Column, Columns
+from mercer.data.ragged import offsets_of
+from mercer.data.roles import Roles
+from mercer.data.text import number, whole_or_text
+
+
+def counted(n: float, what: str) -> str:
+    """Return a number and its unit: "1 class", "2 classes"."""
+    plural = what + ("es" if what.endswith("s") else "s") if n != 1 and what != "series" else what
+    return f"{n:g} {plural}"
+
+
+@dataclass
+class Samples:
+    """Rows of every sample: sample i has the rows ``order[offsets[i]:offsets[i + 1]]`` of the table."""
+
+    table: Columns
+    names: tuple[str, ...] | None
+    order: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    problems: dict[int, Problem] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    """Clauses of the description that say what was done."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def owner(self, row: int) -> int:
+        """Return the sample of a row of the table."""
+        at = int(np.flatnonzero(self.order == row)[0])
+        return int(np.searchsorted(self.offsets, at, side="right")) - 1
+
+    def fail(self, rows: NDArray[Any], text: Any) -> None:
+        """Add a problem for the samples of some rows of the table; ``text`` is a function of the row."""
+        for row in rows.tolist():
+            self.problems.setdefault(self.owner(row), Problem(ValueError, f"({self.table.place(row)}) {text(row)}"))
+
+
+def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
+    """Return samples of one row each; ids must be distinct."""
+    n = len(table)
+    names = ids_of(table, ids) if ids else None
+    if names is not None:
+        seen: dict[str, int] = {}
+        for row, name in enumerate(names):
+            if name is None:
+                raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or pass id=False.")
+            if name in seen:
+                raise table.error(
+                    row,
+                    f"the id {name!r} occurs also in {table.place(seen[name])}; make the ids distinct, pass id=False, "
+                    "or pass form='long' if every row is one time step.",
+                )
+            seen[name] = row
+    return Samples(table, None if names is None else tuple(map(str, names)), np.arange(n), np.arange(n + 1))
+
+
+def ids_of(table: Columns, ids: tuple[str, ...]) -> list[str | None]:
+    """Return the id of every row, several columns joined by a slash; None where one is missing."""
+    columns = [table.columns[name].text for name in ids]
+    if len(columns) == 1:
+        return columns[0]
+    return [None if None in parts else "/".join(map(str, parts)) for parts in zip(*columns, strict=True)]
+
+
+def rows_of_ids(table: Columns, ids: tuple[str, ...], invalid: str) -> Samples:
+    """Return samples of all rows with the same id, in the order in which the ids first occur."""
+    names = ids_of(table, ids)
+    gone = np.array([name is None for name in names])
+    if gone.any():
+        row = int(np.flatnonzero(gone)[0])
+        if invalid == "raise":
+            raise table.error(row, f"the id, column {ids[0]!r}, is missing; add it, or pass invalid='mask'.")
+        for row in np.flatnonzero(gone).tolist():
+            table.problems[table.place(row)] = f"{table.name}, {table.place(row)}: the id is missing."
+    kept = np.flatnonzero(~gone)
+    if not len(kept):
+        raise ValueError(f"{table.name}: the id, column {ids[0]!r}, is missing in all rows; pass id=.")
+    found: dict[str, int] = {}
+    codes = np.array([found.setdefault(str(names[row]), len(found)) for row in kept.tolist()])
+    order = np.argsort(codes, kind="stable")
+    offsets = offsets_of(np.bincount(codes, minlength=len(found)))
+    return Samples(table, tuple(found), kept[order], offsets)
+
+
+def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDArray[Any] | None, str]:
+    """Return y and groups of all samples, and whether y is "label", "target" or ""; problems are added."""
+    y, kind = None, ""
+    name = roles.label or roles.target
+    if name is not None:
+        column = samples.table.columns[name]
+        kind = "label" if roles.label or (column.kind == "text" and "target" in roles.guessed) else "target"
+        _check_guess(samples.table, column, kind, roles)
+        y = _targets(samples, column) if kind == "target" else _classes(samples, column, "label")
+    groups = _classes(samples, samples.table.columns[roles.group], "group") if roles.group else None
+    return y, groups, kind
+
+
+def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> None:
+    """Raise if a column was guessed to hold classes, but holds numbers with fractions."""
+    if kind == "label" and "label" in roles.guessed and column.kind == "number" and not column.bad.any():
+        numbers = column.numbers[~column.missing]
+        odd = numbers[numbers != np.round(numbers)]
+        if len(odd) and len(np.unique(numbers)) > 10:
+            raise ValueError(
+                f"{table.name}: the column {column.name!r} is named like a class, but has numbers such as {odd[0]:g}; "
+                f"pass target={column.name!r} for regression, or label={column.name!r} for classes."
+            )
+
+
+def _constant(samples: Samples, column: Column, what: str) -> list[str]:
+    """Return the one value of a column in every sample; several or none of them are problems."""
+    text = np.array(["" if x is None else x for x in column.text], dtype=object)[samples.order]
+    names, codes = np.unique(text.astype(str), return_inverse=True)
+    given = np.array([x is not None for x in column.text])[samples.order]
+    starts = samples.offsets[:-1]
+    high = np.maximum.reduceat(np.where(given, codes, -1), starts)
+    low = np.minimum.reduceat(np.where(given, codes, len(names)), starts)
+    if not given.any():
+        raise ValueError(
+            f"{samples.table.name}: the {what}, column {column.name!r}, is missing in all rows; pass {what}=False."
+        )
+    for i in np.flatnonzero(high < 0).tolist():
+        place = samples.table.place(samples.order[starts[i]])
+        samples.problems.setdefault(
+            i,
+            Problem(
+                ValueError,
+                f"({place}) has no {what}, column {column.name!r}; add it, or pass invalid='mask' to leave it out.",
+            ),
+        )
+    for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
+        a, b = names[low[i]], names[high[i]]
+        rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
+        places = [
+            samples.table.place(rows[np.flatnonzero(text[samples.offsets[i] : samples.offsets[i + 1]] == x)[0]])
+            for x in (a, b)
+        ]
+        cure = f"pass id=[...] with all columns that name a series, or {what}=False."
+        samples.problems.setdefault(
+            i,
+            Problem(
+                ValueError,
+                f"has the {what}s {str(a)!r} ({places[0]}) and {str(b)!r} ({places[1]}), but needs one; {cure}",
+            ),
+        )
+    return [str(names[c]) if c >= 0 else "" for c in high.tolist()]
+
+
+def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
+    values = _constant(samples, column, what)
+    good = [x for i, x in enumerate(values) if i not in samples.problems]
+    out = whole_or_text(good)
+    whole = np.zeros(len(values), dtype=out.dtype)
+    whole[[i for i in range(len(values)) if i not in samples.problems]] = out
+    return whole
+
+
+def _targets(samples: Samples, column: Column) -> NDArray[np.float64]:
+    values = _constant(samples, column, "target")
+    out = np.full(len(values), np.nan)
+    for i, value in enumerate(values):
+        if i in samples.problems:
+            continue
+        try:
+            out[i] = number(value if column.decimal == "." else value.replace(column.decimal, "."))
+        except ValueError:
+            text = f"has the target {value!r}, which is not a number; pass label={column.name!r} for classes."
+            samples.problems[i] = Problem(ValueError, text)
+            continue
+        if not np.isfinite(out[i]):
+            samples.problems[i] = Problem(ValueError, f"has the target {value!r}, which is not finite.")
+    return out
+
+
+def first_error(samples: Samples, invalid: str) -> None:
+    """Raise the first problem, unless invalid samples are left out."""
+    if samples.problems and invalid == "raise":
+        i = min(samples.problems)
+        problem = samples.problems[i]
+        raise problem.error(f"{samples.table.name}: {naming(samples.names, i)} {problem.text}")

@@ -1,0 +1,185 @@
+"""Roles of the columns of a table: which is the id, the time, the label, the target, the group, and the values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mercer.data.columns import Columns
+
+Choice: TypeAlias = str | int | bool | None
+"""A column by its name, False for none, None to guess it from the names."""
+
+# Names in lower case without signs; an earlier group of names wins over a later one.
+_SUBJECTS = "subject subjectid patient patientid participant participantid person personid donor donorid"
+NAMES: dict[str, tuple[str, ...]] = {
+    "id": (
+        "id",
+        "ids seriesid sequenceid seqid sampleid recordingid caseid trialid sessionid episodeid trackid uid uuid "
+        "recording series sample case trial session episode track accession file filename name",
+        _SUBJECTS + " user userid customer customerid unit unitid device deviceid",
+    ),
+    "time": (
+        "time",
+        "t timestamp timestamps datetime date times timestep step frame tick elapsed timesec timeseconds timems "
+        "seconds sec milliseconds ms minutes hours",
+        "second minute hour day week month year",
+    ),
+    "label": ("label", "labels class classes classlabel classname category diagnosis", "y"),
+    "target": ("target", "targets response outcome"),
+    "group": ("group", "groups family familyid gene geneid cluster clusterid", _SUBJECTS),
+    "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
+}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Columns of every role; ``guessed`` holds the roles that were not given, ``ignored`` the columns without one."""
+
+    id: tuple[str, ...]
+    time: str | None
+    label: str | None
+    target: str | None
+    group: str | None
+    values: tuple[str, ...]
+    guessed: frozenset[str]
+    ignored: tuple[str, ...]
+
+
+def plain(name: str) -> str:
+    """Return a name in lower case without signs: "Subject_ID" and "subject id" are "subjectid"."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def looks_like(role: str, names: Iterable[str]) -> list[str]:
+    """Return the columns that look like a role, those of its best names only."""
+    names = list(names)
+    axes = {"x", "y"} <= {plain(name) for name in names}  # y is a coordinate then, not a label
+    for level in NAMES[role]:
+        known = level.split()
+        found = [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
+        if found:
+            return found
+    return []
+
+
+def telling(names: Iterable[str]) -> dict[str, str]:
+    """Return the roles id, time, label and target that the names of columns tell, with the first column of each."""
+    names = list(names)
+    found = {role: looks_like(role, names) for role in ("id", "time", "label", "target")}
+    return {role: columns[0] for role, columns in found.items() if columns}
+
+
+def roles_of(
+    table: Columns,
+    *,
+    id: str | Iterable[str] | bool | None = None,
+    time: Choice = None,
+    values: Any = None,
+    label: Choice = None,
+    target: Choice = None,
+    group: Choice = None,
+) -> Roles:
+    """Return the roles of the columns: those that are given, and guesses for the others."""
+    given = {"time": time, "label": label, "target": target, "group": group}
+    ids = _several(table, id, "id")
+    listed = _several(table, values, "values")
+    found: dict[str, str | None] = {
+        role: None if choice is None or choice is False else _known(table, choice, role)
+        for role, choice in given.items()
+    }
+    if label not in (None, False) and target not in (None, False):
+        raise ValueError(f"label={label!r} and target={target!r} cannot both be y; pass one of them.")
+    taken = {*ids, *listed, *(name for name in found.values() if name is not None)}
+    free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
+    guessed = set()
+    if id is None:
+        ids = tuple(_guess(table, "id", free))
+        guessed |= {"id"} if ids else set()
+        free = [name for name in free if name not in ids]
+    no_y = found["label"] is None and found["target"] is None
+    for role, choice in given.items():
+        if choice is None and (role not in ("label", "target") or no_y):
+            found[role] = next(iter(_guess(table, role, free)), None)
+            guessed |= {role} if found[role] else set()
+            free = [name for name in free if name != found[role]]
+    if no_y and found["label"] and found["target"]:
+        raise ValueError(
+            f"{table.name}: the columns {found['label']!r} (a class) and {found['target']!r} (a number) could both be "
+            f"y; pass label={found['label']!r} or target={found['target']!r}."
+        )
+    if values is None:
+        # Another column that looks like y would tell the answer, so it is never a value by a guess.
+        answers = {*looks_like("label", free), *looks_like("target", free)} if not no_y else set()
+        free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
+        listed = _guess_values(table, free)
+        guessed.add("values")
+    used = {*ids, *listed, *found.values()}
+    ignored = tuple(name for name in table.columns if name not in used)
+    return Roles(ids, **found, values=listed, guessed=frozenset(guessed), ignored=ignored)
+
+
+def _known(table: Columns, choice: Any, role: str) -> str:
+    """Return a column by its name, or raise."""
+    name = str(choice).strip()
+    if choice is True or not isinstance(choice, str | int) or name not in table.columns:
+        shown = [repr(x) for x in table.columns]
+        listed = ", ".join(shown[:12]) + (f" and {len(shown) - 12} others" if len(shown) > 12 else "")
+        raise ValueError(f"{role}={choice!r} is not a column of {table.name}; its columns are {listed}.")
+    return name
+
+
+def _several(table: Columns, choice: Any, role: str) -> tuple[str, ...]:
+    if choice is None or choice is False:
+        return ()
+    several = [choice] if isinstance(choice, str | int) or not isinstance(choice, Iterable) else list(choice)
+    return tuple(_known(table, name, role) for name in several)
+
+
+def _guess(table: Columns, role: str, names: list[str]) -> list[str]:
+    """Return the column that looks like a role, in a list; raise if there are several."""
+    found = looks_like(role, names)
+    if len(found) > 1:
+        shown = " and ".join(map(repr, found))
+        both = f", or {role}={found!r} if they name a series together" if role == "id" else ""
+        raise ValueError(
+            f"{table.name}: the columns {shown} could all be the {role}; pass {role}={found[0]!r}{both}, or "
+            f"{role}=False for none."
+        )
+    return found
+
+
+def _is_row_number(table: Columns, name: str) -> bool:
+    """Whether a column without a name holds the numbers of the rows, as pandas writes them."""
+    if not re.fullmatch(r"column 1|Unnamed: ?\d+|index", name) or not table.header:
+        return False
+    numbers = table.columns[name].numbers
+    return bool((numbers[1:] - numbers[:-1] == 1).all() and numbers[:1] in (0.0, 1.0))
+
+
+def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
+    """Return the columns of values: a column of sequences, all numbers, or the only column that is left."""
+    kinds = {name: table.columns[name].kind for name in free}
+    lists = [name for name in free if kinds[name] == "list"]
+    if lists:
+        return tuple(lists)
+    sequences = [x for x in looks_like("sequence", free) if kinds[x] == "text"]
+    text = [name for name in free if kinds[name] in ("text", "date")]
+    numbers = [name for name in free if kinds[name] == "number"]
+    if len(sequences) == 1:
+        return (sequences[0],)
+    if len(text) == 1 and not numbers and kinds[text[0]] == "text":
+        return (text[0],)
+    if text:
+        name = text[0]
+        first = next((x for x in table.columns[name].text if x is not None), "")
+        raise ValueError(
+            f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
+            f"({first[:20]!r}), and its name does not tell its role; pass it as id, time, label or group, or pass "
+            "values=[...] to choose the columns of values."
+        )
+    if not numbers:
+        raise ValueError(f"{table.name} has no column of values; pass values=[...].")
+    return tuple(numbers)

@@ -1,0 +1,269 @@
+"""`read_table`: series, strings and documents from tables of people's own data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mercer._notices import warns_once
+from mercer._parameters import NONE, boolean, check, one_of
+from mercer.data._build import build_flat
+from mercer.data._forms import Flat, Problem, code_points
+from mercer.data._joined import joined
+from mercer.data._long import Series, long_series
+from mercer.data._samples import Samples, counted, first_error, labels_of, rows_as_samples
+from mercer.data._wide import list_series, wide_series
+from mercer.data.columns import Columns, columns_of
+from mercer.data.ragged import offsets_of
+from mercer.data.roles import Choice, Roles, roles_of
+from mercer.data.sequences import Sequences
+from mercer.data.text import Records
+
+
+@warns_once
+def read_table(
+    source: Any,
+    *,
+    id: str | Iterable[str] | bool | None = None,
+    time: Choice = None,
+    values: str | Iterable[str] | None = None,
+    label: Choice = None,
+    target: Choice = None,
+    group: Choice = None,
+    labels: Any = None,
+    form: str | None = None,
+    kind: str | None = None,
+    resample: Any = None,
+    time_channel: bool = False,
+    alphabet: Any = None,
+    unknown: str = "raise",
+    invalid: str = "raise",
+    separator: str | None = None,
+    decimal: str = ".",
+) -> Records:
+    r"""Read series or strings from a table: a CSV, TSV or Parquet file, or a table of pandas, polars or Arrow.
+
+    A table is **long**, with one row per time step and a column that tells the series, or **wide**, with one row per
+    sample. Columns are found by their names ("id", "time", "label", "target", "group" and common synonyms); the
+    attribute ``description`` of the result says in one line what the data were taken for.
+
+    Parameters
+    ----------
+    source : path, open file, DataFrame, Table or mapping
+        A CSV, TSV or other text table (plain or gzipped) with a header line, a Parquet or Feather file, a DataFrame of
+        pandas or polars, an Arrow table, or a mapping from names to columns.
+    id : str, list of str or False, optional
+        Column that names the series, or several columns that do it together. As for the other roles, the default None
+        guesses the column from the names, and False means that there is none.
+    time : str or False, optional
+        Column of time stamps, numbers or ISO dates, of a long table. Rows are sorted by it, and absent steps of a
+        regular grid become missing values. With False, rows are in their order.
+    values : str or list of str, optional
+        Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
+        strings or lists. By default, all columns of numbers without another role.
+    label : str or False, optional
+        Column of classes.
+    target : str or False, optional
+        Column of numbers to predict.
+    group : str or False, optional
+        Column of groups of related samples, such as subjects, for scikit-learn's GroupKFold.
+    labels : path, DataFrame, Table or mapping, optional
+        A second table with one row per sample: the id and the label or target, and possibly the group. `label`,
+        `target` and `group` then name its columns. A mapping goes from ids to labels.
+    form : {"long", "wide"}, optional
+        By default, a table is long if ids occur in several rows.
+    kind : {"series", "symbols"}, optional
+        Whether the values are numbers or symbols. By default, columns of text are symbols.
+    resample : float, str or None, default=None
+        Interpolate series linearly on a grid of this step: a number in the unit of the time stamps, "auto" for the
+        median time between two rows, or for dates a duration such as "10s", "5min", "1h" or "1d".
+    time_channel : bool, default=False
+        Append the time since the start of the series as the last channel; absent steps are not filled then.
+    alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
+        Alphabet of symbols; by default inferred from the data.
+    unknown : {"raise", "missing"}
+        What to do with a symbol that is not in the alphabet.
+    invalid : {"raise", "mask"}
+        Whether to raise at the first sample or line that cannot be read, or to leave them out and report them in
+        ``problems``.
+    separator : str, optional
+        Separator of the fields of a text file; by default a tab, a comma, a semicolon or white space, as in the first
+        line.
+    decimal : str, default="."
+        Decimal mark of a text file.
+
+    Returns
+    -------
+    Records
+        Unpacks as ``X, y = read_table(source)``. ``X`` are `Sequences`, ``y`` the labels or targets, or None; groups,
+        ids, channels, the description, the problems and the step of the time grid are attributes.
+
+    Notes
+    -----
+    Empty fields, ``NaN``, ``NA``, ``?`` and nulls are missing values and become NaN. Irregular time stamps are taken as
+    equal steps, with a warning, unless `resample` or `time_channel` is given. A label may be written in every row of a
+    series or only in some, but must be the same.
+
+    See Also
+    --------
+    read_fasta : Read strings of DNA, RNA and proteins.
+    read_ts : Read time series of the aeon and UEA archives.
+
+    Examples
+    --------
+    >>> import io
+    >>> import mercer as mc
+    >>> text = "subject,time,x,y,label\na,0,1.5,0,up\na,1,1.7,0,up\na,3,1.9,1,up\nb,0,0.2,1,down\nb,1,0.1,1,down\n"
+    >>> read = mc.read_table(io.StringIO(text))
+    >>> read.X, read.y.tolist(), read.ids, read.channels
+    (Sequences(2 sequences of 2-dimensional vectors (float64), lengths 2 to 4), ['up', 'down'], ('a', 'b'), ('x', 'y'))
+    >>> read.X[0][:, 0]
+    array([1.5, 1.7, nan, 1.9])
+    >>> wide = "id,t0,t1,t2,label\na,1,2,3,up\nb,3,2,,down\n"
+    >>> X, y = mc.read_table(io.StringIO(wide))
+    >>> X.lengths, y.tolist()
+    (array([3, 2]), ['up', 'down'])
+    """
+    check(one_of("long", "wide") | NONE, form=form)
+    check(one_of("series", "symbols") | NONE, kind=kind)
+    check(one_of("raise", "missing"), unknown=unknown)
+    check(one_of("raise", "mask"), invalid=invalid)
+    check(boolean(), time_channel=time_channel)
+    table = columns_of(source, separator, decimal, invalid)
+    if not table.header:
+        raise ValueError(
+            f"{table.name} has no header line: its first line has only numbers. Add one, or read a table of the UCR "
+            "archive, with the label first, with mc.read_ucr."
+        )
+    if labels is None:
+        roles = roles_of(table, id=id, time=time, values=values, label=label, target=target, group=group)
+    else:
+        here = group if isinstance(group, str) and group in table.columns else None if group is None else False
+        roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here)
+        roles = joined(table, roles, labels, label, target, None if here else group)
+    return _assembled(table, roles, form, kind, resample, time_channel, alphabet, unknown, invalid)
+
+
+def _assembled(
+    table: Columns,
+    roles: Roles,
+    form: str | None,
+    kind: str | None,
+    resample: Any,
+    time_channel: bool,
+    alphabet: Any,
+    unknown: str,
+    invalid: str,
+) -> Records:
+    """Make the samples, their labels and the description."""
+    form = form or _form(table, roles)
+    if form == "long":
+        if not roles.id:
+            cure = "pass id= with the column that names the series, or one file per series, as in 'runs/*.csv'."
+            raise ValueError(
+                f"{table.name}: a long table needs a column that tells which series a row belongs to; {cure}"
+            )
+        samples, series = long_series(table, roles, kind, resample, time_channel, invalid)
+    else:
+        if resample is not None or time_channel:
+            raise ValueError("resample and time_channel need a long table with a column of time stamps; pass time=.")
+        samples = rows_as_samples(table, roles.id)
+        series = _wide(samples, roles, kind)
+    y, groups, what = labels_of(samples, roles)
+    series.flat.problems |= samples.problems
+    first_error(samples, invalid)
+    X = Sequences._make(*build_flat(series.flat, alphabet, unknown, samples.names, invalid))
+    description = _description(table, roles, form, X, samples, series, y, what)
+    return Records(
+        X,
+        None if y is None else _kept(y, X),
+        groups=None if groups is None else _kept(groups, X),
+        channels=series.channels if not X.is_symbols else (),
+        description=description,
+        problems={**table.problems, **X.problems},
+        step=series.step,
+    )
+
+
+def _kept(y: Any, X: Sequences) -> Any:
+    return y[X.kept]
+
+
+def _form(table: Columns, roles: Roles) -> str:
+    """Return whether the table is long or wide."""
+    kinds = {table.columns[name].kind for name in roles.values}
+    if "list" in kinds:
+        return "wide"
+    if roles.id:
+        rows = list(zip(*(table.columns[name].text for name in roles.id), strict=True))
+        distinct = len(set(rows))
+        if distinct == len(rows):
+            return "long" if roles.time is not None and "time" not in roles.guessed else "wide"
+        # A few duplicate ids are a mistake in a wide table; ids of time steps repeat nearly everywhere.
+        return "long" if roles.time is not None or 2 * distinct <= len(rows) else "wide"
+    return "long" if roles.time is not None else "wide"
+
+
+def _wide(samples: Samples, roles: Roles, kind: str | None) -> Series:
+    table = samples.table
+    kinds = {table.columns[name].kind for name in roles.values}
+    if "list" in kinds:
+        return list_series(samples, roles.values)
+    if kind == "symbols" or (kind is None and "text" in kinds):
+        if len(roles.values) > 1:
+            raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
+        return _strings(samples, roles.values[0])
+    return wide_series(samples, roles.values)
+
+
+def _strings(samples: Samples, name: str) -> Series:
+    """Read a column of strings, one symbol per character."""
+    strings = samples.table.columns[name].text
+    for i, string in enumerate(strings):
+        if not string:
+            text = f"({samples.table.place(i)}) is empty; remove it, or pass invalid='mask'."
+            samples.problems.setdefault(i, Problem(ValueError, text))
+    samples.said.append("one symbol per character")
+    full = [string or "" for string in strings]
+    return Series(Flat("characters", code_points("".join(full)), offsets_of(np.array([len(x) for x in full]))), ())
+
+
+def _description(
+    table: Columns, roles: Roles, form: str, X: Sequences, samples: Samples, series: Series, y: Any, what: str
+) -> str:
+    """Say in one line what the data were taken for, and how to correct it."""
+    if X.is_symbols:
+        content = counted(len(X), "string")
+    else:
+        shown = ", ".join(series.channels[:6]) + (", ..." if len(series.channels) > 6 else "")
+        content = f"{len(X)} series of {counted(len(series.channels), 'channel')} ({shown})"
+    found = []
+    for role, column in (
+        ("id", "+".join(roles.id)),
+        ("time", roles.time if form == "long" else None),
+        ("group", roles.group),
+    ):
+        if column:
+            found.append(f"{role}={column!r}")
+    if y is not None:
+        y = y[X.kept]
+        size = "numbers" if what == "target" else counted(len(np.unique(y)), "class")
+        found.append(f"{what}={roles.label or roles.target!r} ({size})")
+    else:
+        found.append("no label")
+    used = {*roles.id, roles.group, roles.label, roles.target, *roles.values} | (
+        {roles.time} if form == "long" else set()
+    )
+    rest = [name for name in table.columns if name not in used]
+    if rest:
+        found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
+    left = len(table.problems) + len(X.problems)
+    if left:
+        found.append(f"{left} left out (see problems)")
+    text = "; ".join([", ".join(found), *samples.said])
+    return (
+        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target= or "
+        "group= (a column, or False for none) or form=."
+    )
