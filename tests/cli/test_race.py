@@ -15,13 +15,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 
 import mercer as mc
 from mercer.cli._kept import Kept
 from mercer.cli._race import Contender, Fold, Task, order_of_tests, race, splits
 from mercer.cli._results import Result, chosen_inside, difference, verdict
 from mercer.cli._runner import Race, duration
-from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
 
 
 def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:

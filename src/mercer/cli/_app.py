@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit()
 
 
-_EXAMPLES = {
+_EXAMPLES: dict[Callable[..., None], str] = {
     _compare_command.compare: "mercer compare genes.fasta --label 1 --groups 'gene=(\\w+)' --budget 10m",
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
     _model_commands.predict: "mercer predict gait.mercer new.csv --proba --json -",

@@ -72,8 +72,18 @@ def compare(
     check_folders(json_path, csv_path)
     seconds = parse_duration(budget)
     reading = data.Reading(
-        label=label, target=target, group=group, id=id_column, time=time, values=values, confounds=confounds,
-        weight=weight, alphabet=alphabet, unknown=unknown, drop=drop, skip_bad=skip_bad,
+        label=label,
+        target=target,
+        group=group,
+        id=id_column,
+        time=time,
+        values=values,
+        confounds=confounds,
+        weight=weight,
+        alphabet=alphabet,
+        unknown=unknown,
+        drop=drop,
+        skip_bad=skip_bad,
     )
     if source is not None:
         if task:

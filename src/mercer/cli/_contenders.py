@@ -95,7 +95,9 @@ class Machines:
 
     def trivial(self) -> list[Contender]:
         """Return what ignores the data: the most frequent class or the mean, and the confounds by themselves."""
-        constant = Contender("mean", DummyRegressor()) if self.regression else Contender("majority class", DummyClassifier())
+        constant = (
+            Contender("mean", DummyRegressor()) if self.regression else Contender("majority class", DummyClassifier())
+        )
         if not self.confounded:
             return [constant]
         end = LinearRegression() if self.regression else LogisticRegression(max_iter=1000)

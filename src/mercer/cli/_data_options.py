@@ -35,7 +35,10 @@ Confounds = Annotated[
 Weight = Annotated[str | None, typer.Option("--weight", "--weights", help="Tables: column of sample weights.")]
 AlphabetName = Annotated[str | None, typer.Option("--alphabet", help="Strings: dna, rna, protein, or the symbols.")]
 Unknown = Annotated[
-    str | None, typer.Option("--unknown", help="Strings: missing reads letters outside of the alphabet as unknown; raise is the default.")
+    str | None,
+    typer.Option(
+        "--unknown", help="Strings: missing reads letters outside of the alphabet as unknown; raise is the default."
+    ),
 ]
 Drop = Annotated[str | None, typer.Option("--drop", help="Strings: symbols to remove, such as '-.*'.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read, and say which.")]

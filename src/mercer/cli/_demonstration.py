@@ -26,7 +26,7 @@ def series(seed: int) -> Task:
     """
     X, y = make_hmm_sequences(90, length=(30, 60), n_classes=3, n_features=2, certainty=0.7, random_state=seed)
     rng = np.random.default_rng(seed)
-    gappy = mc.Sequences([np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X])
+    gappy = mc.Sequences([np.where(rng.random(np.shape(x)) < 0.2, np.nan, np.asarray(x)) for x in X])
     hmm = mc.HMM(n_states=3, n_iter=30, n_init=1, random_state=seed)
     return Task(
         "90 series of 2 channels and 30 to 60 steps, a fifth of the values missing, 3 classes",

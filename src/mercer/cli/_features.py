@@ -14,7 +14,7 @@ from mercer.data.sequences import Sequences
 from mercer.data.wrapped import inside, wrapped_like
 
 
-class _Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Features(TransformerMixin, BaseEstimator):
     """A transformer that learns nothing."""
 
     def fit(self, X: Any, y: Any = None) -> Self:

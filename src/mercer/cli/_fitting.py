@@ -131,8 +131,8 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     else:
         recipes = {slug(c.name): c for c in contenders(records.X, Machines(), seed) if c.is_kernel}
         if kernel not in recipes:
-            names = ", ".join(recipes)
-            raise ValueError(f"--kernel must be one of {names}, or code such as 'Spectrum(k=4)'; got {kernel!r}.")
+            known = ", ".join(recipes)
+            raise ValueError(f"--kernel must be one of {known}, or code such as 'Spectrum(k=4)'; got {kernel!r}.")
         made = recipes[kernel].estimator[:-1]
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")

@@ -62,8 +62,17 @@ def fit(
         fail("Pass --kernel with a name or code, or --best to compare all recipes; exactly one of them.")
     check_folders(output)
     reading = data.Reading(
-        label=label, target=target, group=group, id=id_column, time=time, values=values,
-        weight=weight, alphabet=alphabet, unknown=unknown, drop=drop, skip_bad=skip_bad,
+        label=label,
+        target=target,
+        group=group,
+        id=id_column,
+        time=time,
+        values=values,
+        weight=weight,
+        alphabet=alphabet,
+        unknown=unknown,
+        drop=drop,
+        skip_bad=skip_bad,
     )
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
@@ -92,7 +101,10 @@ def fit(
         metadata = {"reading": reading.as_dict(), "about": task.about, "measure": task.measure, "score": found.score}
         _fitting.save(found.model, output, metadata)
     chosen = ", ".join(f"{name}={value!r}" for name, value in found.parameters.items())
-    _say(f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation{', ' if chosen else ''}{chosen}", quiet)
+    _say(
+        f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation{', ' if chosen else ''}{chosen}",
+        quiet,
+    )
     _say(f"Saved to {output}. Next: mercer predict {output} NEW{' --proba' if proba else ''}", quiet)
 
 
@@ -138,7 +150,13 @@ def gram(
         fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
     check_folders(output)
     reading = data.Reading(
-        label=label, id=id_column, time=time, values=values, alphabet=alphabet, unknown=unknown, drop=drop,
+        label=label,
+        id=id_column,
+        time=time,
+        values=values,
+        alphabet=alphabet,
+        unknown=unknown,
+        drop=drop,
         skip_bad=skip_bad,
     )
     with one_sentence(code=UNUSABLE):

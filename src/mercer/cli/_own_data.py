@@ -36,7 +36,7 @@ class Read:
     code: str
 
     @property
-    def X(self) -> Any:  # noqa: N802
+    def X(self) -> Any:
         """The samples."""
         return self.records.X
 
@@ -48,7 +48,14 @@ class Read:
     @property
     def about(self) -> str:
         """What the data are."""
-        return "; ".join([describe(self.X), *([self.records.description] if self.records.description else [])])
+        return "; ".join([describe(self.X), *([self.taken_for] if self.records.description else [])])
+
+    @property
+    def taken_for(self) -> str:
+        """What a table was taken for, with options of the command line instead of arguments."""
+        names = "id|time|values|label|target|group|form"
+        text = re.sub(rf"\b({names})='([^']*)'", r"--\1 \2", self.records.description)
+        return re.sub(rf"\b({names})=", r"--\1", text).replace(" (a column, or False for none)", "")
 
 
 def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) -> Task:
@@ -77,7 +84,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
-    about += [text for text in (records.description, _leak(X, groups)) if text]
+    about += [text for text in (found.taken_for, _leak(X, groups)) if text]
     return Task(
         "; ".join(about),
         X,

@@ -18,6 +18,7 @@ from mercer.cli._terminal import FAILED, Csv, Json, Seed, check_folders, console
 from mercer.papers import PAPERS, load
 from mercer.papers._results import flat
 
+
 def reproduce(
     paper: Annotated[str | None, typer.Argument(help="A paper, such as agarwal2011.")] = None,
     part: Annotated[str | None, typer.Argument(help="One of its tables or figures, such as table1.")] = None,

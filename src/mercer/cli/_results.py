@@ -90,8 +90,9 @@ def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: i
     order = order_of_tests(task, folds, seed)
     y = np.asarray(task.y)
     weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
-    unit = weights.mean() * (np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
-                             if task.is_regression else 1.0)
+    unit = weights.mean() * (
+        np.average((y - np.average(y, weights=weights)) ** 2, weights=weights) if task.is_regression else 1.0
+    )
     gains = (baseline - losses) / unit
     if task.groups is not None:
         _, group = np.unique(np.asarray(task.groups)[order], return_inverse=True)

@@ -50,6 +50,7 @@ class _Run:
     """What it was given."""
     folds: list[Fold]
     trouble: str = ""
+    is_late: bool = False
 
 
 @dataclass
@@ -63,7 +64,8 @@ class Race:
     folds, seed : int
         Outer folds.
     budget : float
-        Seconds for everything. A contender may use up to twice its share of what is left.
+        Seconds for everything. A contender may use up to twice its share of what is left; one that needs more goes on
+        after the others, if there is time left.
     jobs : int
         How many contenders run at the same time.
     kept : Kept
@@ -82,6 +84,8 @@ class Race:
     interrupted: bool = False
     results: list[Result] = field(default_factory=list)
     _idle: list[_Worker] = field(default_factory=list)
+    _late: dict[tuple[str, str], list[Fold]] = field(default_factory=dict)
+    """Folds of contenders that go on after the others."""
 
     def run(self) -> list[Result]:
         """Run the contenders; after Ctrl-C, return what is done."""
@@ -95,7 +99,15 @@ class Race:
                     started = self._start(*waiting.pop(0), end, len(waiting))
                     running += [started] if started is not None else []
                 self._listen(running)
-                running = [run for run in running if not self._finished(run)]
+                for run in [run for run in running if self._ended(run)]:
+                    running.remove(run)
+                    key = run.task, run.contender.name
+                    if run.is_late and key not in self._late and time.monotonic() < end and (waiting or running):
+                        self._late[key] = run.folds
+                        waiting.append((run.task, run.contender))
+                        run.worker.stop()
+                    else:
+                        self._close(run)
         except KeyboardInterrupt:
             self.interrupted = True
             for run in running:
@@ -109,7 +121,9 @@ class Race:
 
     def _start(self, name: str, contender: Contender, end: float, others: int) -> _Run | None:
         task = self.tasks[name]
-        done = self.kept.folds(task, contender)
+        done = {fold.number: fold for fold in self._late.get((name, contender.name), ())} or self.kept.folds(
+            task, contender
+        )
         left = end - time.monotonic()
         missing = [fold for fold in range(self.folds) if fold not in done]
         if missing and left <= 0:
@@ -146,16 +160,15 @@ class Race:
                 else:
                     run.trouble = f"was skipped: {answer}"
 
-    def _finished(self, run: _Run) -> bool:
+    def _ended(self, run: _Run) -> bool:
+        """Whether a contender is done, in trouble or too late."""
         if time.monotonic() >= run.deadline and not run.trouble and len(run.folds) < self.folds:
+            run.is_late = True
             run.trouble = (
                 f"was stopped after {duration(run.seconds)}, with {len(run.folds)} of {self.folds} folds done; "
                 "increase --budget, or decrease --limit"
             )
-        if not run.trouble and len(run.folds) < self.folds:
-            return False
-        self._close(run)
-        return True
+        return bool(run.trouble) or len(run.folds) == self.folds
 
     def _close(self, run: _Run) -> None:
         if run.trouble:  # the process may still be at work, or have ended
@@ -197,5 +210,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
-
-

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from sklearn.base import BaseEstimator, clone
 
