@@ -1,5 +1,7 @@
 """The Martin distance and the trace form of the Binet-Cauchy kernel against long matrices and simulated series."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.linalg import orth, sqrtm, subspace_angles
@@ -76,6 +78,31 @@ def test_systems_that_have_no_angles_are_named():
     for kernel in (mc.SubspaceAngles(), mc.BinetCauchy()):
         with pytest.raises(TypeError, match=r"mc\.LDS"):
             kernel(mc.Poissons([[1.0], [2.0]]))
+
+
+def test_unstable_systems_are_told_the_largest_discount_and_length():
+    models = systems(0, 4, 2, 2)
+    factor = np.array([1.0, 1.2, 1.5, 1.0])[:, None, None]
+    names = list(models._arrays)[1:8]
+    wild = mc.LDSs(factor * models.transition, *(getattr(models, name) for name in names))
+    modulus = np.abs(np.linalg.eigvals(wild.transition)).max(axis=1)
+    kernel = mc.BinetCauchy()
+    with pytest.raises(ValueError, match=r"model 2 .*any d below 0\.\d+, or .*length=10") as error:
+        kernel(wild)
+    bound = float(re.search(r"below (0\.\d+),", str(error.value))[1])
+    np.testing.assert_allclose(bound, modulus[2] ** -2, rtol=1e-3)
+    cure = float(re.search(r"Discounted\((0\.\d+)\)", str(error.value))[1])
+    for length in (cure, 0.999 * modulus[2] ** -2):
+        found = mc.BinetCauchy(length=mc.Discounted(length))(wild)
+        assert np.linalg.eigvalsh(found).min() > -1e-10
+    with pytest.raises(ValueError, match="5000 steps overflows") as error:
+        mc.BinetCauchy(length=5000)(wild)
+    longest = int(re.search(r"at most (\d+)", str(error.value))[1])
+    for shared in (True, False):
+        assert np.isfinite(mc.BinetCauchy(length=longest, shared_noise=shared)(wild)).all()
+    assert np.isfinite(mc.BinetCauchy(length=10)(wild)).all()
+    with pytest.raises(ValueError, match="steps overflows"):
+        mc.SubspaceAngles(length=100_000)(wild)
 
 
 def outputs(model, normals, steps):

@@ -1,5 +1,7 @@
 """Pictures of one series: lines, gaps, bands, backgrounds; and what is refused."""
 
+import pickle
+
 import matplotlib
 import numpy as np
 import pytest
@@ -43,6 +45,24 @@ def heights(band):
     return {
         t: (points[points[:, 0] == t, 1].min(), points[points[:, 0] == t, 1].max()) for t in np.unique(points[:, 0])
     }
+
+
+def test_titles_are_above_the_legend_which_is_above_the_axes():
+    model, switch = spiral(), switching()
+    x = series(model)
+    _, given = plt.subplots(figsize=(5, 4))
+    given.set_title("before")
+    shown = [plot.forecast(model, x, ax=given), plot.states(model, x), plot.regimes(switch, x)]
+    for ax in shown:
+        ax.set_title("two\nlines", loc="left")
+        figure = pickle.loads(pickle.dumps(ax.figure))
+        for drawn in (ax.figure, figure):
+            drawn.canvas.draw()
+            ax = drawn.axes[0]
+            legend, box = ax.get_legend().get_window_extent(), ax.get_window_extent()
+            assert box.ymax <= legend.ymin
+            assert legend.xmax < drawn.bbox.width
+            assert ax._left_title.get_window_extent().ymin >= legend.ymax
 
 
 class TestForecast:

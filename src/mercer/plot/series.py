@@ -267,10 +267,31 @@ def _legend(ax: Any, names: list[str], channels: list[int]) -> None:
 
 
 def _legend_above(ax: Any, **given: Any) -> None:
-    """Add a legend above the axes, where it hides no part of the series."""
-    ax.legend(
-        **given, frameon=False, fontsize="small", ncols=6, columnspacing=1.2, loc="lower left", bbox_to_anchor=(0, 1)
-    )
+    """Add a legend above the axes, where it hides no part of the series, and below the title."""
+    style = {"frameon": False, "fontsize": "small", "columnspacing": 1.2, "loc": "lower left", "bbox_to_anchor": (0, 1)}
+    legend = ax.legend(**given, **style)
+    texts = legend.get_texts()
+    em = texts[0].get_fontsize() * ax.figure.dpi / 72
+    longest = max(len(text.get_text()) for text in texts)
+    columns = int(ax.get_window_extent().width / (em * (4 + 0.55 * longest)))  # a handle, its text, and spaces
+    legend = ax.legend(**given, **style, ncols=min(max(columns, 1), len(texts)))
+    # Matplotlib puts the title above all axes inside ``ax``, but not above a legend: these cover it.
+    cover = ax.inset_axes((0, 1, 1, 0.1))
+    cover.set_axis_off()
+    cover.set_in_layout(False)
+    cover.set_axes_locator(_Place(legend))
+
+
+class _Place:
+    """Where a legend is drawn, for axes of the same size; in a class so that figures can be pickled."""
+
+    def __init__(self, legend: Any) -> None:
+        self.legend = legend
+
+    def __call__(self, ax: Any, renderer: Any) -> Any:
+        """Return the place in fractions of the figure."""
+        figure = self.legend.axes.figure
+        return self.legend.get_window_extent(renderer).transformed(figure.transSubfigure.inverted())
 
 
 def _width(level: float) -> float:

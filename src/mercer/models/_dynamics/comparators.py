@@ -15,6 +15,8 @@ __all__ = ["MomentOperand", "SubspaceOperand"]
 
 _DOUBLINGS = 64  # 2^64 steps
 _NEGLIGIBLE = 1e-17
+_LARGEST = 600.0
+"""Logarithm of the largest growth over time, with room for the sizes of the parameters in float64."""
 _UNOBSERVED = 1e-13
 """Fraction of the largest eigenvalue of a gramian below which a direction of the state is not observed."""
 
@@ -45,17 +47,26 @@ def _summed(first: Floats, left: Floats, right: Floats, length: Length) -> Float
 
 
 def _check_stable(systems: Systems, length: Length) -> None:
-    """Raise where a sum over all steps is infinite."""
-    if length is not None and not isinstance(length, Discounted):
+    """Raise where a sum over steps is infinite or overflows, with the largest discount or length that all allow."""
+    moduli = np.abs(np.linalg.eigvals(systems.transition)).max(axis=-1, initial=0.0)
+    if not moduli.size:
         return
-    radius = np.abs(np.linalg.eigvals(systems.transition)).max(axis=-1, initial=0.0) * _factor(length)
-    bad = np.flatnonzero(radius >= 1)
-    if len(bad):
-        smaller = f"length=mc.Discounted({0.9 * (_factor(length) / radius[bad[0]]) ** 2:.2g})"
-        modulus = radius[bad[0]] / _factor(length)
+    worst = int(np.argmax(moduli))
+    modulus = float(moduli[worst])
+    grows = f"The transition of model {worst} has an eigenvalue of modulus {modulus:.6g}, so that the sum over "
+    if length is None or isinstance(length, Discounted):
+        if modulus * _factor(length) < 1:
+            return
+        bound = modulus**-2  # at which the sum is infinite
         raise ValueError(
-            f"The transition of model {int(bad[0])} has an eigenvalue of modulus {modulus:.6g}, so that the sum over "
-            f"all steps is infinite. Use {smaller}, or a number of steps such as length=10."
+            f"{grows}all steps is infinite. Use length=mc.Discounted({0.9 * bound:.2g}), or any d below {bound:.4g}, "
+            "or a number of steps such as length=10."
+        )
+    growth = 2 * np.log(max(modulus, 1.0))
+    if growth * (length - 1) > _LARGEST:
+        raise ValueError(
+            f"{grows}{length} steps overflows. Use a length of at most {1 + int(_LARGEST / growth)}, or "
+            f"length=mc.Discounted({0.9 / modulus**2:.2g})."
         )
 
 
