@@ -201,7 +201,7 @@ class _Report:
         self._say(
             shown,
             f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
-            "\nAgainst: difference from the baseline that was chosen within the training folds, with its 95 % interval.",
+            "\nAgainst: difference from the baseline chosen within the training folds, with its 95 % interval.",
         )
         for line in self._advice():
             self._say(shown, line)

@@ -59,7 +59,7 @@ def _made(node: ast.expr) -> Any:
             return ast.literal_eval(node)
         except ValueError:
             raise ValueError(
-                f"--kernel may contain names of mercer with parentheses, numbers and strings; got {ast.unparse(node)!r}."
+                f"--kernel may contain calls of mercer, numbers and strings; got {ast.unparse(node)!r}."
             ) from None
     name = ast.unparse(node.func).removeprefix("mc.").removeprefix("mercer.")
     public = getattr(mc, name, None) if name in mc.__all__ else None

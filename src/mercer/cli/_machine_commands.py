@@ -15,27 +15,10 @@ from rich.table import Table
 from mercer._version import __version__
 from mercer.cli._terminal import STDOUT, Json, Quiet, console, progress, write_json
 
-_PACKAGES = [
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "llvmlite",
-    "joblib",
-    "threadpoolctl",
-    "array-api-compat",
-    "typer",
-    "rich",
-    "matplotlib",
-    "pooch",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "biopython",
-    "torch",
-    "cupy",
-    "hmmlearn",
-]
+_PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "array-api-compat"),
+    *("typer", "rich", "matplotlib", "pooch", "pandas", "polars", "pyarrow", "biopython", "torch", "cupy", "hmmlearn"),
+)
 
 
 def doctor(json_path: Json = None) -> None:

@@ -48,7 +48,17 @@ class Read:
     @property
     def about(self) -> str:
         """What the data are."""
-        return "; ".join([describe(self.X), *([self.taken_for] if self.records.description else [])])
+        return "; ".join(text for text in (describe(self.X), self.taken_for, self.skipped) if text)
+
+    @property
+    def skipped(self) -> str:
+        """What was left out because it could not be read."""
+        problems = self.records.problems
+        if not problems:
+            return ""
+        who, why = next(iter(problems.items()))
+        count = "1 record was" if len(problems) == 1 else f"{len(problems)} records were"
+        return f"{count} skipped, first {who!r}: {why}"
 
     @property
     def taken_for(self) -> str:
@@ -84,7 +94,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
-    about += [text for text in (found.taken_for, _leak(X, groups)) if text]
+    about += [text for text in (found.taken_for, found.skipped, _leak(X, groups)) if text]
     return Task(
         "; ".join(about),
         X,
