@@ -161,6 +161,23 @@ def test_paths_over_lengths_are_those_of_single_lengths():
     np.testing.assert_allclose(drawn, exact, rtol=0.3)
 
 
+def test_fisher_and_top_kernels_are_inner_products_of_scores():
+    models = switching(2, 2, 2)
+    X = list(models[0:1].sample(6, 4, random_state=0)[0])
+    X[1][2, 0] = np.nan
+    scores, logs = models.sequence_scores(X), models.log_prob(X)
+    np.testing.assert_allclose(mc.Fisher(models[:1], normalize=False)(X), scores[0] @ scores[0].T, rtol=1e-9)
+    features = np.concatenate([(logs[0] - logs[1])[:, None], scores[0], -scores[1]], axis=1)
+    np.testing.assert_allclose(mc.TOP(models, normalize=False)(X), features @ features.T, rtol=1e-9)
+    series = list(models.sample(15, 3, random_state=1).reshape(6, 15, 2))
+    estimator = mc.SwitchingLDS(2, 1, n_iter=2, n_init=1, tol=0)
+    kernel = mc.Fisher(estimator, information="diagonal")
+    found = kernel.fit_transform(series)
+    np.testing.assert_allclose(kernel.transform(series[2:4]), found[2:4], rtol=1e-8)
+    assert np.linalg.eigvalsh(found).min() > -1e-10
+    assert mc.TOP(estimator).fit_transform(series, np.repeat([0, 1], 3)).shape == (6, 6)
+
+
 def test_messages():
     models = switching(0, 2)
     with pytest.raises(ValueError, match="one of the two"):

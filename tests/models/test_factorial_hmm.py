@@ -203,8 +203,10 @@ def test_bad_models_are_named():
     with pytest.raises(ValueError, match="2,048 joint states"):
         big.hmms()
     assert np.isfinite(mc.MeanField(length=2, n_init=1).log(big)).all()
-    with pytest.raises(ValueError, match="2,048"):
-        mc.FactorialHMM(n_chains=11, inference="exact").fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match=r"up to 100,000 joint states; got 131,072\. Use 'variational'"):
+        mc.FactorialHMM(n_chains=17, inference="exact").fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match="131,072 joint states, more than 100,000"):
+        models(0, 1, chains=17).log_prob([np.zeros((3, 1))])
     with pytest.raises(ValueError, match="differ in dimension"):
         mc.MeanField()(models(), models(d=2))
     with pytest.raises(ValueError, match="length must be"):

@@ -196,6 +196,69 @@ def test_models_of_different_sizes_are_padded():
     assert both.n_parameters.tolist() == [*small.n_parameters, *large.n_parameters]
 
 
+def moved(model, name, place, step, parametrization):
+    """One of the parameters of a batch of one model, changed by a step; those of probabilities keep their sum."""
+    fields = {field: np.array(getattr(model, field)) for field in ("initial", "transition")}
+    if name.startswith("chain."):
+        value = fields[name[6:]][(0, *place[:-1])]
+        if parametrization == "logit":
+            value[:] = value * np.exp(step * (np.arange(len(value)) == place[-1]))
+        else:
+            value[place[-1]] += step
+        value /= value.sum()
+        return mc.SwitchingLDSs(**fields, systems=model.systems)
+    parts = {field: np.array(getattr(model.systems, field)) for field in list(model.systems._arrays)[:8]}
+    parts[name][(0, *place)] += step
+    if "covariance" in name and place[1] != place[2]:
+        parts[name][(0, place[0], place[2], place[1])] += step
+    return mc.SwitchingLDSs(**fields, systems=mc.LDSs(**parts))
+
+
+@pytest.mark.parametrize("parametrization", ["logit", "weight"])
+def test_scores_are_derivatives_of_the_log_probability(parametrization):
+    model, X = switching(1, 1, 2, 2, 2), gappy(1, [4, 1, 0, 3], 2, 0.2)
+    X[0][2] = np.nan
+    scores = dict(zip(model.score_names(), model.sequence_scores(X, parametrization)[0].T, strict=True))
+    step, seen = 1e-5, 0
+    names = [("chain.initial", model.initial), ("chain.transition", model.transition)]
+    names += [(name, getattr(model.systems, name)) for name in list(model.systems._arrays)[:8]]
+    for name, value in names:
+        for place in np.ndindex(np.shape(value)[1:]):
+            if "covariance" in name and place[1] > place[2]:
+                continue
+            sides = [
+                moved(model, name, place, sign * step, parametrization).log_prob(X, "exact")[0] for sign in (1, -1)
+            ]
+            slope = (sides[0] - sides[1]) / (2 * step)
+            if "covariance" in name and place[1] != place[2]:
+                slope = slope / np.sqrt(2)
+            own = name.startswith("chain.")
+            inner = ", ".join(map(str, place if own else place[1:]))
+            label = f"{name[6:]}[{inner}]" if own else f"systems[{place[0]}].{name}[{inner}]"
+            np.testing.assert_allclose(scores[label], slope, rtol=1e-5, atol=1e-6, err_msg=label)
+            seen += 1
+    assert seen == len(scores)
+
+
+def test_scores_of_long_series_are_averages_over_drawn_paths(monkeypatch):
+    models = switching(1, 2, 3)
+    X = list(models[:1].sample(6, 3, random_state=2)[0])
+    exact = models.sequence_scores(X)
+    monkeypatch.setattr(likelihood, "FEW", 1)
+    found = models.sequence_scores(X, n_paths=400)
+    np.testing.assert_allclose(found, exact, atol=0.1 * np.abs(exact).max())
+    short = models.sequence_scores([X[0][:3], X[1]])
+    np.testing.assert_array_equal(models.sequence_scores([X[0][:3]])[:, 0], short[:, 0])  # whatever else there is
+
+
+def test_one_regime_has_the_scores_of_the_linear_dynamical_system():
+    plain, X = systems(0, 2, 2, 2), gappy(0, [40, 3, 20], 2)
+    models = mc.SwitchingLDSs(np.ones((2, 1)), np.ones((2, 1, 1)), plain.reshape(2, 1))
+    scores = models.sequence_scores(X)
+    np.testing.assert_allclose(scores[..., 2:], plain.sequence_scores(X), rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(scores[..., :2], 0.0)
+
+
 def test_messages():
     models, one = switching(0, 1), systems(0, 1)
     half, step = [[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]]
@@ -223,3 +286,11 @@ def test_messages():
                                                         [[[0.0]]]).reshape(1, 1))  # fmt: skip
     with pytest.raises(ValueError, match="no density"):
         flat.log_prob([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="got 'raw'"):
+        models.sequence_scores(np.zeros((1, 4, 2)), "raw")
+    with pytest.raises(ValueError, match="n_paths must be"):
+        models.sequence_scores(np.zeros((1, 4, 2)), n_paths=0)
+    known = mc.SwitchingLDSs([[1.0]], [[[1.0]]], mc.LDSs([[[1.0]]], [[[1.0]]], [[[0.0]]], [[[1.0]]], [[0.0]],
+                                                         [[[1.0]]]).reshape(1, 1))  # fmt: skip
+    with pytest.raises(ValueError, match="process_covariance of a regime is singular"):
+        known.sequence_scores([[1.0, 2.0]])

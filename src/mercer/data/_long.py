@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._container import naming
-from mercer.data._forms import Flat, Problem
+from mercer.data._forms import Flat, Kind, Problem
 from mercer.data._samples import Samples, counted, rows_of_ids
 from mercer.data.columns import Columns
 from mercer.data.ragged import offsets_of
@@ -25,9 +25,9 @@ _CURES = "Pass resample='auto' (or a step) to interpolate, or time_channel=True 
 
 @dataclass
 class Series:
-    """Series of a table: flat values, the names of their channels, and the step of their grid."""
+    """Content of a table: flat values or a matrix of counts, the names of their channels, and the step of the grid."""
 
-    flat: Flat
+    flat: Any
     channels: tuple[str, ...]
     step: float | None = None
 
@@ -41,7 +41,7 @@ def long_series(
     if roles.time is None:
         samples.said.append("steps in the order of the rows")
         values = _values(samples, roles.values, symbols)
-        return samples, Series(_flat(values, samples.offsets, symbols), roles.values)
+        return samples, _series(values, samples.offsets, symbols, roles.values)
     stamps = _sorted(samples, roles.time)
     values = _values(samples, roles.values, symbols)
     if symbols and (resample is not None or time_channel):
@@ -77,8 +77,11 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
 
 
-def _flat(values: NDArray[Any], offsets: NDArray[np.int64], symbols: bool) -> Flat:
-    return Flat("tokens" if symbols else "vectors", values, offsets)
+def _series(
+    values: NDArray[Any], offsets: NDArray[np.int64], symbols: bool, names: tuple[str, ...], step: float | None = None
+) -> Series:
+    kind: Kind = "tokens" if symbols else "vectors"
+    return Series(Flat(kind, values, offsets), () if symbols else names, step)
 
 
 def _sorted(samples: Samples, name: str) -> Stamps:
@@ -149,9 +152,9 @@ def _on_time(
             f"{samples.table.name}: the time stamps, column {name!r}, are irregular, {few} to {many} apart, and are "
             f"taken as equal steps. {_CURES}"
         )
-        return Series(_flat(values, offsets, symbols), roles.values)
+        return _series(values, offsets, symbols, roles.values)
     if size is None:
-        return Series(_flat(values, offsets, symbols), roles.values)
+        return _series(values, offsets, symbols, roles.values)
     return _with_gaps(samples, roles, stamps, ticks, values, symbols, size, step)
 
 
@@ -191,12 +194,12 @@ def _with_gaps(
         f"regular steps of {shown}" + (f", missing values at {counted(absent, 'absent step')}" if absent else "")
     )
     if not absent:
-        return Series(_flat(values, offsets, symbols), roles.values, step)
+        return _series(values, offsets, symbols, roles.values, step)
     out: NDArray[Any] = (
         np.full(int(new[-1]), None, dtype=object) if symbols else np.full((int(new[-1]), values.shape[1]), np.nan)
     )
     out[where] = values
-    return Series(_flat(out, new, symbols), roles.values, step)
+    return _series(out, new, symbols, roles.values, step)
 
 
 def _resampled(

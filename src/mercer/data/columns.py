@@ -126,13 +126,16 @@ class Columns:
     """Whether the columns were named; else their names are "column 1", "column 2", ..."""
     problems: dict[str | int, str] = field(default_factory=dict)
     """Rows that were left out, with the reason."""
+    files: NDArray[Any] | None = None
+    """File of every row, if there are several."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).raw) if self.columns else 0
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages: "line 7" of a file, "row 6" of a table."""
-        return f"row {int(row)}" if self.lines is None else f"line {int(self.lines[row])}"
+        place = f"row {int(row)}" if self.lines is None else f"line {int(self.lines[row])}"
+        return place if self.files is None else f"{self.files[row]}, {place}"
 
     def error(self, row: int, sentence: str) -> ValueError:
         """Return a ValueError about a row."""

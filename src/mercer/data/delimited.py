@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from mercer.data.columns import Column, Columns
-from mercer.data.text import MISSING, Source, Text, decoded, number, read_text
+from mercer.data.text import Source, Text, decoded, is_numeric, read_text
 
 _LIMIT = Lock()  # the limit of the csv module belongs to the process
 
@@ -29,7 +29,7 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
     first = next(rows, None)
     if first is None:
         raise ValueError(f"{text.name} contains only comments; pass a table with a header line and at least one row.")
-    header = not all(_is_numeric(x, decimal) for x in first[1])
+    header = not all(is_numeric(x, decimal) for x in first[1])
     names = _names(text, *first) if header else [f"column {i + 1}" for i in range(len(first[1]))]
     lines, fields = ([], []) if header else ([first[0]], [first[1]])
     problems: dict[str | int, str] = {}
@@ -91,16 +91,6 @@ def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, li
         finally:
             csv.field_size_limit(before)
     yield from found
-
-
-def _is_numeric(field: str, decimal: str) -> bool:
-    if field.strip().lower() in MISSING:
-        return True
-    try:
-        number(field if decimal == "." else field.replace(decimal, "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _names(text: Text, line: int, fields: list[str]) -> list[str]:

@@ -111,8 +111,10 @@ def roles_of(
             f"y; pass label={found['label']!r} or target={found['target']!r}."
         )
     if values is None:
-        # Another column that looks like y would tell the answer, so it is never a value by a guess.
-        answers = {*looks_like("label", free), *looks_like("target", free)} if not no_y else set()
+        # A second column of a role that is settled is no value by a guess; one that looks like y would tell the answer.
+        settled = {"id": id is not None, "time": time is not None, "label": not no_y, "target": not no_y}
+        answers = {name for role, yes in settled.items() if yes for name in looks_like(role, free)}
+        answers |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
         listed = _guess_values(table, free)
         guessed.add("values")

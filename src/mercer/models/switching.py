@@ -16,6 +16,7 @@ from mercer._random import whole_size
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible
 from mercer.models._forward.interface import Runs
+from mercer.models._scores.weighted import check_parametrization
 from mercer.models._switching.draws import drawn_regimes, drawn_series
 from mercer.models._switching.hypotheses import chains_of, explore
 from mercer.models._switching.likelihood import METHODS, log_likelihoods
@@ -372,6 +373,39 @@ class SwitchingLDSs(Batch):
         X = self.read(X)
         seen = int(np.isfinite(np.asarray(X.values, dtype=float)).any(axis=1).sum())
         return np.asarray(self.n_parameters * np.log(max(seen, 1)) - 2 * self.log_prob(X).sum(axis=1))
+
+    def score_names(self) -> list[str]:
+        """Return the names of the columns of `sequence_scores`."""
+        from mercer.models._switching.scores import score_names
+
+        return score_names(int(self.initial.shape[-1]), self.state_dim, self.dimension)
+
+    def sequence_scores(
+        self, X: Any, parametrization: str = "logit", n_paths: int = 64, random_state: Any = 0
+    ) -> Floats:
+        """Fisher scores of each series under each model, ``(N, M, P)``, summed over time (FK-10).
+
+        They are the expected scores of the regimes and states given the series (Fisher's identity). Exact if a series
+        has at most 1,024 paths of regimes; otherwise averages over ``n_paths`` paths, drawn as in
+        `regime_probabilities`. Every regime has scores of its own, of a shared emission too.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            M series. NaN is marginalized.
+        parametrization : {"logit", "weight"}, default="logit"
+            Probabilities of regimes by their logits, or by unnormalized weights at the normalized point (FK-0).
+        n_paths : int, default=64
+            Number of paths.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the paths.
+        """
+        from mercer.models._switching.scores import sequence_scores
+
+        self._require_axis()
+        check_parametrization(parametrization)
+        n_paths = whole_size(n_paths, "paths", name="n_paths", least=1)
+        return sequence_scores(self, self.read(X), parametrization, n_paths, random_state)
 
     def estimator(self) -> SwitchingLDS:
         """Return an estimator that accepts the series of these models."""

@@ -23,7 +23,7 @@ def load(name: str) -> Any:
     --------
     >>> from mercer.papers import load
     >>> sorted(load("agarwal2011").PARTS)
-    ['figure4', 'figure5', 'table1', 'table2']
+    ['figure4', 'figure5', 'figure6', 'figure7', 'table1', 'table2']
     """
     if name not in PAPERS:
         raise ValueError(f"name must be one of {', '.join(PAPERS)}; got {name!r}.")

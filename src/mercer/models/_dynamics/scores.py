@@ -12,10 +12,10 @@ from mercer.models._dynamics import runs
 from mercer.models._dynamics.checks import possible
 from mercer.models._forward.interface import Runs
 
-__all__ = ["score_names", "sequence_scores"]
+__all__ = ["score_names", "sequence_scores", "triangle"]
 
 
-def _triangle(twice: Floats) -> Floats:
+def triangle(twice: Floats) -> Floats:
     """Gradients in covariances: upper triangles, entries off the diagonal times sqrt 2 (FK-0), from twice them."""
     rows, columns = np.triu_indices(twice.shape[-1])
     factor = np.where(rows == columns, 0.5, np.sqrt(0.5))
@@ -28,8 +28,8 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
     possible(found.log_prob.reshape(shape), X)
     parts = [
-        found.transition, found.state_offset, _triangle(found.process), found.emission, found.observation_offset,
-        _triangle(found.observation), found.initial_mean, _triangle(found.initial),
+        found.transition, found.state_offset, triangle(found.process), found.emission, found.observation_offset,
+        triangle(found.observation), found.initial_mean, triangle(found.initial),
     ]  # fmt: skip
     return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
 

@@ -148,8 +148,8 @@ def _smallest(evidence: Evidence) -> float:
 def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametrization: str, divided: Ratios) -> Floats:
     """Concatenate the three blocks, ``(M, P)`` (FK-7)."""
     initial, transition = (to_numpy(part[c]).astype(np.float64) for part in (models.initial, models.transition))
-    first = _probability_scores(found.first, initial, divided.first, parametrization)
-    steps = _probability_scores(found.transitions, transition, divided.transitions, parametrization)
+    first = probability_scores(found.first, initial, divided.first, parametrization)
+    steps = probability_scores(found.transitions, transition, divided.transitions, parametrization)
     emission = models.emission[c]
     if isinstance(emission, Categoricals) and found.symbols is not None:
         emitted = code_scores(emission, found.symbols, parametrization, divided.symbols)
@@ -160,7 +160,7 @@ def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametri
     return np.concatenate([first, steps.reshape(size, -1), emitted.reshape(size, -1)], axis=1)
 
 
-def _probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
+def probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
     """Return counts minus p times their total; in weights, counts / p minus their total (FK-7)."""
     total = counts.sum(axis=-1, keepdims=True)
     if parametrization == "logit":

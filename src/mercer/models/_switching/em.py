@@ -18,9 +18,9 @@ from mercer.models._dynamics.em import Averages, Found, LDSGoal, Regression
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
-from mercer.models._switching.along import smooth_along, weights_along
+from mercer.models._switching.along import weights_along
 from mercer.models._switching.hypotheses import Chains, chains_of, explore
-from mercer.models._switching.moments import Layer, Moments, collect
+from mercer.models._switching.moments import Moments, path_moments
 from mercer.models._switching.selection import best
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
@@ -95,21 +95,7 @@ class SwitchingGoal(NamedTuple):
         share = np.exp(weights - log_prob[:, None])
         share = np.where(share > _NEGLIGIBLE, share, 0.0)
         share /= share.sum(axis=1, keepdims=True)
-        return Found(log_prob, np.empty((len(share), 0))), self.moments(chains, data, paths, share)
-
-    def moments(self, chains: Chains, data: Data, paths: Indices, share: Floats) -> Moments:
-        """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
-        series, layer = np.nonzero(share)
-        runs = Runs(*(np.asarray(part)[series] for part in data.runs))
-        states = smooth_along(chains, data.x, runs, paths, layer)
-        lengths = np.diff(data.offsets)
-        layers = [
-            Layer(paths[m].astype(int), np.repeat(share[:, m], lengths), *(part[m] for part in states))
-            for m in range(len(paths))
-            if share[:, m].any()
-        ]
-        moves = _moves(layers, data, chains.regimes)
-        return collect(chains.systems, chains.regimes, data, layers, moves)
+        return Found(log_prob, np.empty((len(share), 0))), path_moments(chains, data, paths, share)
 
     def _best_paths(self, chains: Chains, data: PathData) -> tuple[Indices, Floats]:
         """Return the best regime paths, ``(M, T)``, and their log weights, ``(S, M)``; they are kept."""
@@ -194,15 +180,3 @@ def _marks(paths: Indices, data: Data) -> Indices:
     terms = (paths.astype(np.uint64) + np.uint64(1)) * (random[place] | np.uint64(1))
     sums = np.concatenate([np.zeros((len(paths), 1), np.uint64), np.cumsum(terms, axis=1, dtype=np.uint64)], axis=1)
     return np.asarray(sums[:, data.offsets[1:]] - sums[:, data.offsets[:-1]]).T
-
-
-def _moves(layers: list[Layer], data: Data, k: int) -> Floats:
-    """Return expected numbers of moves between regimes, ``(N, K, K)``."""
-    begins = np.zeros(len(data.x), bool)
-    begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
-    at = np.flatnonzero(~begins)
-    total = np.zeros(data.size * k * k)
-    for one in layers:
-        code = (data.owner[at] * k + one.regime[at - 1]) * k + one.regime[at]
-        total += np.bincount(code, one.weight[at], len(total))
-    return total.reshape(data.size, k, k)

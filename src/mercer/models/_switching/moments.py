@@ -11,8 +11,11 @@ from mercer._array import Floats, Indices
 from mercer.models._dynamics.em import Memory, Regression
 from mercer.models._dynamics.runs import Systems
 from mercer.models._fitting.data import Data
+from mercer.models._forward.interface import Runs
+from mercer.models._switching.along import smooth_along
+from mercer.models._switching.hypotheses import Chains
 
-__all__ = ["Layer", "Moments", "collect", "step_noise"]
+__all__ = ["Layer", "Moments", "collect", "path_moments", "step_noise"]
 
 
 class Layer(NamedTuple):
@@ -105,6 +108,8 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
     counts = np.zeros((3, size))
 
     def add(which: int, layer: Layer, at: Indices, values: list[Floats]) -> None:
+        if not len(at):
+            return
         code = data.owner[at] * k + layer.regime[at]
         weights = sparse.csr_array((layer.weight[at], (code, np.arange(len(at)))), shape=(size, len(at)))
         for total, value in zip(totals[which], values, strict=True):
@@ -124,3 +129,29 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
     state, observation = (Regression._make([*totals[i], counts[i]]) for i in (0, 1))
     memory = Memory._make([systems, state, observation, *totals[2], counts[2]])
     return Moments(memory, counts[2].reshape(-1, k), moves)
+
+
+def path_moments(chains: Chains, data: Data, paths: Indices, share: Floats) -> Moments:
+    """Return the expectations given regime paths, ``(M, T)``, with the probabilities ``(S, M)``."""
+    series, layer = np.nonzero(share)
+    runs = Runs(*(np.asarray(part)[series] for part in data.runs))
+    states = smooth_along(chains, data.x, runs, paths, layer)
+    lengths = np.diff(data.offsets)
+    layers = [
+        Layer(paths[m].astype(int), np.repeat(share[:, m], lengths), *(part[m] for part in states))
+        for m in range(len(paths))
+        if share[:, m].any()
+    ]
+    return collect(chains.systems, chains.regimes, data, layers, _moves(layers, data, chains.regimes))
+
+
+def _moves(layers: list[Layer], data: Data, k: int) -> Floats:
+    """Return expected numbers of moves between regimes, ``(N, K, K)``."""
+    begins = np.zeros(len(data.x), bool)
+    begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
+    at = np.flatnonzero(~begins)
+    total = np.zeros(data.size * k * k)
+    for one in layers:
+        code = (data.owner[at] * k + one.regime[at - 1]) * k + one.regime[at]
+        total += np.bincount(code, one.weight[at], len(total))
+    return total.reshape(data.size, k, k)

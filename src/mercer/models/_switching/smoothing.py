@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.models._switching.hypotheses import Chains, States, explore
 from mercer.models._switching.likelihood import few_paths, numbers_of_paths, picked_runs
 from mercer.models._switching.selection import best, unbiased
 
-__all__ = ["Filtered", "filtered", "regime_posteriors"]
+__all__ = ["Filtered", "filtered", "posterior_paths", "regime_posteriors"]
 
 _BLOCK = 2**20
 """Numbers of the states of all paths of a block of runs."""
@@ -67,29 +68,47 @@ def regime_posteriors(
     """Return posteriors of regimes ``(T, K)``, and log probabilities ``(S,)``; each observation is in one run."""
     k = chains.regimes
     found, log_prob = np.zeros((len(x), k)), np.zeros(len(runs.length))
-    exact, numbers = few_paths(n_regimes, runs), numbers_of_paths(n_regimes, runs)
+    for which, paths, share, logs in posterior_paths(chains, n_regimes, x, runs, n_paths, random_state, found):
+        log_prob[which] = logs
+        if share is None:  # the probabilities of the draws themselves are in ``found``
+            continue
+        points, owner = _points(picked_runs(runs, which))
+        for path in range(share.shape[1]):
+            found[points, paths[path, points]] += share[owner, path]
+    return found, log_prob
+
+
+def posterior_paths(
+    chains: Chains, n_regimes: Indices, x: Floats, runs: Runs, n_paths: int, random_state: Any, found: Floats
+) -> Iterator[tuple[Indices, Indices, Floats | None, Floats]]:
+    """Iterate over groups of runs, with regime paths from the posterior: all of them, or draws.
+
+    A group is the positions ``(G,)`` of its runs, their paths ``(P, T)``, the probabilities of these ``(G, P)``, or
+    None for draws, and the log probabilities of the runs ``(G,)``. For draws, mean probabilities of the regimes are
+    written to ``found``, ``(T, K)``, which vary less than the draws.
+    """
+    k, exact, numbers = chains.regimes, few_paths(n_regimes, runs), numbers_of_paths(n_regimes, runs)
     for count in np.unique(numbers[exact]):
         which = np.flatnonzero(exact & (numbers == count))
-        some = picked_runs(runs, which)
-        explored = explore(chains, x, some, int(count), best(k), paths=True)
+        explored = explore(chains, x, picked_runs(runs, which), int(count), best(k), paths=True)
         assert explored.regimes is not None
-        log_prob[which] = logsumexp(explored.log_weight, axis=1)
-        share = np.exp(explored.log_weight - log_prob[which, None])
-        points, owner = _points(some)
-        for path in range(int(count)):
-            found[points, explored.regimes[path, points]] += share[owner, path]
+        log_prob = np.asarray(logsumexp(explored.log_weight, axis=1))
+        with np.errstate(invalid="ignore"):  # of impossible series, which the caller reports
+            share = np.exp(explored.log_weight - log_prob[:, None])
+        yield which, explored.regimes, share, log_prob
     rest = np.flatnonzero(~exact)
-    if len(rest):
-        some = picked_runs(runs, rest)
-        rng, longest = random_generator(random_state), int(np.asarray(some.length).max())
-        uniform, backwards = rng.random((longest, 1)), rng.random((longest, n_paths))
-        states = filtered(chains, x, some, max(n_paths, k), uniform)
-        log_prob[rest] = states.log_prob
-        step = max(1, _BLOCK // (n_paths * k * chains.systems.size[0] ** 2))
-        order = np.argsort(-np.asarray(some.length), kind="stable")
-        for begin in range(0, len(order), step):
-            _backwards(chains, x, picked_runs(some, order[begin : begin + step]), states, backwards, found)
-    return found, log_prob
+    if not len(rest):
+        return
+    some = picked_runs(runs, rest)
+    longest = int(np.asarray(some.length).max())
+    uniform = random_generator(random_state).random((longest, 1 + n_paths))  # the same for a series among any others
+    states = filtered(chains, x, some, max(n_paths, k), uniform[:, :1])
+    step = max(1, _BLOCK // (n_paths * k * chains.systems.size[0] ** 2))
+    order = np.argsort(-np.asarray(some.length), kind="stable")
+    for begin in range(0, len(order), step):
+        which = order[begin : begin + step]
+        paths = _backwards(chains, x, picked_runs(some, which), states, uniform[:, 1:], found)
+        yield rest[which], paths, None, states.log_prob[which]
 
 
 def _points(runs: Runs) -> tuple[Indices, Indices]:
@@ -100,8 +119,8 @@ def _points(runs: Runs) -> tuple[Indices, Indices]:
     return np.asarray(runs.start)[owner] + np.arange(len(owner)) - begin[owner], owner
 
 
-def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform: Floats, found: Floats) -> None:
-    """Draw paths of runs, longest first, from the end to the beginning; write mean probabilities of the regimes.
+def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform: Floats, found: Floats) -> Indices:
+    """Draw paths of runs ``(P, T)``, longest first, from the end on; write mean probabilities of the regimes.
 
     Given the regimes that follow, the probability of all later observations is exp(l's - s'Hs/2) up to a constant, as
     a function of the state s.
@@ -109,7 +128,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
     k, n, paths = chains.regimes, chains.systems.size[0], uniform.shape[1]
     starts, lengths, models = (np.asarray(part) for part in runs)
     h, ell = np.zeros((len(starts), paths, n, n)), np.zeros((len(starts), paths, n))
-    later = np.zeros((len(starts), paths), int)
+    later, drawn = np.zeros((len(starts), paths), int), np.zeros((paths, len(x)), np.int16)
     with np.errstate(divide="ignore"):
         log_filtered = np.log(states.probability)
     for t in range(int(lengths[0]) - 1, -1, -1):
@@ -127,6 +146,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         found[point] = probability.mean(axis=1)
         upper = np.cumsum(probability, axis=-1)
         later[:active] = (uniform[t][:, None] * upper[..., -1:] > upper).sum(axis=-1).clip(0, k - 1)
+        drawn[:, point] = later[:active].T
         system = model[:, None] * k + np.arange(k)
         curve, slope = _observed(chains.systems, system, x[point])
         rows = np.arange(active)[:, None]
@@ -135,6 +155,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         if t:
             which = system[rows, later[:active]]
             h[:active], ell[:active] = _before(chains.systems, which, h[:active], ell[:active])
+    return drawn
 
 
 def _log_integral(m: Floats, p: Floats, h: Floats, ell: Floats) -> Floats:

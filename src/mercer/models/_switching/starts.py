@@ -16,7 +16,7 @@ from mercer.models._dynamics.runs import Systems, smoothed, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Densities, expectations
 from mercer.models._switching.em import SwitchingGoal
-from mercer.models._switching.moments import Layer, collect, step_noise
+from mercer.models._switching.moments import Layer, collect, path_moments, step_noise
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
 
@@ -71,7 +71,7 @@ def start(goal: SwitchingGoal, plain: LDSs, data: Data, k: int, seed: int, attem
     if held == "regimes":
         certain = np.ones((len(data.offsets) - 1, 1))
         for _ in range(_TURNS[held]):
-            models = goal.maximize(models, data, None, goal.moments(goal.chains(models), data, labels[None], certain))
+            models = goal.maximize(models, data, None, path_moments(goal.chains(models), data, labels[None], certain))
         return models
     states = found.means, found.covariances, lags
     share = 0.9 * (labels[:, None] == np.arange(k)) + 0.1 / k
