@@ -78,13 +78,11 @@ class TestBuiltIn:
         assert all(rows[m] > blind + 0.2 for m in ("ProbabilityProduct", "JensenShannon, exp", "EmpiricalMeanMap"))
 
     def test_a_second_run_reads_what_was_kept_and_json_goes_to_the_output(self, outcome):
-        start = time.perf_counter()
         again = run("compare", "--task", "point-sets", "--folds", "3", "--json", "-")
-        assert time.perf_counter() - start < 20  # with all of its folds, it took longer
         found = json.loads(again.stdout)
         first = json.loads(outcome[1][0].read_text())
         assert found["results"] == first["results"]
-        assert "folds come from earlier runs; --fresh computes them again" in again.stderr
+        assert "24 of 24 folds come from earlier runs; --fresh computes them again" in again.stderr
 
     @pytest.mark.parametrize("task", list(_demonstration.TASKS))
     def test_every_kernel_of_every_task_has_code_that_runs(self, task):

@@ -91,7 +91,7 @@ class TestReading:
         assert found.is_regression
         assert found.y.tolist() == [i / 10 for i in range(12)]
         path.write_text(">a|x\nACGT\n")
-        with pytest.raises(ValueError, match="the target of 'a.x' must be a number; got 'x'"):
+        with pytest.raises(ValueError, match=r"the target of 'a.x' must be a number; got 'x'"):
             task(path, target="1")
 
     def test_copies_are_a_leak(self, tmp_path):

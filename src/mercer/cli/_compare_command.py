@@ -38,20 +38,10 @@ Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cros
 Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs.")]
 
 
+@data.with_reading
 def compare(
+    reading: data.Reading,
     source: data.OptionalSource = None,
-    label: data.Label = None,
-    target: data.Target = None,
-    group: data.Group = None,
-    id_column: data.Id = None,
-    time: data.Time = None,
-    values: data.Values = None,
-    confounds: data.Confounds = None,
-    weight: data.Weight = None,
-    alphabet: data.AlphabetName = None,
-    unknown: data.Unknown = None,
-    drop: data.Drop = None,
-    skip_bad: data.SkipBad = False,
     limit: data.Limit = None,
     task: Annotated[list[str] | None, typer.Option(help="Use only this built-in task; may be repeated.")] = None,
     folds: Folds = 5,
@@ -71,20 +61,6 @@ def compare(
     """
     check_folders(json_path, csv_path)
     seconds = parse_duration(budget)
-    reading = data.Reading(
-        label=label,
-        target=target,
-        group=group,
-        id=id_column,
-        time=time,
-        values=values,
-        confounds=confounds,
-        weight=weight,
-        alphabet=alphabet,
-        unknown=unknown,
-        drop=drop,
-        skip_bad=skip_bad,
-    )
     if source is not None:
         if task:
             fail("--task selects built-in data; pass data or --task, not both.")

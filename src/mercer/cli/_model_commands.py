@@ -33,23 +33,14 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer
 Proba = Annotated[bool, typer.Option("--proba", help="Probabilities of the classes.")]
 
 
+@data.with_reading
 def fit(
     source: data.Source,
+    reading: data.Reading,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.mercer.")],
     kernel: Kernel = None,
     best: Annotated[bool, typer.Option("--best", help="Compare all recipes, and fit the best one.")] = False,
     proba: Annotated[bool, typer.Option("--proba", help="Calibrate, so that it can predict probabilities.")] = False,
-    label: data.Label = None,
-    target: data.Target = None,
-    group: data.Group = None,
-    id_column: data.Id = None,
-    time: data.Time = None,
-    values: data.Values = None,
-    weight: data.Weight = None,
-    alphabet: data.AlphabetName = None,
-    unknown: data.Unknown = None,
-    drop: data.Drop = None,
-    skip_bad: data.SkipBad = False,
     limit: data.Limit = None,
     budget: Budget = "30m",
     jobs: Jobs = 1,
@@ -61,19 +52,6 @@ def fit(
     if best == (kernel is not None):
         fail("Pass --kernel with a name or code, or --best to compare all recipes; exactly one of them.")
     check_folders(output)
-    reading = data.Reading(
-        label=label,
-        target=target,
-        group=group,
-        id=id_column,
-        time=time,
-        values=values,
-        weight=weight,
-        alphabet=alphabet,
-        unknown=unknown,
-        drop=drop,
-        skip_bad=skip_bad,
-    )
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting, _own_data
@@ -112,7 +90,7 @@ def predict(
     model: Model,
     source: data.Source,
     proba: Proba = False,
-    skip_bad: data.SkipBad = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
     json_path: Json = None,
 ) -> None:
@@ -130,18 +108,12 @@ def predict(
         _write_rows(rows, sys.stdout)
 
 
+@data.with_reading
 def gram(
     source: data.Source,
+    reading: data.Reading,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .npz with ids, .npy, or .csv.")],
     kernel: Kernel = None,
-    id_column: data.Id = None,
-    time: data.Time = None,
-    values: data.Values = None,
-    label: data.Label = None,
-    alphabet: data.AlphabetName = None,
-    unknown: data.Unknown = None,
-    drop: data.Drop = None,
-    skip_bad: data.SkipBad = False,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -149,16 +121,6 @@ def gram(
     if kernel is None:
         fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
     check_folders(output)
-    reading = data.Reading(
-        label=label,
-        id=id_column,
-        time=time,
-        values=values,
-        alphabet=alphabet,
-        unknown=unknown,
-        drop=drop,
-        skip_bad=skip_bad,
-    )
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 

@@ -21,11 +21,25 @@ from mercer.data.sequences import Sequences
 from mercer.data.table import read_table
 from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
+from mercer.kernels.confounds import Confounded
 
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas", ".fastq", ".fq")
 TABLES = (".tsv", ".csv", ".txt", ".parquet", ".pq", ".feather")
 _STRINGS_ONLY = ("drop",)
-_TABLES_ONLY = ("id", "time", "values", "confounds", "weight")
+_TABLES_ONLY = (
+    "id",
+    "time",
+    "values",
+    "label_table",
+    "confounds",
+    "weight",
+    "form",
+    "kind",
+    "resample",
+    "time_channel",
+    "separator",
+    "decimal",
+)
 
 
 @dataclass(frozen=True)
@@ -88,26 +102,46 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     records = found.records
     if records.y is None:
         raise ValueError(f"{path} has neither classes nor targets; pass --label or --target to say where they are.")
-    X, y, groups = _subset(records.X, records.y, records.groups, limit, seed)
+    chosen = _subset(len(records.y), limit, seed)
+    X, y = records.X[chosen], records.y[chosen]
+    groups = None if records.groups is None else records.groups[chosen]
+    weights = records.covariates[reading.weight][chosen] if reading.weight else None
+    if weights is not None and (weights < 0).any():
+        raise ValueError(f"Weights must not be negative; got {weights.min():g} in column {reading.weight!r}.")
+    confounds = [records.covariates[name][chosen] for name in _columns(reading.confounds or "")]
     regression = y.dtype.kind == "f"
     (_check_targets if regression else _check_classes)(y, groups, folds, records.y)
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
     about += [text for text in (found.taken_for, found.skipped, _leak(X, groups)) if text]
+    data: Any = Confounded(X, np.column_stack(confounds)) if confounds else X
     return Task(
         "; ".join(about),
-        X,
+        data,
         y,
-        contenders(X, Machines(regression), seed),
+        contenders(data, Machines(regression, confounded=bool(confounds)), seed),
         groups,
+        weights,
         reading=found.code,
         arguments=reading.arguments(path),
     )
 
 
-def read(path: Path, reading: Reading, *, with_answers: bool = True) -> Read:
-    """Read data by the extension of a file; ``with_answers`` is False for new data, whose labels are not known."""
+def read(path: Path, reading: Reading, *, with_answers: bool = True, vocabulary: list[str] | None = None) -> Read:
+    """Read data by the extension of a file.
+
+    Parameters
+    ----------
+    path : Path
+        A file or folder.
+    reading : Reading
+        How to read it.
+    with_answers : bool
+        False for new data, whose labels are not known.
+    vocabulary : list of str, optional
+        Words that are counted in documents; by default, all.
+    """
     if not path.exists():
         raise ValueError(f"{path} does not exist; pass the path of a file or folder.")
     suffix = "" if path.is_dir() else next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
@@ -125,7 +159,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True) -> Read:
     if suffix in (".tsv", ".csv", ".txt") and _has_no_header(path):
         _refuse(reading, (*_TABLES_ONLY, "label", "target", "group"), "tables with a header line")
         return Read(read_ucr(path), f"X, y = mc.read_ucr({str(path)!r})")
-    return _read_table(path, reading, with_answers)
+    return _read_table(path, reading, with_answers, vocabulary)
 
 
 def describe(X: Any, whole: int | None = None) -> str:
@@ -169,15 +203,21 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool) -> Read:
     return Read(records, _unpacked(code, records, "read.y.astype(float)" if reading.target else "read.y"))
 
 
-def _read_table(path: Path, reading: Reading, with_answers: bool) -> Read:
+def _read_table(path: Path, reading: Reading, with_answers: bool, vocabulary: list[str] | None) -> Read:
     options: dict[str, Any] = {}
-    for name in ("id", "time", "alphabet", "unknown"):
+    taken = ["id", "time", "form", "kind", "time_channel", "separator", "decimal", "alphabet", "unknown"]
+    for name in [*taken, *(("label", "target", "group") if with_answers else ())]:
         options |= {name: value} if (value := getattr(reading, name)) else {}
     if reading.values:
-        options["values"] = [name.strip() for name in reading.values.split(",")]
-    if with_answers:
-        for name in ("label", "target", "group"):
-            options |= {name: value} if (value := getattr(reading, name)) else {}
+        options["values"] = _columns(reading.values)
+    if reading.resample:
+        options["resample"] = float(reading.resample) if _is_number(reading.resample) else reading.resample
+    if with_answers and reading.label_table:
+        options["labels"] = reading.label_table
+    beside = [*_columns(reading.confounds or ""), *([reading.weight] if reading.weight and with_answers else [])]
+    options |= {"covariates": beside} if beside else {}
+    if vocabulary is not None:
+        options["alphabet"] = vocabulary
     options |= {"invalid": "mask"} if reading.skip_bad else {}
     records = read_table(path, **options)
     shown = "".join(f", {name}={value!r}" for name, value in options.items())
@@ -205,7 +245,11 @@ def _with_numbers(path: Path, records: Records) -> Records:
 def _refuse(reading: Reading, names: tuple[str, ...], where: str) -> None:
     wrong = [name for name in names if getattr(reading, name)]
     if wrong:
-        raise ValueError(f"--{wrong[0]} applies to {where} only; omit it.")
+        raise ValueError(f"--{wrong[0].replace('_', '-')} applies to {where} only; omit it.")
+
+
+def _columns(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _rule(text: str) -> str | int:
@@ -246,11 +290,9 @@ def _is_number(text: str) -> bool:
 # -- checks ------------------------------------------------------------------------------------------------
 
 
-def _subset(X: Any, y: Any, groups: Any, limit: int, seed: int) -> tuple[Any, Any, Any]:
-    if len(y) <= limit:
-        return X, y, groups
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(y))[:limit])
-    return X[chosen], y[chosen], None if groups is None else groups[chosen]
+def _subset(n: int, limit: int, seed: int) -> Any:
+    """Return the samples that are used, in their order."""
+    return np.arange(n) if n <= limit else np.sort(np.random.default_rng(seed).permutation(n)[:limit])
 
 
 def _about_answers(y: Any, groups: Any) -> str:
