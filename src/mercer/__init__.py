@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
-    from mercer.gram._file import load
     from mercer.kernels import *
     from mercer.models import *
+    from mercer.saving import *
 
 _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
@@ -50,7 +50,7 @@ _HOMES = {
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",
-    "mercer.gram._file": "load",
+    "mercer.saving": "file_info load save",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _HERE = ("__version__", "config", "set_config", "settings")

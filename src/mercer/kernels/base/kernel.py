@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
+from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
 from mercer.data.wrapped import is_wrapped
@@ -181,6 +182,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             return kernel, left, None
         right = kernel._source(kernel._admit(Y, reset=False))
         check_libraries(left, right)
+        if isinstance(left, Batch) and isinstance(right, Batch):
+            left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
