@@ -117,6 +117,8 @@ def run_race(
     from mercer.cli._kept import Kept, default_folder
     from mercer.cli._runner import Race
 
+    if not quiet and not compiled_before():
+        typer.echo("Compiling, once per machine, takes about a minute; mercer warmup does it in advance.", err=True)
     with progress(quiet=quiet) as bar:
         steps = {
             (name, contender.name): bar.add_task(f"{name}: {contender.name}", total=folds, visible=False)
@@ -134,6 +136,13 @@ def run_race(
         race = Race(tasks, folds, seed, budget, jobs, Kept(None if fresh else default_folder(), folds, seed), report)
         race.run()
     return race
+
+
+def compiled_before() -> bool:
+    """Whether there is compiled code on this machine."""
+    from mercer.compiled.code import stored
+
+    return stored()[1] > 0
 
 
 class _Report:

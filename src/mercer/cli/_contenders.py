@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import MultinomialNB
@@ -16,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import mercer as mc
-from mercer.cli._features import ConfoundsOnly, ScaledFeatures
 from mercer.cli._race import Contender
 from mercer.data.alphabet import Alphabet
+from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
 from mercer.data.lengths import Lengths
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.linear_rbf import Linear
@@ -29,7 +28,6 @@ from mercer.models.hmm_estimator import HMM
 from mercer.models.pairhmm_affine_estimator import AffinePairHMM
 
 COSTS = (1.0, 10.0, 100.0)
-PENALTIES = tuple(np.logspace(-6, 2, 9))
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Machines:
             Values of the kernel's parameters; parameters of other steps are prefixed as in ``step__parameter``.
         """
         *before, kernel = steps
-        machine = mc.KernelRidge(PENALTIES) if self.regression else SVC(kernel="precomputed")
+        machine = mc.KernelRidge() if self.regression else SVC(kernel="precomputed")
         costs = {} if self.regression else {"svc__C": COSTS}
         pipeline = make_pipeline(*before, Residualized(kernel) if self.confounded else kernel, machine)
         names = [step for step, _ in pipeline.steps]

@@ -13,6 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
+from mercer._notices import collected
 from mercer.cli import _own_data
 from mercer.cli._contenders import Machines
 from mercer.cli._data_options import Reading
@@ -85,7 +86,7 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
         Seed of the folds.
     """
     everything = np.arange(len(task.y))
-    with threadpool_limits(1):
+    with collected(), threadpool_limits(1):  # as in the race: models that do not converge are used
         search = searched(task, contender, everything, seed)
         model: Any = search.best_estimator_
         if proba:

@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer.cli._contenders import Machines
-from mercer.cli._features import Flat, Frequencies, Summary
 from mercer.cli._race import Contender
+from mercer.data.baseline_features import Flat, Frequencies, Summary
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize

@@ -1,4 +1,4 @@
-"""Simple features of sequences for the baselines. Confounds that come with the data are kept."""
+"""Simple features of sequences, for the baselines of a comparison. Confounds that come with the data are kept."""
 
 from __future__ import annotations
 
