@@ -63,9 +63,9 @@ class Machines:
         pipeline = make_pipeline(*before, Residualized(kernel) if self.confounded else kernel, machine)
         names = [step for step, _ in pipeline.steps]
         prefix = f"{names[-2]}__kernel__" if self.confounded else f"{names[-2]}__"
-        own = {key if key.split("__")[0] in names else prefix + key: values for key, values in grid.items()}
         if self.regression:
-            own.pop("svc__C", None)
+            grid.pop("svc__C", None)
+        own = {key if key.split("__")[0] in names else prefix + key: values for key, values in grid.items()}
         return Contender(name, pipeline, {**costs, **own})
 
     def aligned(self, alphabet: Alphabet | str) -> Contender:
