@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize objects read_fasta read_table
-        read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize identical_groups
+        objects read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -44,9 +44,9 @@ _HOMES = {
         PairHMM PairHMMs SwitchingLDS SwitchingLDSs
     """,
     "mercer.kernels": """
-        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
-        JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField MeanMap
-        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
+        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
+        MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",

@@ -368,7 +368,7 @@ class TestBadTables:
             (["id,time,x"], "has a header line, but no rows"),
             (["# nothing"], "contains only comments"),
             (["1,2,3", "4,5,6"], "has no header line.*mc.read_ucr"),
-            ([">a", "ACGT"], "is not a table; read FASTA with mc.read_fasta"),
+            ([">a", "ACGT"], "is not a table; read FASTA and FASTQ with mc.read_fasta"),
             (["time,x", "0,1", "1,2"], "needs a column that tells which series"),
             (["id,t0,t1", "a,1,2", "b,1,2", "a,3,4"], "line 4: the id 'a' occurs also in line 2"),
             (["id,t0,t1", "a,1,2", ",1,2"], "line 3: the id, column 'id', is missing"),
@@ -390,6 +390,8 @@ class TestBadTables:
         assert found.ids == ("a",)
         assert [*found.problems] == ["line 3", "line 5", "b"]
         assert "3 left out (see problems)" in found.description
+        with pytest.raises(ValueError, match="no sample can be read; sequence 0 has the value inf"):
+            read("t0", "inf", invalid="mask")
 
     def test_wrong_options(self):
         for wrong in ({"form": "tall"}, {"kind": "blobs"}, {"invalid": "drop"}, {"unknown": "x"}, {"time_channel": 1}):

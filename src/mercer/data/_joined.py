@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data._names import looks_like
 from mercer.data._samples import ids_of
 from mercer.data.columns import Column, Columns, columns_of
 from mercer.data.recordings import TABLES
-from mercer.data.roles import Choice, Roles, looks_like, roles_of
+from mercer.data.roles import Choice, Roles, roles_of
 
 
 def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Choice, group: Choice) -> Roles:

@@ -21,8 +21,7 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
     content = decoded(text.raw)
     if content.lstrip().startswith((">", "@")):
         raise ValueError(
-            f"{text.name} is not a table; read FASTA with mc.read_fasta, FASTQ with mc.read_fastq and .ts with "
-            "mc.read_ts."
+            f"{text.name} is not a table; read FASTA and FASTQ with mc.read_fasta, .ts files with mc.read_ts."
         )
     separator = separator or _separator(content, decimal)
     rows = _records(text, content, separator)

@@ -14,13 +14,15 @@ from mercer.data._container import naming
 from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
+from mercer.data._names import looks_like
 from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, rows_as_samples
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
 from mercer.data.documents import word_counts, word_sequences, words_of
+from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection
-from mercer.data.roles import Choice, Roles, looks_like, roles_of
+from mercer.data.roles import Choice, Roles, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records
 
@@ -183,18 +185,19 @@ def read_table(
             samples.names[i] if samples.names else i: f"{naming(samples.names, i)} {problem.text}"
             for i, problem in sorted(samples.problems.items())
         }
-        if not kept.any():
-            raise ValueError(f"{table.name}: no sample can be read; {next(iter(left.values()))}")
-    y = None if y is None else y[kept]
+    if not kept.any():
+        raise ValueError(f"{table.name}: no sample can be read; {next(iter(left.values()))}")
+    y, groups = (None if values is None else values[kept] for values in (y, groups))
     problems = {**table.problems, **left}
+    said = _description(table, roles, form, X, samples, series, y, what, len(problems))
     return Records(
         X,
         y,
-        groups=None if groups is None else groups[kept],
+        groups=groups,
         covariates={name: column[kept] for name, column in beside.items()},
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
-        description=_description(table, roles, form, X, samples, series, y, what, len(problems)),
+        description=f"{said} {leak(X, groups)}".strip(),
         problems=problems,
         step=series.step,
     )

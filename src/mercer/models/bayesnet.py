@@ -10,15 +10,16 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho, is_whole
+from mercer._checks import check_rho
 from mercer._coupling import Coupling, PowerProduct
 from mercer._parameters import check, whole
 from mercer._probability import drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
+from mercer.models._nets.cliques import net_cliques
 from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.evidence import expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
@@ -30,6 +31,7 @@ from mercer.models._nets.reading import values_of
 from mercer.models._nets.scores import net_scores, score_names
 from mercer.models._nets.tables import checked_rows, flat_rows
 from mercer.models._scores.weighted import check_parametrization
+from mercer.models.hidden import Clique
 
 if TYPE_CHECKING:
     from mercer.models.bayesnet_estimator import BayesNet
@@ -410,8 +412,7 @@ class BayesNets(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points of the observed nodes from each member, ``(*B, size, D)``, as floats."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         graph, rng = self._graph, random_generator(random_state)
         probability, mean, variance = self._numpy()
         n = len(probability)
@@ -466,6 +467,35 @@ class BayesNets(Family):
         if not np.all(np.diff(offsets) == 1):
             raise ValueError("Marginalization compares samples of one row each; got tables. Pass a matrix of rows.")
         return shared_nodes(self._graph, values_of(self._graph, x), self._numpy())
+
+    infers_missing: ClassVar[bool] = True
+    """Whether latent kernels replace missing values by their posteriors."""
+
+    def latent_cliques(self, X: Any) -> list[Clique]:
+        """Return the mean posteriors of all nodes with their parents, for `LatentMeanMap` and `PosteriorCounts`.
+
+        Parameters
+        ----------
+        X : array of shape (N, D), or Sequences
+            Samples of one row each, or tables of rows, for a batch of shape ``(1,)``.
+        """
+        self._require_one()
+        x, offsets = segments(X)
+        table = values_of(self._graph, x)
+        self._check_possible(table, "posterior")
+        return net_cliques(self._graph, table, np.asarray(offsets), self._numpy())
+
+    def require_discrete(self, kernel: str) -> None:
+        """Raise if there is a Gaussian node."""
+        for v in self._graph.gaussian:
+            raise TypeError(
+                f"{kernel} needs networks of discrete nodes; got the Gaussian node {self._graph.names[v]!r}. Use "
+                "mc.LatentMeanMap."
+            )
+
+    def no_samples(self) -> Any:
+        """Return an empty matrix of data."""
+        return np.empty((0, self.dimension))
 
     def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
         """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.

@@ -12,12 +12,13 @@ from mercer._checks import check_rho, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import check, whole
 from mercer._probability import checked_probability, drawn
-from mercer._random import random_generator
-from mercer.data import Alphabet
+from mercer._random import random_generator, whole_size
+from mercer.data import Alphabet, Sequences
 from mercer.families.categorical import Categoricals
 from mercer.families.gaussian import Gaussians
 from mercer.models._factorial.bound import ChainBound
 from mercer.models._factorial.chains import Evidence, Joint
+from mercer.models._factorial.cliques import factorial_cliques
 from mercer.models._factorial.dense import FEW_JOINT, check_joint, expected_joint, joint_log_prob
 from mercer.models._factorial.missing import GaussianEvidence
 from mercer.models._factorial.operand import FactorialOperand
@@ -25,7 +26,7 @@ from mercer.models._factorial.scores import factorial_scores, score_names
 from mercer.models._factorial.table import SymbolEvidence
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models.discount import check_lengths
-from mercer.models.hidden import require_possible
+from mercer.models.hidden import Clique, require_possible
 from mercer.models.hmm import HMMs
 from mercer.models.inference import double, own_runs, read
 
@@ -265,10 +266,8 @@ class FactorialHMMs(Batch):
         ``(N, size, length, d)`` for vectors, ``(N, size, length)`` codes for symbols.
         """
         self._require_axis()
-        if not is_whole(length):
-            raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of sequences, 0 or more; got {size!r}.")
+        length = whole_size(length, "observations", name="length", least=1)
+        size = whole_size(size, "sequences")
         rng, count = random_generator(random_state), len(self)
         members, n = np.arange(count)[:, None], int(self.initial.shape[-1])
         mean, joint = to_numpy(self.mean), np.zeros((count, size, length), dtype=np.int64)
@@ -312,6 +311,26 @@ class FactorialHMMs(Batch):
         check_parametrization(parametrization)
         X = self.read(X)
         return np.stack([factorial_scores(self, i, X, parametrization) for i in range(len(self))])
+
+    def latent_cliques(self, X: Any) -> list[Clique]:
+        """Return the mean posteriors of observations with their states, and of transitions, for latent kernels.
+
+        Parameters
+        ----------
+        X : Sequences, or anything that converts to them
+            The samples, for a batch of shape ``(1,)`` of up to 1,024 joint states.
+        """
+        self._require_one()
+        return factorial_cliques(self, self.read(X))
+
+    def require_discrete(self, kernel: str) -> None:
+        """Raise if these are models of vectors."""
+        if not self.of_symbols:
+            raise TypeError(f"{kernel} needs models of symbols, which can be counted. Use mc.LatentMeanMap.")
+
+    def no_samples(self) -> Any:
+        """Return no sequence."""
+        return Sequences.from_codes([np.empty(0, dtype=int)], self.alphabet)[:0]
 
     def couple(self, coupling: Coupling, lengths: Any = None) -> FactorialOperand:
         """Prepare for a coupling of the models of all joint states (PPK-6.1, GMMK-9)."""

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from mercer._array import Floats, Indices
 from mercer._batch import Batch
 from mercer._notices import notify_unconverged
-from mercer._parameters import Rule, Rules, nonnegative, one_of, whole
+from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
@@ -118,8 +118,8 @@ class FactorialHMM(IterativeEstimator):
     has_hidden: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
-        "n_chains": whole(1),
-        "n_states": whole(1),
+        "n_chains": states(),
+        "n_states": states(),
         "inference": one_of("auto", "exact", "variational"),
         "floor": nonnegative("It is a fraction of the pooled variance."),
         "alphabet": ALPHABET,

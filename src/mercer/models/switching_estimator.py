@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, whole
+from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, states, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.models._dynamics.em import Averages, LDSGoal, Regression
@@ -110,7 +110,7 @@ class SwitchingLDS(LDS):
     fixed = None
 
     _parameters: ClassVar[Rules] = {
-        "n_regimes": whole(1),
+        "n_regimes": states(),
         "state_dim": whole(1),
         "shared_emission": boolean("True shares emission and observation noise between all regimes."),
         "noise": one_of("full", "diagonal", "isotropic"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._checks import is_choice
 from mercer.datasets import fetch_r8, fetch_webkb
 from mercer.papers import _random_documents, _real_documents
 from mercer.papers._document_methods import METHODS, document_methods
@@ -110,7 +111,7 @@ def reproduce(
     list of Cell or Curve
         By task or panel, then by method.
     """
-    if part not in PARTS:
+    if not is_choice(part, PARTS):
         raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     if draws is None:
         draws = 3 if quick else 20

@@ -15,6 +15,7 @@ from mercer._array import Array, Floats, namespace, safe_log
 from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
+from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
@@ -209,7 +210,22 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if reset:  # input with columns sets them again
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        return self._accept(X, reset=reset)
+        accepted = self._accept(X, reset=reset)
+        if not reset:
+            self._check_empty(accepted)
+        return accepted
+
+    def _check_empty(self, X: Any) -> None:
+        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
+
+        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), or it is
+        given with the probability of an empty history.
+        """
+        model = getattr(self, "model", None)
+        empty = getattr(model, "empty", None) if isinstance(model, Batch) else None
+        ordinary = getattr(model, "end", False) or (empty is not None and bool((empty > 0).any()))
+        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
+            X.require_nonempty()
 
     def _check_confounds(self, *data: Any) -> None:
         """Raise if objects come with confounds and the kernel does not accept them."""
