@@ -48,6 +48,7 @@ def model(genes):
 
 
 class TestFitAndPredict:
+    @pytest.mark.slow
     def test_predictions_are_those_of_the_model_in_a_new_process(self, genes, model):
         command = [sys.executable, "-m", "mercer", "predict", str(model), str(genes), "--proba"]
         found = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})

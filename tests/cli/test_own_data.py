@@ -97,8 +97,8 @@ class TestReading:
     def test_copies_are_a_leak(self, tmp_path):
         path = tmp_path / "toy.fa"
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
-        assert "8 sequences are copies of others" in task(path, label="1").about
-        assert "copies" not in task(path, label="1", group="2").about
+        assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
+        assert "leak" not in task(path, label="1", group="2").about
 
 
 class TestContenders:

@@ -82,6 +82,7 @@ class TestFold:
         assert sorted(order_of_tests(blobs(), 3, 0)) == list(range(60))
 
 
+@pytest.mark.slow  # processes
 class TestRunner:
     def test_all_contenders_finish_in_their_order(self):
         ended = run(blobs(contenders=[MAJORITY, LINEAR, KERNEL]), jobs=2)
@@ -194,6 +195,7 @@ class TestResults:
         a, b = result("a", (0.9, 0.1), (0.0, 0.0)), result("b", (0.2, 0.8), (1.0, 1.0))
         assert [r.contender.name for r in chosen_inside([a, b], kernels=False)] == ["a", "b"]
 
+    @pytest.mark.slow
     def test_random_labels_recommend_nothing(self):
         wins = 0
         for seed in range(20):
@@ -220,6 +222,7 @@ class TestResults:
         assert verdict(results_of(task, MAJORITY), task, 3, 0) == ("No kernel finished.", False)
 
 
+@pytest.mark.slow
 def test_a_race_leaves_no_process_behind():
     import multiprocessing
 

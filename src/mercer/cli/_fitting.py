@@ -114,8 +114,9 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[
     if not hasattr(model, "predict"):
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
-    words = info.metadata.get("vocabulary")
-    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), with_answers=False, vocabulary=words)
+    had = info.metadata.get("known", {})
+    before = _own_data.Known(**{name: had.get(name) for name in ("channels", "words")})
+    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), with_answers=False, known=before)
     predictions = np.asarray(model.predict(records.X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]
     if proba:

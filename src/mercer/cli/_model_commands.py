@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,7 +77,8 @@ def fit(
         _say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet)
     with one_sentence(code=FAILED):
         found = _fitting.fitted(task, contenders[0], proba=proba, seed=seed)
-        metadata = {"reading": reading.as_dict(), "about": task.about, "measure": task.measure, "score": found.score}
+        metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
+        metadata |= {"measure": task.measure, "score": found.score}
         _fitting.save(found.model, output, metadata)
     chosen = ", ".join(f"{name}={value!r}" for name, value in found.parameters.items())
     _say(

@@ -26,6 +26,7 @@ from mercer.kernels.confounds import Confounded
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas", ".fastq", ".fq")
 TABLES = (".tsv", ".csv", ".txt", ".parquet", ".pq", ".feather")
 _STRINGS_ONLY = ("drop",)
+_ANSWERS = ("label", "target", "group")
 _TABLES_ONLY = (
     "id",
     "time",
@@ -40,6 +41,24 @@ _TABLES_ONLY = (
     "separator",
     "decimal",
 )
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the training data had, so that new data are read alike."""
+
+    channels: list[str] | None = None
+    """Columns of the values of a table of time steps."""
+    words: list[str] | None = None
+    """Words that are counted in documents."""
+
+    @classmethod
+    def of(cls, records: Records) -> Known:
+        """Return what these records have."""
+        names = list(records.channels)
+        if not isinstance(records.X, Sequences):
+            return cls(words=names)
+        return cls(channels=names if names and len(names) == records.X.dimension else None)
 
 
 @dataclass(frozen=True)
@@ -79,7 +98,10 @@ class Read:
         """What a table was taken for, with options of the command line instead of arguments."""
         names = "id|time|values|label|target|group|form"
         text = re.sub(rf"\b({names})='([^']*)'", r"--\1 \2", self.records.description)
-        return re.sub(rf"\b({names})=", r"--\1", text).replace(" (a column, or False for none)", "")
+        text = re.sub(rf"\b({names})=", r"--\1", text).replace(" (a column, or False for none)", "")
+        return text.replace("use GroupKFold with groups=mc.identical_groups(X)", "remove them, or pass --group").rstrip(
+            "."
+        )
 
 
 def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) -> Task:
@@ -114,7 +136,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
-    about += [text for text in (found.taken_for, found.skipped, _leak(X, groups)) if text]
+    about += [text for text in (found.taken_for, found.skipped) if text]
     data: Any = Confounded(X, np.column_stack(confounds)) if confounds else X
     return Task(
         "; ".join(about),
@@ -124,11 +146,12 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         groups,
         weights,
         reading=found.code,
+        known=Known.of(records),
         arguments=reading.arguments(path),
     )
 
 
-def read(path: Path, reading: Reading, *, with_answers: bool = True, vocabulary: list[str] | None = None) -> Read:
+def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Known | None = None) -> Read:
     """Read data by the extension of a file.
 
     Parameters
@@ -139,8 +162,8 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, vocabulary:
         How to read it.
     with_answers : bool
         False for new data, whose labels are not known.
-    vocabulary : list of str, optional
-        Words that are counted in documents; by default, all.
+    known : Known, optional
+        What the training data had, for new data.
     """
     if not path.exists():
         raise ValueError(f"{path} does not exist; pass the path of a file or folder.")
@@ -150,8 +173,8 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, vocabulary:
     if suffix not in (".ts", *TABLES) and not path.is_dir():
         if _begins_like_fasta(path):
             raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
-        known = ", ".join((*FASTA, ".ts", *TABLES))
-        raise ValueError(f"The extension of {path} must be one of {known}; got {suffix!r}. Rename the file.")
+        endings = ", ".join((*FASTA, ".ts", *TABLES))
+        raise ValueError(f"The extension of {path} must be one of {endings}; got {suffix!r}. Rename the file.")
     _refuse(reading, _STRINGS_ONLY, "FASTA and FASTQ files")
     if suffix == ".ts":
         _refuse(reading, (*_TABLES_ONLY, "label", "target", "group"), "tables")
@@ -159,7 +182,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, vocabulary:
     if suffix in (".tsv", ".csv", ".txt") and _has_no_header(path):
         _refuse(reading, (*_TABLES_ONLY, "label", "target", "group"), "tables with a header line")
         return Read(read_ucr(path), f"X, y = mc.read_ucr({str(path)!r})")
-    return _read_table(path, reading, with_answers, vocabulary)
+    return _read_table(path, reading, with_answers, known or Known())
 
 
 def describe(X: Any, whole: int | None = None) -> str:
@@ -203,23 +226,31 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool) -> Read:
     return Read(records, _unpacked(code, records, "read.y.astype(float)" if reading.target else "read.y"))
 
 
-def _read_table(path: Path, reading: Reading, with_answers: bool, vocabulary: list[str] | None) -> Read:
+def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known) -> Read:
     options: dict[str, Any] = {}
     taken = ["id", "time", "form", "kind", "time_channel", "separator", "decimal", "alphabet", "unknown"]
-    for name in [*taken, *(("label", "target", "group") if with_answers else ())]:
+    for name in [*taken, *_ANSWERS]:
         options |= {name: value} if (value := getattr(reading, name)) else {}
-    if reading.values:
-        options["values"] = _columns(reading.values)
+    if reading.values or known.channels:
+        options["values"] = _columns(reading.values) if reading.values else known.channels
     if reading.resample:
         options["resample"] = float(reading.resample) if _is_number(reading.resample) else reading.resample
     if with_answers and reading.label_table:
         options["labels"] = reading.label_table
     beside = [*_columns(reading.confounds or ""), *([reading.weight] if reading.weight and with_answers else [])]
     options |= {"covariates": beside} if beside else {}
-    if vocabulary is not None:
-        options["alphabet"] = vocabulary
+    if known.words:
+        options["alphabet"] = known.words
     options |= {"invalid": "mask"} if reading.skip_bad else {}
-    records = read_table(path, **options)
+    while True:
+        try:
+            records = read_table(path, **options)
+            break
+        except ValueError as error:  # new data need no labels, but may have them
+            absent = [name for name in _ANSWERS if name in options and f"{name}={options[name]!r} is not" in str(error)]
+            if with_answers or not absent:
+                raise
+            options[absent[0]] = False
     shown = "".join(f", {name}={value!r}" for name, value in options.items())
     return Read(records, _unpacked(f"read = mc.read_table({str(path)!r}{shown})", records, "read.y"))
 
@@ -238,7 +269,7 @@ def _with_numbers(path: Path, records: Records) -> Records:
         try:
             numbers.append(float(text))
         except ValueError:
-            raise ValueError(f"{path}: the target of {name!r} must be a number; got {text!r}.") from None
+            raise ValueError(f"{path}: the target of {name!r} must be a number; got {str(text)!r}.") from None
     return replace(records, y=np.array(numbers))
 
 
@@ -298,19 +329,6 @@ def _subset(n: int, limit: int, seed: int) -> Any:
 def _about_answers(y: Any, groups: Any) -> str:
     about = f"targets {y.min():.4g} to {y.max():.4g}" if y.dtype.kind == "f" else f"{len(np.unique(y))} classes"
     return about if groups is None else f"{about}, {len(np.unique(groups))} groups that stay in one fold"
-
-
-def _leak(X: Any, groups: Any) -> str:
-    """Return a warning of identical sequences, which may come into different folds."""
-    if groups is not None or not isinstance(X, Sequences):
-        return ""
-    copies = len(X) - len({x.tobytes() if hasattr(x, "tobytes") else str(x) for x in X})
-    if not copies:
-        return ""
-    return (
-        f"{copies} sequences are copies of others, and a copy in another fold makes every score too good: remove them, "
-        "or pass --group"
-    )
 
 
 def _check_targets(y: Any, groups: Any, folds: int, whole: Any) -> None:

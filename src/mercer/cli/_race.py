@@ -57,6 +57,8 @@ class Task:
     weights: Any = None
     reading: str = ""
     """Line of code that reads the data from a file, if any."""
+    known: Any = None
+    """What the data have that new data must have, too."""
     arguments: str = ""
     """Arguments of the command line that read the data."""
 
