@@ -1,6 +1,7 @@
 """The cost of the memo of pairs: one ``fit_transform``, then ``transform`` of single rows, with the memo and without.
 
-    python benchmarks/bench_memo.py [--size 5000] [--calls 10] [--only RBF]
+    python benchmarks/bench_memo.py [--size 5000] [--calls 10] [--repeat 5] [--only RBF]
+    python benchmarks/bench_memo.py --search     (the wall time of a grid search over C, and pairs per distinct pair)
 
 Every kernel runs in a process of its own per setting, so that peaks of memory are its own: what the process holds at
 its peak, minus what it held before ``fit_transform``. Spectrum and RBF do not use the memo, since a pair costs less
@@ -16,11 +17,26 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import mercer as mc
 from mercer.gram.pair_memo import memo
+
+UNITS = {"whole": "s", "peak": "MiB", "first": "s", "single": "s", "search": "s", "pairs": ""}
+WHAT = {
+    "whole": "fit_transform", "peak": "peak memory", "first": "first row", "single": "other rows", "search": "search",
+    "pairs": "pairs evaluated",
+}  # fmt: skip
+SEARCHED = {
+    "Spectrum(3)": 600, "RBF": 600, "Fisher(MarkovChain)": 600, "ProbabilityProduct(Gaussian)": 300,
+    "Marginalization(pairs)": 120,
+}  # fmt: skip
+"""Samples of a grid search."""
 
 
 def strings(n: int, length: int, seed: int) -> list[str]:
@@ -69,34 +85,72 @@ def measure(name: str, n: int, calls: int) -> dict[str, float]:
     return {"whole": whole, "peak": peak / 1024, "first": single[0], "single": statistics.median(single[1:])}
 
 
+def search(name: str, n: int) -> dict[str, float]:
+    """Time a grid search over C, and count the pairs that it evaluates against the distinct ones."""
+    kernel, train, _ = cases(n, 1)[name]
+    train = train[: SEARCHED[name]]
+    y = np.arange(len(train)) % 2
+    evaluated = [0]
+    plain = type(kernel)._tile
+
+    def counted(self: object, a: Any, b: Any) -> Any:
+        tile = plain(self, a, b)
+        evaluated[0] += tile.shape[0] * tile.shape[1]
+        return tile
+
+    model = make_pipeline(kernel, SVC(kernel="precomputed"))
+    grid = GridSearchCV(model, {"svc__C": [0.1, 1.0, 10.0]}, cv=3)
+    grid.fit(train[:30], y[:30])
+    memo.clear()
+    start = time.perf_counter()
+    grid.fit(train, y)
+    wall = time.perf_counter() - start
+    memo.clear()
+    type(kernel)._tile = counted  # type: ignore[method-assign]
+    grid.fit(train, y)
+    return {"search": wall, "pairs": 2 * evaluated[0] / len(train) / (len(train) + 1)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=5000)
     parser.add_argument("--calls", type=int, default=10)
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", default="")
+    parser.add_argument("--search", action="store_true", help="a grid search instead of single calls")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--off", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         with mc.config(n_jobs=1, **({"memo_bytes": 0} if options.off else {})):
-            print(json.dumps(measure(options.one, options.size, options.calls)))
+            found = search(options.one, options.size) if options.search else None
+            print(json.dumps(found or measure(options.one, options.size, options.calls)))
         return
-    print(f"{'':32} fit_transform   peak     first row  others    (with the memo, without, ratio)")
     for name in cases(20, 1):
-        if options.only not in name:
-            continue
-        found = []
-        for off in (False, True):
+        if options.only in name:
+            report(name, options)
+
+
+def report(name: str, options: argparse.Namespace) -> None:
+    """Print the minimum and the median of every number, with the memo and without, and their ratios."""
+    runs: dict[bool, list[dict[str, float]]] = {False: [], True: []}
+    for _ in range(options.repeat):
+        for off in (False, True):  # in turn, so that both see the same noise
             command = [sys.executable, __file__, "--one", name, "--size", str(options.size)]
-            command += ["--calls", str(options.calls), *(["--off"] if off else [])]
-            runs = [json.loads(subprocess.check_output(command)) for _ in range(options.repeat)]
-            found.append({key: min(run[key] for run in runs) for key in runs[0]})
-        for label, one in zip(("memo", "off"), found, strict=True):
-            numbers = f"{one['whole']:9.2f} s {one['peak']:9.0f} MiB {1e3 * one['first']:8.1f} ms"
-            print(f"{name:28} {label:4} {numbers} {1e3 * one['single']:8.1f} ms", flush=True)
-        ratios = [found[0][key] / max(found[1][key], 1e-9) for key in ("whole", "peak", "first", "single")]
-        print(f"{name:28} {'':4} {ratios[0]:9.2f}   {ratios[1]:9.2f}     {ratios[2]:8.2f}    {ratios[3]:8.2f}")
+            command += ["--calls", str(options.calls), *["--off"] * off, *["--search"] * options.search]
+            runs[off].append(json.loads(subprocess.check_output(command)))
+    print(f"{name} ({options.repeat} repeats)")
+    for key, unit in UNITS.items():
+        if key in runs[False][0]:
+            with_memo, without = ([run[key] for run in runs[off]] for off in (False, True))
+            least = f"{min(with_memo):9.4g} / {min(without):9.4g} {unit:4} {ratio(min(with_memo), min(without))}"
+            a, b = statistics.median(with_memo), statistics.median(without)
+            print(f"    {WHAT[key]:16} least {least}   median {a:9.4g} / {b:9.4g} {unit:4} {ratio(a, b)}")
+
+
+def ratio(a: float, b: float) -> str:
+    """Return a ratio as text."""
+    return f"{a / max(b, 1e-12):5.2f}"
 
 
 if __name__ == "__main__":

@@ -34,11 +34,12 @@ from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer._batch import Batch
+from mercer._renamed import Removed
 
 GOOD = ("value", "sentence of mercer", "validation of scikit-learn")
 BAD = ("NaN", "RuntimeWarning", "bare error", "hang")
 SECONDS = 60.0
-"""A call that takes longer hangs; compilation on a busy machine does not."""
+"""A call that computes longer hangs: seconds of processor time, since a busy machine makes others wait."""
 SKIPPED = {"config", "set_config", "plot"}
 """Names that change the process or draw figures."""
 SKIPPED_METHODS = {
@@ -74,6 +75,7 @@ def public(value: Any) -> list[str]:
     hooks = ("_", "term_")
     members = [name for name in dir(type(value)) if not name.startswith(hooks) and name not in SKIPPED_METHODS]
     members = [name for name in members if not name.endswith("_request")]  # of scikit-learn
+    members = [name for name in members if not isinstance(inspect.getattr_static(value, name), Removed)]
     members = [name for name in members if not inspect.ismethoddescriptor(getattr(type(value), name))]
     members += ["__call__"] * callable(value)
     return members + ["__getitem__"] * isinstance(value, Batch | mc.Sequences)
@@ -272,15 +274,20 @@ def _short(value: Any) -> str:
 
 
 def one(seed: int, at: int, seconds: float = SECONDS) -> Outcome:
-    """Make call ``at`` and say how it ended."""
+    """Make call ``at`` and say how it ended; one that hangs is made again, when its code is compiled."""
+    outcome = _once(seed, at, seconds)
+    return _once(seed, at, seconds) if outcome.kind == "hang" else outcome
+
+
+def _once(seed: int, at: int, seconds: float) -> Outcome:
     call = _Call(seed, at)
 
     def alarm(*_: Any) -> None:
         raise _Hang
 
     batches()
-    before = signal.signal(signal.SIGALRM, alarm)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, alarm)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
@@ -291,8 +298,8 @@ def one(seed: int, at: int, seconds: float = SECONDS) -> Outcome:
             except Exception as error:
                 kind, detail = _of_error(error)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
     noise = [w for w in heard if issubclass(w.category, RuntimeWarning)]
     if kind in GOOD and noise:
         kind, detail = "RuntimeWarning", f"{noise[0].message} ({_place(noise[0].filename)}:{noise[0].lineno})"
@@ -373,7 +380,7 @@ def main() -> None:
     outcomes, failures = [], Counter()  # type: ignore[var-annotated]
     first: dict[Any, tuple[int, Outcome]] = {}
     for at in range(options.at, options.at + options.calls):
-        faulthandler.dump_traceback_later(10 * SECONDS, exit=True)  # compiled code that does not end
+        faulthandler.dump_traceback_later(10 * SECONDS, exit=True)  # compiled code that does not end, a lock
         outcome = one(options.seed, at)
         outcomes.append(outcome)
         if not outcome.good:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from benchmarks import fuzz
+from sklearn.base import BaseEstimator
+
+import mercer as mc
 
 CALLS = 300
+ODD = (1.0, len, [object()])
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +35,33 @@ def test_calls_reach_results_and_messages(outcomes):
 def test_every_public_class_is_covered():
     assert {"HMM", "HMMs", "Fisher", "Sequences", "mercer.gram.diagnose"} <= set(fuzz.names())
     assert {"Poissons", "HMMs", "Mixtures", "KDEs"} <= {type(batch).__name__ for batch in fuzz.batches()}
+
+
+REQUIRED = {
+    "k1": mc.RBF(), "k2": mc.RBF(), "kernel": mc.RBF(), "kernels": [mc.RBF()], "model": mc.HMM(2), "nodes": {"a": 2},
+    "tree": "((a,b),c);",
+}  # fmt: skip
+
+
+def properties(cls):
+    members = [(name, inspect.getattr_static(cls, name)) for name in dir(cls) if not name.startswith("_")]
+    return [name for name, member in members if isinstance(member, property)]
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in fuzz.names().values() if inspect.isclass(cls) and issubclass(cls, BaseEstimator)]
+)
+def test_properties_and_tags_before_fit_name_the_odd_parameter(cls):
+    parameters = inspect.signature(cls).parameters.values()
+    given = {p.name: REQUIRED.get(p.name, 1.0) for p in parameters if p.default is p.empty}
+    for name in [p.name for p in parameters]:
+        for odd in ODD:
+            estimator = cls(**given | {name: odd})
+            for asked in (*properties(cls), "__sklearn_tags__"):
+                try:
+                    value = getattr(estimator, asked)
+                    _ = value() if asked == "__sklearn_tags__" else value
+                except Exception as error:
+                    kind, detail = fuzz._of_error(error)
+                    unfitted = isinstance(error, AttributeError) and cls.__name__ in str(error)
+                    assert kind in fuzz.GOOD or unfitted, f"{cls.__name__}({name}={odd!r}).{asked}: {detail}"

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from mercer.data import *
     from mercer.embedding import *
     from mercer.families import *
-    from mercer.gram._file import load
     from mercer.kernels import *
     from mercer.models import *
+    from mercer.saving import *
 
 _ROOMS = ("datasets", "embedding", "families", "gram", "kernels", "models", "plot")
 _HOMES = {
     "mercer.data": """
-        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize objects read_fasta read_table
-        read_ts read_ucr
+        Alphabet Clock Delays Derivatives Lengths PerStep Resample Sequences Standardize identical_groups
+        objects read_fasta read_svmlight read_table read_ts read_ucr
     """,
     "mercer.families": """
         Bernoulli Bernoullis Beta Betas Categorical Categoricals CountVector CountVectors Dirichlet
@@ -44,13 +44,13 @@ _HOMES = {
         PairHMM PairHMMs SwitchingLDS SwitchingLDSs
     """,
     "mercer.kernels": """
-        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Fisher FisherEnsemble Gaussianized Heat
-        JensenShannon Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField MeanMap
-        Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
+        BinetCauchy Centered Confounded EmpiricalKernelMap EmpiricalMeanMap Features Fisher FisherEnsemble Gaussianized
+        Heat JensenShannon KernelRidge Landmarks LatentMeanMap LikelihoodRatio Linear Marginalization MeanField
+        MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
     "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",
-    "mercer.gram._file": "load",
+    "mercer.saving": "file_info load save",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _HERE = ("__version__", "config", "set_config", "settings")

@@ -6,6 +6,7 @@ caller has not imported already.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,7 +46,8 @@ def as_float(x: Any, name: str = "") -> Array:
     if xp.isdtype(x.dtype, "real floating"):
         return x
     if is_numpy_array(x) and x.dtype.kind not in "biuf":
-        raise TypeError(f"Expected numbers; got an array of dtype {x.dtype}.")
+        must = f"{name} must be an array of numbers" if name else "Expected numbers"
+        raise TypeError(f"{must}; got an array of dtype {x.dtype}.")
     return xp.astype(x, xp.float64)
 
 
@@ -79,6 +81,11 @@ def frozen(x: Array) -> Array:
     if is_numpy_array(x):
         x.setflags(write=False)
     return x
+
+
+def as_rows(x: Floats) -> Floats:
+    """Return one vector per entry of the first axis, ``(N, D)``, also where N is 0."""
+    return np.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:

@@ -223,9 +223,14 @@ class Batch:
         for name in self._parts:
             getattr(self, name)._check_alike(getattr(other, name))
 
-    def matched(self, reference: Batch) -> Self:
+    def matched(self, reference: Batch) -> Any:
         """Return this batch in the storage format of ``reference``, to be paired with it; raise if they differ."""
-        reference._check_alike(self)
+        found = self.adapted(reference)
+        reference._check_alike(found)
+        return found
+
+    def adapted(self, other: Batch) -> Any:
+        """Return this batch as a model of the kind of ``other``, if it is a special case of it; otherwise as it is."""
         return self
 
     # -- conversion, digests and files -------------------------------------------------------------------
@@ -293,6 +298,11 @@ class Batch:
         return batch
 
     @staticmethod
+    def _from_parts(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") -> Any:
+        """Make a batch from what `_pack` returned."""
+        return _unpack(header, arrays, prefix)
+
+    @staticmethod
     def _from_file(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         try:
             return _unpack(header["batch"], arrays)
@@ -300,7 +310,7 @@ class Batch:
             raise ValueError(
                 f"{os.fspath(path)} has no entry {error}; it is damaged or was not written by mercer."
             ) from error
-        except _Unknown as error:
+        except UnknownBatch as error:
             raise ValueError(str(error)) from error
         except Exception as error:  # the header of a damaged file can have any form
             raise _files.damaged(os.fspath(path), error) from error
@@ -339,7 +349,7 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     if name not in _registry:
         importlib.import_module("mercer.models")  # the package loads lazily; importing a class registers it
     if name not in _registry:
-        raise _Unknown(f"The file contains {name}, a class that is not imported. Import it first.")
+        raise UnknownBatch(f"The file contains {name}, a class that is not imported. Import it first.")
     cls = _registry[name]
     fields = cls._unpack_fields(arrays, header["shared"], prefix)
     for part, inner in header["parts"].items():
@@ -348,8 +358,13 @@ def _unpack(header: dict[str, Any], arrays: dict[str, Any], prefix: str = "") ->
     return cls(**{field: value for field, value in fields.items() if field in wanted})
 
 
-class _Unknown(Exception):
+class UnknownBatch(Exception):
     """The class in a file is not imported."""
+
+
+def is_registered(cls: type[Batch]) -> bool:
+    """Whether a file that names the class is read as this class."""
+    return _registry.get(cls.__name__) is cls
 
 
 def _nbytes(x: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,11 @@ def is_number(value: Any) -> bool:
 def is_whole(value: Any, least: int = 1) -> bool:
     """Whether ``value`` is a whole number, ``least`` or more."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
+def is_choice(value: Any, choices: Container[str]) -> bool:
+    """Whether ``value`` is one of several strings; arrays, which ``in`` compares entry by entry, are not."""
+    return isinstance(value, str) and value in choices
 
 
 def is_listing(value: Any) -> bool:

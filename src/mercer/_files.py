@@ -1,7 +1,7 @@
 """File format 1: an npz archive of plain arrays with a JSON header. No pickle.
 
-The header is the array ``header`` (UTF-8 bytes of a JSON object) with ``format`` (a number), ``kind`` ("batch" or
-"gram") and entries that depend on the kind. Later versions will keep reading format 1.
+The header is the array ``header`` (UTF-8 bytes of a JSON object) with ``format`` (a number), ``kind`` ("batch",
+"gram" or "pipeline") and entries that depend on the kind. Later versions will keep reading format 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 from mercer._config import settings
 
 FORMAT = 1
+HEADER_BYTES = 2**24
+"""Largest size of a header: Python takes up to 30 times as much memory to read it."""
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -26,6 +28,11 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     target = Path(path)
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
+    if len(encoded) > HEADER_BYTES:
+        raise ValueError(
+            f"The file would need a header of {len(encoded) / 2**20:.0f} MiB, and at most {HEADER_BYTES >> 20} MiB are "
+            "read. Use arrays in place of many small objects."
+        )
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:  # NumPy would pickle it
             raise ValueError(f"{name} contains Python objects; only arrays of numbers and strings can be saved.")
@@ -82,6 +89,8 @@ def _arrays(archive: zipfile.ZipFile, name: str, packed: int) -> dict[str, np.nd
         raise _NotOurs(too_large(name, limit))
     if "header.npy" not in archive.namelist():
         raise _NotOurs(f"{name} is not a mercer file: it is an npz archive without a header.")
+    if archive.getinfo("header.npy").file_size > HEADER_BYTES + 4096:
+        raise _NotOurs(f"{name} has a header of more than {HEADER_BYTES >> 20} MiB; mercer does not write such files.")
     for info in members:
         with archive.open(info) as member:
             _check_array(member, info, name)

@@ -26,11 +26,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer._checks import LARGEST, check_gamma, check_rho, is_number, is_whole
+from mercer._checks import LARGEST, check_gamma, check_rho, is_choice, is_number, is_whole
 from mercer._renamed import RenamedParameters, check_names
 
 Check = Callable[[str, Any], None]
 """A rule: ``rule(name, value)`` raises if the parameter ``name`` cannot have this value."""
+MOST_STATES = 10_000
+"""Number of states beyond which the transitions of one model take more than 0.8 GB."""
 Rules = Mapping[str, Check | None]
 """Parameter -> rule; None drops the rule of a base class."""
 
@@ -123,6 +125,11 @@ def extent(least: int = 1) -> Check:
     return rule
 
 
+def states() -> Rule:
+    """Accept a number of hidden states, or of other parts that all depend on each other."""
+    return whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
+
+
 def boolean(cure: str = "") -> Rule:
     """Accept True and False."""
     return Rule("True or False", lambda value: isinstance(value, bool | np.bool_), cure)
@@ -132,7 +139,7 @@ def one_of(*choices: str, cure: str = "") -> Rule:
     """Accept one of several strings."""
     *first, last = map(repr, choices)
     what = f"{', '.join(first)} or {last}" if first else last
-    return Rule(what, lambda value: isinstance(value, str) and value in choices, cure)
+    return Rule(what, lambda value: is_choice(value, choices), cure)
 
 
 def function(cure: str = "") -> Rule:

@@ -52,7 +52,7 @@ def test_a_block_product_leaves_the_rest_of_its_rows_alone():
     buffer = Buffer()
     left, right, out = buffer.put(1, a), buffer.put(20, b), buffer.put(40, around)
     block = out + 2 * LANES
-    small.block_product(buffer.w, block, block, 5, left, 2, 1, right, 2, 1, 3, 2, 2, 1.0)
+    small.block_product(buffer.w, block, 5, block, 5, left, 2, 1, right, 2, 1, 3, 2, 2, 1.0)
     expected = around.copy()
     expected[:, :, 2:4] += a @ b
     np.testing.assert_allclose(buffer.get(40, 3, 5), expected, atol=1e-12)
@@ -91,7 +91,7 @@ def test_determinants_do_not_leave_the_range(size):
     buffer = Buffer()
     buffer.put(1, np.ones((LANES, 1, 1)))
     buffer.put(2, np.zeros((LANES, 1, 1)))
-    small.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 40)
+    small.multiply_determinant(buffer.w, LANES, 2 * LANES, buffer.put(3, factors), 1, 40)
     found = np.log(buffer.get(1, 1, 1)) + buffer.get(2, 1, 1) * np.log(2)
     np.testing.assert_allclose(found[:, 0, 0], np.log(factors).sum(axis=(1, 2)), rtol=1e-12)
 

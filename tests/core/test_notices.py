@@ -174,3 +174,28 @@ def test_where_warnings_are_errors_the_error_of_a_call_comes_first():
         warnings.simplefilter("error")
         with pytest.raises(KeyError, match="the cause"):
             fails()
+
+
+LONELY = mc.HMMs([[1.0, 0.0]], [[[1.0, 0.0], [0.25, 0.75]]], mc.Categoricals([[[0.5, 0.5], [0.5, 0.5]]], "ab"))
+
+
+@pytest.mark.parametrize(
+    "given", [{"n_states": 3, "n_init": 1}, {"n_states": 2, "init": LONELY}], ids=["short", "lonely"]
+)
+def test_all_findings_of_a_fit_are_told_again(given):
+    model = mc.HMM(prior=None, alphabet="ab", n_iter=2, tol=1e-12, **given)
+
+    def heard(data):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            model.fit_each(data)
+        return sorted(str(w.message) for w in seen)
+
+    fits.clear()
+    fresh = heard(["ab", "ba", "ababb"])
+    assert len(fresh) >= 2
+    assert any("(and 1 others)" in m or "(and 2 others)" in m for m in fresh)
+    assert heard(["ab", "ba", "ababb"]) == fresh  # all from the cache
+    fits.clear()
+    heard(["ba"])
+    assert heard(["ab", "ba", "ababb"]) == fresh  # one of them

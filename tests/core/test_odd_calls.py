@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import mercer as mc
-from mercer.datasets import make_dna, make_point_sets
+from mercer.datasets import make_dna, make_families, make_point_sets
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -18,6 +18,11 @@ WALK = mc.LDSs(*[[[1.0]]] * 4, [0.0], [[1.0]]).reshape(1, 1)
 SWITCHING = mc.SwitchingLDSs([[1.0]], [[[1.0]]], WALK)
 MIXTURE = mc.Mixtures([[0.5, 0.5]], mc.Gaussians([[[0.0], [1.0]]], [[[1.0], [2.0]]]))
 STRINGS = mc.Sequences(["ACGT", "GGT"])
+AFFINE = mc.AffinePairHMM((2, -3), alphabet="dna", gap_open=9, gap_extend=4, n_iter=0).fit(["ACGT"]).model_
+
+
+FACTORIAL = mc.FactorialHMM(n_chains=1, n_states=1, n_iter=1).fit(SERIES).model_
+EMBEDDED = mc.EmbeddedHMM(n_components=1).fit(SERIES)
 
 
 class TestRagged:
@@ -167,7 +172,10 @@ class TestArguments:
             (lambda: mc.Sequences.from_aeon(-1), r"X must be an array of shape \(N, d, T\).* got -1"),
             (lambda: mc.Categoricals([[0.5, 0.5]]).fisher_scores(1), r"Codes must have shape \(T,\).* got shape \(\)"),
             (lambda: mc.Categoricals([[0.5, 0.5]]).log_prob([[1, 0], [1]]), "nested lists of different lengths"),
-            (lambda: mc.KDE().fit_each(SERIES).log_prob("ab"), "Expected numbers; got an array of dtype <U2"),
+            (
+                lambda: mc.KDE().fit_each(SERIES).log_prob("ab"),
+                "x must be an array of numbers; got an array of dtype <U2",
+            ),
             (lambda: mc.SubspaceAngles(t="dna").psd, "t must be a positive number; got 'dna'"),
             (lambda: mc.Product(b"ACGT").psd, "kernels must be a list of one or more kernels; got b'ACGT'"),
             (lambda: mc.JensenShannon(check_psd=mc)(RATES), "check_psd must be True or False; got <module"),
@@ -204,11 +212,53 @@ class TestArguments:
             (lambda: mc.read_ucr("."), "'.' is a folder. Pass the path of a"),
             (lambda: mc.LikelihoodRatio(mc.Gaussian()).fit(SERIES, [[1.0, 2.0], [3.0]]), "y must be one class per"),
             (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], [[1.0, 2.0], [3.0]]), "y must be one class or"),
+            (lambda: mc.FisherEnsemble().fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
+            (lambda: mc.TOP(mc.Gaussian()).fit(SERIES, [0, 1]), r"4 samples, and y of shape \(2,\)"),
+            (lambda: mc.TargetAligned([mc.RBF()]).fit(SERIES[:, 0], 3.0), r"4 samples, and y of shape \(\)"),
+            (lambda: mc.PairHMM().fit(["ab", "ba"], [[1.0, 2.0], [3.0]]), "y must be one class per sequence; got"),
+            (lambda: mc.PairHMM(n_states=10**30).fit(["ab", "ba"]), "from 1 to 10000; got 10+.* n x n"),
+            (lambda: mc.HiddenTree("(a,b);", n_states=10**30).fit([[0, 1]]), "from 1 to 10000; got 10"),
+            (lambda: mc.FactorialHMM(n_chains=10**30).fit(SERIES), "from 1 to 10000; got 10"),
+            (lambda: mc.SwitchingLDS(n_regimes=10**30).fit(SERIES), "from 1 to 10000; got 10"),
+            (lambda: mc.BayesNets(True, nodes={"a": 1}, hidden=np.zeros((2, 2))), "hidden must list names; got"),
+            (lambda: mc.AffinePairHMM.of(mc.Linear()), r"model must be AffinePairHMMs.*; got Linear\(\)"),
+            (lambda: EMBEDDED.update("pooled"), "observation must be an array of numbers; got .* <U6"),
+            (lambda: EMBEDDED.update([0.0, 0.0], belief="x"), "belief must be an array of numbers; got .* <U1"),
+            (lambda: mc.Sequences(["a"], ids=np.array("a")), r"ids must be a list of strings; got array\('a'"),
+            (lambda: mc.Sequences.concat(np.array("a")), "got array"),
+            (lambda: mc.HiddenTree("(a,b);", leaves=np.array("a")).fit([[0, 1]]), "leaves must be .* got array"),
+            (lambda: FACTORIAL.sample(10**30), "length must be at most 1,000,000,000,000"),
+            (lambda: FACTORIAL.sample(2, 10**30), "size must be at most 1,000,000,000,000"),
+            (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
+            (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
+            (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),
+            (lambda: mc.HiddenTree("(a,b);", learn=[np.zeros(2)]).fit([[0, 1]]), "learn must be .* got array"),
         ],
     )
     def test_nonsense(self, call, message):
         with pytest.raises((TypeError, ValueError, IndexError, OSError), match=message):
             call()
+
+
+@pytest.mark.parametrize("odd", ["large number", "no sequence"])
+def test_odd_numbers(odd):
+    if odd == "large number":
+        sets, _ = make_point_sets(2, n_components=1, elongation=10**30, random_state=0)
+        assert np.isfinite(sets[0]).all()
+        return
+    points = MIXTURE.fisher_scores(np.zeros((0, 1)))
+    assert points.shape == (1, 0, MIXTURE.fisher_scores(np.zeros((1, 1))).shape[-1])
+    for models, X in ((mc.HMM(1).fit(SERIES).model_, SERIES), (mc.LDS(1, n_iter=1).fit(SERIES).model_, SERIES)):
+        assert models.sequence_scores(X[:0]).shape == (1, 0, models.sequence_scores(X[:1]).shape[-1])
+
+
+@pytest.mark.parametrize("covariance", ["isotropic", "diagonal", "full"])
+def test_the_density_at_infinity_is_zero(covariance):
+    points = np.array([[np.inf, np.inf], [np.inf, -np.inf], [0.0, -np.inf], [np.inf, np.nan]])
+    model = mc.Gaussian(covariance).fit(SERIES).model_
+    np.testing.assert_array_equal(model.log_prob(points[:3]), -np.inf)
+    np.testing.assert_array_equal(model.log_prob(points), -np.inf)
+    assert np.isfinite(model.log_prob([[0.0, 0.0], [np.inf, 0.0]])[0, 0])
 
 
 class TestBatches:

@@ -1,8 +1,10 @@
 import awkward
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import mercer as mc
 from mercer.data import Alphabet, Sequences
 
 
@@ -102,19 +104,6 @@ def test_kinds():
 NULLS = [
     (["A", None, "C"], pa.string(), "is null; drop it, or fill it"),
     ([[1], None, [2]], pa.list_(pa.int64()), "is null; drop it, or fill it"),
-    ([[1], [1, None], [2]], pa.list_(pa.int64()), "has a null at position 1; drop it, or fill it"),
-    ([[0.5], [None], [2.5]], pa.list_(pa.float64()), "has a null at position 0"),
-    ([["a"], ["b", None], ["c"]], pa.list_(pa.string()), "has a null at position 1"),
-    (
-        [[[1.0, 2.0]], [[1.0, 2.0], None], [[3.0, 4.0]]],
-        pa.list_(pa.list_(pa.float64())),
-        "has a null at position 1",
-    ),
-    (
-        [[[1.0, 2.0]], [[1.0, None]], [[3.0, 4.0]]],
-        pa.list_(pa.list_(pa.float64())),
-        "has a null at position 0",
-    ),
     (
         [[[1.0, 2.0]], [[1.0, 2.0], [1.0]], [[3.0, 4.0]]],
         pa.list_(pa.list_(pa.float64())),
@@ -139,9 +128,65 @@ def test_nulls_and_uneven_points(data, t, match, library):
     assert same(X, want)
 
 
+MISSING = {
+    "integers": ([[1], [1, None]], pa.list_(pa.int64())),
+    "floats": ([[0.5], [None, 2.5]], pa.list_(pa.float64())),
+    "float32": ([[0.5], [None, 2.5]], pa.list_(pa.float32())),
+    "tokens": ([["a"], ["b", None]], pa.list_(pa.string())),
+    "coordinates": ([[[1.0, 2.0]], [[1.0, None]]], pa.list_(pa.list_(pa.float64()))),
+}
+
+
+@pytest.mark.parametrize("name", list(MISSING))
+@pytest.mark.parametrize("library", ["arrow", "awkward", "polars"])
+def test_nulls_are_missing_values(name, library):
+    data, t = MISSING[name]
+    array = pa.array(data, type=t) if library == "arrow" else ak_array(data) if library == "awkward" else None
+    if library == "polars":
+        array = pytest.importorskip("polars").from_arrow(pa.array(data, type=t))
+    X, plain = Sequences(array), Sequences([x if name == "tokens" else np.array(x, dtype=object) for x in data])
+    assert X.alphabet == plain.alphabet
+    np.testing.assert_array_equal(X.values, plain.values)
+    np.testing.assert_array_equal(X.offsets, plain.offsets)
+
+
+@pytest.mark.parametrize("library", ["arrow", "awkward"])
+def test_null_points_are_missing(library):
+    data = [[[1.0, 2.0], None], [None, [3.0, 4.0]]]
+    X = Sequences(pa.array(data) if library == "arrow" else ak_array(data))
+    np.testing.assert_array_equal(X.values, [[1, 2], [np.nan, np.nan], [np.nan, np.nan], [3, 4]])
+    with pytest.raises(ValueError, match="pass alphabet="):
+        Sequences(pa.array([[None]], type=pa.list_(pa.list_(pa.float64()))))
+
+
+FRAMES = [pd.DataFrame, pa.table, lambda rows: pytest.importorskip("polars").DataFrame(rows)]
+
+
+@pytest.mark.parametrize("make", FRAMES, ids=["pandas", "arrow", "polars"])
+class TestTables:
+    def test_numbers_are_one_series_per_row(self, make):
+        assert same(Sequences(make({"a": [1.0, 2.0], "b": [3.0, 4.0]})), Sequences([[1.0, 3.0], [2.0, 4.0]]))
+        assert same(Sequences(make({"a": [1, 2], "b": [3, 4]})), Sequences(np.array([[1, 3], [2, 4]])))
+        X = Sequences(make({"a": [1.0, None], "b": [3, 4]}))
+        np.testing.assert_array_equal(X[1], [[np.nan], [4]])
+
+    @pytest.mark.parametrize(
+        ("column", "what"), [("id", "an id"), ("Time", "a time"), ("class", "a label"), ("target", "a target")]
+    )
+    def test_a_column_that_tells_its_role(self, make, column, what):
+        frame = make({column: [0, 0, 1], "x": [1.0, 2.0, 3.0]})
+        match = rf"column '{column}', which looks like {what}.*mc.read_table\(df, \w+='{column}'\)"
+        with pytest.raises(ValueError, match=match):
+            Sequences(frame)
+        with pytest.raises(ValueError, match=match):
+            mc.Fisher(mc.HMM(n_states=2)).fit(frame)
+
+    def test_text(self, make):
+        with pytest.raises(ValueError, match=r"column 'a' is not numbers.*mc.read_table\(df, id=..., time=...\)"):
+            Sequences(make({"a": ["x"], "b": [1]}))
+
+
 def test_wrong_columns():
-    with pytest.raises(TypeError, match=r"got a Table\. Pass one of its columns"):
-        Sequences(pa.table({"a": ["x"]}))
     with pytest.raises(TypeError, match="Arrow type struct"):
         Sequences(pa.array([{"a": 1}]))
     with pytest.raises(ValueError, match=r"flat array of numbers.*pass lists of numbers"):

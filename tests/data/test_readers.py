@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
+from mercer.data.svmlight import read_svmlight
+from mercer.data.table import read_table
 from mercer.data.timeseries import read_ts, read_ucr
 
-READERS = [read_fasta, read_ts, read_ucr]
+READERS = [read_fasta, read_ts, read_ucr, read_svmlight, read_table]
 SMALL = {
     read_fasta: ">s1 first\nACGT\n>s2 second\nGGA\n",
     read_ts: "@classLabel true a b\n@data\n1,2:a\n3:b\n",
     read_ucr: "1\t0.5\t0.7\n2\t0.2\t0.3\n",
+    read_svmlight: "1 1:0.5 2:0.7\n2 1:0.2\n",
+    read_table: "id,t0,t1,label\na,1,2,u\nb,3,,v\n",
 }
 
 
@@ -28,6 +32,8 @@ def lines(*content: str) -> io.StringIO:
 
 
 def same(a, b) -> bool:
+    if not hasattr(a.X, "values"):
+        return np.array_equal(a.X.toarray(), b.X.toarray()) and np.array_equal(a.y, b.y)
     values = np.array_equal(a.X.values, b.X.values, equal_nan=not a.X.is_symbols)
     labels = (a.y is None) == (b.y is None) and (a.y is None or np.array_equal(a.y, b.y))
     return values and labels and np.array_equal(a.X.offsets, b.X.offsets) and a.X.ids == b.X.ids
@@ -62,8 +68,8 @@ class TestEveryReader:
     @pytest.mark.parametrize(
         ("raw", "sentence"),
         [
-            (b"", r"is empty; pass a \S+ file with at least one sequence"),
-            (b" \r\n\n", r"is empty; pass a \S+ file with at least one sequence"),
+            (b"", r"is empty; pass a .* file with at least one (sequence|row)"),
+            (b" \r\n\n", r"is empty; pass a .* file with at least one (sequence|row)"),
             (b">a\0\x01\x02", "is a binary file; pass"),
             (">a\nAC".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
             (gzip.compress(b">a\nAC" * 100)[:-12], "is not a valid gzip file .*; download or copy it again"),
@@ -79,7 +85,7 @@ class TestEveryReader:
     def test_no_file(self, read, tmp_path):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "none.txt")
-        with pytest.raises(TypeError, match="a path or a file open for reading; got 3"):
+        with pytest.raises(TypeError, match=r"a path or a file open for reading; got 3|a path, a folder.* of type int"):
             read(3)
 
 
@@ -375,3 +381,168 @@ class TestUcr:
     def test_what_does_not_parse(self, text, sentence):
         with pytest.raises(ValueError, match=sentence):
             read_ucr(lines(*text))
+
+
+class TestSvmlight:
+    def test_rows(self):
+        X, y = read_svmlight(lines("# made by hand", "1 1:3 4:1.5 # note", "-1 qid:1 2:2", "1"))
+        assert X.toarray().tolist() == [[3, 0, 0, 1.5], [0, 2, 0, 0], [0, 0, 0, 0]]
+        assert y.tolist() == [1, -1, 1]
+        assert read_svmlight(lines("0.5 0:1", "1 2:1")).X.shape == (2, 3)
+        assert read_svmlight(lines("0.5 0:1", "1 2:1")).y.tolist() == [0.5, 1.0]
+        assert read_svmlight(lines("1 3:1"), n_features=5).X.shape == (1, 5)
+        assert read_svmlight(lines("1 qid:3 3:1", "2 qid:4 1:1")).groups.tolist() == [3, 4]
+
+    @pytest.mark.parametrize(
+        ("line", "sentence"),
+        [
+            ("x 1:2", "line 2: the label 'x' is not a number"),
+            ("1,2 1:2", "line 2: the label '1,2' is not a number"),
+            ("1 1", "line 2: '1' is not of the form index:value"),
+            ("1 a:2", "line 2: 'a:2' is not of the form index:value"),
+            ("1 1:x", "line 2: '1:x' is not of the form index:value"),
+            ("1 1:inf", "line 2: '1:inf' must have .* a finite value"),
+            ("1 1:2 1:3", "line 2: an index occurs twice"),
+        ],
+    )
+    def test_bad_lines(self, line, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            read_svmlight(lines("1 1:1", line))
+        found = read_svmlight(lines("1 1:1", line), invalid="mask")
+        assert found.X.shape[0] == 1
+        assert [*found.problems] == ["line 2"]
+        with pytest.raises(ValueError, match="has no row that can be read"):
+            read_svmlight(lines(line), invalid="mask")
+
+    def test_too_many_columns(self):
+        with pytest.raises(ValueError, match="line 2: the index 9 is too large for n_features=5"):
+            read_svmlight(lines("1 1:1", "1 9:1"), n_features=5)
+
+
+class TestHeadersAsPeopleHaveThem:
+    @pytest.mark.parametrize(
+        ("header", "value"),
+        [("{} class=x len=3", "x"), ("{}|class=x|y", "x"), ('{}\tclass="x y"\tz', "x y"), ("{} [class=x] more", "x")],
+    )
+    def test_keys(self, header, value):
+        text = [line for i in range(2) for line in (f">{header.format(f's{i}')}", "ACG")]
+        assert read_fasta(lines(*text), labels="class=").y.tolist() == [value] * 2
+        with pytest.raises(ValueError, match=r"line 1: the header .* does not have kind=\.\.\.,"):
+            read_fasta(lines(*text), labels="kind=")
+
+    @pytest.mark.parametrize(
+        ("header", "said"),
+        [
+            ("s{}|{}", "field 1"),
+            ("s{}\t{}", "field 1"),
+            ("s{} kind={} n={}", "'kind='"),
+            ("s{} n={}3 class={}", "'class='"),
+        ],
+    )
+    def test_labels_that_are_found(self, header, said):
+        kinds = "a", "b", "a", "b"
+        text = [line for i, kind in enumerate(kinds) for line in (">" + header.format(i, kind, i), f"ACG{'A' * i}")]
+        if "class" in header:
+            text = [
+                line for i, kind in enumerate(kinds) for line in (f">s{i} n={i // 2} class={kind}", f"ACG{'A' * i}")
+            ]
+        found = read_fasta(lines(*text), labels="auto")
+        assert found.y.tolist() == [*kinds]
+        assert f"{said} of the headers; pass labels= to correct it" in found.description
+
+    def test_labels_that_are_not_found(self):
+        with pytest.raises(ValueError, match=r"no key or field .* repeats like a class; pass labels="):
+            read_fasta(lines(">a x", "ACG", ">b y", "ACG", ">c z", "ACG"), labels="auto")
+        text = [line for i in range(4) for line in (f">s{i}|u{i % 2}|v{i // 2}", "ACG")]
+        with pytest.raises(ValueError, match="could be the class: labels=1 and labels=2; pass one"):
+            read_fasta(lines(*text), labels="auto")
+
+
+class TestFastq:
+    TEXT = "@r1 class=x", "ACGT", "+", "@@II", "", "@r2 class=y", "GGN", "+r2", ">II"
+
+    def test_records(self):
+        found = read_fasta(lines(*self.TEXT), labels="class=")
+        assert list(found.X) == ["ACGT", "GGN"]
+        assert found.X.ids == ("r1", "r2")
+        assert found.y.tolist() == ["x", "y"]
+
+    def test_broken(self):
+        with pytest.raises(ValueError, match="line 9: 2 qualities for 3 symbols"):
+            read_fasta(lines(*self.TEXT[:-1], "II"))
+        assert [*read_fasta(lines(*self.TEXT[:-1], "II"), invalid="mask").problems] == ["line 6"]
+        with pytest.raises(ValueError, match=r"line 6: .* no line \+ after its sequence"):
+            read_fasta(lines(*self.TEXT[:-2]))
+        with pytest.raises(ValueError, match="line 5: a FASTQ record begins with @"):
+            read_fasta(lines(*self.TEXT[:4], "r2", "GG", "+", "II"))
+
+
+class TestBiopython:
+    def test_records(self):
+        bio = pytest.importorskip("Bio.SeqRecord")
+        seq = pytest.importorskip("Bio.Seq")
+        rows = [("a", "a class=x", "ACGT"), ("b", "class=y", "GGT"), ("c", "<unknown description>", "GGA")]
+        records = [bio.SeqRecord(seq.Seq(s), id=name, description=text) for name, text, s in rows]
+        found = read_fasta(iter(records[:2]), labels="class=")
+        assert list(found.X) == ["ACGT", "GGT"]
+        assert found.y.tolist() == ["x", "y"]
+        assert read_fasta(records).descriptions == ("a class=x", "b class=y", "c")
+        with pytest.raises(ValueError, match="record 2: the header 'c' does not have class="):
+            read_fasta(records, labels="class=")
+
+    def test_no_records(self):
+        with pytest.raises(TypeError, match=r"with a str at position 0. Pass strings to mc.Sequences"):
+            read_fasta(["ACGT"])
+        with pytest.raises(ValueError, match="There are no records"):
+            read_fasta([])
+
+
+class TestMasks:
+    @pytest.mark.parametrize(
+        ("bad", "key", "sentence"),
+        [
+            ((">b", ""), "b", "line 3: sequence 'b' has no symbols"),
+            (("> ", "AC"), "line 3", "line 3: the header has no name"),
+            ((">a class=z", "AC"), "a", "line 3: the id 'a' already occurs in line 1"),
+            ((">b class=x", "AC1"), "b", "line 4: '1' in a sequence is not a letter"),
+            ((">b class=x", "ACé"), "b", "line 4: the byte 0xc3"),
+            ((">b class=x", "AC>"), "b", "line 4: '>' occurs within a sequence"),
+            ((">b", "AC"), "b", "line 3: the header 'b' does not have class="),
+        ],
+    )
+    @pytest.mark.parametrize("alphabet", [None, "dna"])
+    def test_fasta(self, bad, key, sentence, alphabet):
+        text = lines(">a class=x", "ACGT", *bad, ">c class=y", "GGTACG")
+        found = read_fasta(text, labels="class=", invalid="mask", alphabet=alphabet)
+        assert list(found.X) == ["ACGT", "GGTACG"]
+        assert found.X.ids == found.ids == ("a", "c")
+        assert found.y.tolist() == ["x", "y"]
+        assert found.descriptions == ("a class=x", "c class=y")
+        assert [*found.problems] == [key]
+        if alphabet is None or "'1'" not in sentence:
+            assert sentence in found.problems[key]
+
+    def test_an_unknown_symbol(self):
+        found = read_fasta(lines(">a", "AC", ">b", "AZ", ">c", "A-"), alphabet="dna", invalid="mask")
+        assert found.X.ids == ("a",)
+        assert "line 4: sequence 'b' has the symbol 'Z'" in found.problems["b"]
+
+    def test_nothing_is_left(self):
+        for alphabet in (None, "dna"):
+            with pytest.raises(ValueError, match=r"All records are invalid: .*line 1"):
+                read_fasta(lines(">a", "", ">b", ""), invalid="mask", alphabet=alphabet)
+        with pytest.raises(ValueError, match="No line can be read"):
+            read_ucr(lines("1\tx"), invalid="mask")
+
+    def test_series(self):
+        found = read_ts(lines("@classLabel true a b", "@data", "1,2:a", "x:b", "3:c", "4:b"), invalid="mask")
+        assert found.y.tolist() == ["a", "b"]
+        assert [*found.problems] == ["line 4", "line 5"]
+        found = read_ucr(lines("1\t2\t3", "2\tx", "\t3", "2\t4"), invalid="mask")
+        assert found.y.tolist() == [1, 2]
+        assert [*found.problems] == ["line 2", "line 3"]
+
+    @pytest.mark.parametrize("read", READERS)
+    def test_only_two_choices(self, read):
+        with pytest.raises(ValueError, match="invalid must be 'raise' or 'mask'"):
+            read(io.StringIO(SMALL[read]), invalid="drop")

@@ -195,3 +195,33 @@ def test_dual_divergence_of_large_and_of_vanishing_rates():
 def test_an_empty_datum_gets_the_prior_even_of_strength_zero():
     sets = [np.array([[1.0, 2.0], [3.0, 2.0]]), np.zeros((0, 2))]
     assert_allclose(mc.Poisson(prior="pooled", prior_strength=0).fit_each(sets).rate, [[2, 2], [2, 2]])
+
+
+@pytest.mark.parametrize("rho", [0.2, 0.7, 2.0])
+def test_products_of_any_power_against_mpmath(rho):
+    """Small and large rates together: every one has its own range of terms, and large ones a stride."""
+    mpmath = pytest.importorskip("mpmath")
+    rates = np.array([0.0, 1e-9, 0.3, 15.7, 16.2, 63.0, 255.5, 258.0, 719.0, 1e4])
+    found = _series(rates, rho)
+    with mpmath.workdps(30):
+        for rate, value in zip(rates[1:], found[1:], strict=True):
+            m = mpmath.mpf(float(rate))
+            width = int(15 * math.sqrt(rate / rho)) + 40
+            log = mpmath.log(m)
+            first = max(0, int(rate) - width)
+            term = first * log - m - mpmath.loggamma(first + 1)
+            total = mpmath.mpf(0)
+            for n in range(first, int(rate) + width):
+                total += mpmath.exp(2 * rho * term)
+                term += log - mpmath.log(n + 1)
+            assert abs(value - float(mpmath.log(total))) <= 2e-14 * max(1, abs(value)), rate
+    assert found[0] == 0
+    each = np.concatenate([_series(rates[i : i + 1], rho) for i in range(len(rates))])
+    assert_allclose(found, each, rtol=1e-15)
+
+
+def test_a_product_of_many_coordinates_is_the_sum_of_theirs():
+    rates = np.random.default_rng(0).uniform(0, 300, size=(3, 40))
+    p = mc.Poissons(rates)
+    each = sum(mc.Poissons(column).log_product(mc.Poissons(column), rho=2.0) for column in rates.T[..., None])
+    assert_allclose(p.log_product(p, rho=2.0), each, rtol=1e-15)

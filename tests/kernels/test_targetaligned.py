@@ -316,7 +316,7 @@ def test_verdict():
         (TargetAligned([mc.RBF()]), None, r"requires y to be passed, but the target y is None. Call fit\(X, y\)"),
         (TargetAligned([mc.RBF()]), np.zeros(40), r"y is the same for all objects \(n_samples = 40\)"),
         (TargetAligned([mc.RBF()]), ["a"] * 40, r"y is the same for all objects \(n_samples = 40\)"),
-        (TargetAligned([mc.RBF()]), np.arange(39), r"40 objects, and y of shape \(39,\)"),
+        (TargetAligned([mc.RBF()]), np.arange(39), r"40 samples, and y of shape \(39,\)"),
         (TargetAligned([mc.RBF()]), np.full(40, np.nan), "y contains NaN"),
         (TargetAligned([mc.RBF()], target="classes"), np.zeros((40, 2)), r"must have shape \(N,\); got \(40, 2\)"),
         (TargetAligned([mc.RBF()]), np.arange(40) * 1j, "y has dtype complex128. Pass classes"),

@@ -203,8 +203,10 @@ def test_bad_models_are_named():
     with pytest.raises(ValueError, match="2,048 joint states"):
         big.hmms()
     assert np.isfinite(mc.MeanField(length=2, n_init=1).log(big)).all()
-    with pytest.raises(ValueError, match="2,048"):
-        mc.FactorialHMM(n_chains=11, inference="exact").fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match=r"up to 100,000 joint states; got 131,072\. Use 'variational'"):
+        mc.FactorialHMM(n_chains=17, inference="exact").fit([np.zeros((3, 1))])
+    with pytest.raises(ValueError, match="131,072 joint states, more than 100,000"):
+        models(0, 1, chains=17).log_prob([np.zeros((3, 1))])
     with pytest.raises(ValueError, match="differ in dimension"):
         mc.MeanField()(models(), models(d=2))
     with pytest.raises(ValueError, match="length must be"):
@@ -212,3 +214,18 @@ def test_bad_models_are_named():
     again = mc.FactorialHMMs.concat([models(), models(1)])
     assert again.shape == (4,)
     assert models().n_parameters == 2 * 3 + 3 + 1
+
+
+def test_the_gap_is_reported_where_the_exact_value_is_known():
+    p, q = models(0, 3), models(1, 2, chains=1)
+    for kernel in (mc.MeanField(rho=1.0, length=2), mc.MeanField(rho=1.0, length=2, normalize=False)):
+        gap = kernel.gap(p, q)
+        expected = [[np.log(exact_product(p, q, i, j, 1.0, 2)) for j in range(2)] for i in range(3)]
+        bound = mc.MeanField(rho=1.0, length=2, normalize=False).log(p, q)
+        np.testing.assert_allclose(gap, expected - bound, atol=1e-10)
+        assert (gap >= -1e-9).all()
+    np.testing.assert_allclose(kernel.gap(p), kernel.gap(p, p), atol=1e-10)
+    nets = random_net(0), random_net(1, size=3)
+    assert (mc.MeanField(n_init=1).gap(*nets) >= -1e-9).all()
+    with pytest.raises(ValueError, match="67,108,864 pairs of joint states"):
+        mc.MeanField(length=1, n_init=1).gap(models(0, 1, chains=13))

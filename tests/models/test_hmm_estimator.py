@@ -483,7 +483,7 @@ def test_a_state_that_nobody_visits_stays_valid_and_is_named():
     emission = mc.Categoricals([[[0.5, 0.5], [0.5, 0.5]]], "ab")
     init = mc.HMMs([[1.0, 0.0]], [[[1.0, 0.0], [0.25, 0.75]]], emission)
     X = mc.Sequences(["ab", "abb", "aab"], ids=["x", "y", "z"])
-    with pytest.warns(UserWarning, match=r"State 1 of sequence 'x' \(and 2 other models\) is never visited"):
+    with pytest.warns(UserWarning, match=r"State 1 of sequence 'x' \(and 2 others\) is never visited"):
         found = HMM(2, prior=None, init=init).fit_each(X)
     np.testing.assert_array_equal(found.transition[:, 1], [[0.25, 0.75]] * 3)
     np.testing.assert_array_equal(found.emission.probability[:, 1], [[0.5, 0.5]] * 3)

@@ -38,6 +38,17 @@ MODELS = {
     "LDS": (mc.LDS(2, n_iter=5, tol=0, n_init=2), SERIES),
     "LDS without a prior": (mc.LDS(2, prior=None, n_iter=5, tol=0), SERIES),
     "SwitchingLDS": (mc.SwitchingLDS(2, 2, n_iter=2, tol=0, n_init=1, n_paths=4), SERIES),
+    "FactorialHMM": (mc.FactorialHMM(n_iter=3, tol=0, n_init=2), SERIES),
+    "FactorialHMM, variational": (mc.FactorialHMM(inference="variational", n_iter=3, tol=0, n_init=1), SERIES),
+    "FactorialHMM of symbols": (mc.FactorialHMM(alphabet="dna", n_iter=3, tol=0, n_init=1), STRINGS),
+    "BayesNet": (
+        mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"], "y": ["h"]}, ["h"], n_iter=5),
+        SETS,
+    ),
+    "BayesNet, pooled": (
+        mc.BayesNet({"x": "gaussian", "h": 2, "y": "gaussian"}, {"x": ["h"]}, ["h"], prior="pooled", n_iter=5, tol=0),
+        SERIES,
+    ),
     "PairHMM": (mc.PairHMM(2, alphabet="dna", n_iter=2, tol=0, n_pairs=10), STRINGS),
 }
 KERNELS = {
@@ -47,6 +58,11 @@ KERNELS = {
     "TOP": (mc.TOP(mc.MarkovChain(1, alphabet="dna"), information="diagonal"), STRINGS),
     "JensenShannon": (mc.JensenShannon(mc.Gaussian("diagonal"), form="centering"), SETS),
     "LatentMeanMap": (mc.LatentMeanMap(mc.HMM(2, n_iter=5, tol=0), gamma=0.5), SERIES),
+    "LatentMeanMap(FactorialHMM)": (mc.LatentMeanMap(mc.FactorialHMM(n_iter=3, tol=0, n_init=1), gamma=0.5), SERIES),
+    "PosteriorCounts(FactorialHMM)": (
+        mc.PosteriorCounts(mc.FactorialHMM(alphabet="dna", n_iter=3, tol=0, n_init=1)),
+        STRINGS,
+    ),
     "ProbabilityProduct": (mc.ProbabilityProduct(mc.HMM(2, n_iter=5, tol=0), length=5), SERIES),
     "FisherEnsemble": (mc.FisherEnsemble(n_states=(2,), topologies=("ergodic",), n_iter=3), SERIES),
     "Landmarks": (mc.Landmarks(mc.EmpiricalMeanMap(gamma=0.1), n_components=5), SETS),
@@ -95,6 +111,16 @@ def test_float32_has_the_bits_of_float64(name):
     wide = as_type(narrow, np.float64)
     assert_same(clone(estimator).fit(narrow), clone(estimator).fit(wide))
     assert clone(estimator).fit_each(narrow).digests() == clone(estimator).fit_each(wide).digests()
+
+
+@pytest.mark.parametrize("name", ["LDS", "LDS without a prior"])
+def test_one_model_each_does_not_depend_on_the_others(name):
+    estimator, X = MODELS[name]
+    order, estimator = shuffled(X), clone(estimator).fit(X)
+    context = estimator.context_
+    whole = estimator.fit_each(X, context)
+    assert whole[order].digests() == estimator.fit_each(taken(X, order), context).digests()
+    assert whole[:3].digests() == estimator.fit_each(taken(X, np.arange(3)), context).digests()
 
 
 @pytest.mark.parametrize("name", KERNELS)

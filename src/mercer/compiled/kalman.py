@@ -1,100 +1,93 @@
 """Kalman filter over groups of runs, one run with its own linear dynamical system per lane.
 
-The filter is ALG-KF. A coordinate that was not observed has a zero row in the emission, a noise of variance one that is
-correlated with nothing, and no surprise: it changes neither the state nor the probability.
-
-Covariances and gains do not depend on the observations. They are kept in one *record* per step, and computed once
-where they are the same: in all steps after the covariance has converged, until the next gap, and in all groups of runs
-of one model, up to their first gap. What depends on the observations is kept in one *state* per step. A run that has
-ended leaves its lane to itself; its results are read when it ends.
+The filter is ALG-KF. Covariances and gains do not depend on the observations. They are computed once where they are the
+same: in all steps after the covariance has converged, until the next gap, and in all groups of runs of one model, up to
+their first gap. Steps with one record are a *stretch*: only the mean goes on, m <- b + K (x - d) + L m, L = A - K C,
+and all else is a product of matrices with a row per step. A covariance that has converged in a lane stays as it is
+there, whatever the other lanes do. A run that has ended leaves its lane to itself; its results are read when it ends.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats
 from mercer.compiled.code import compiled
+from mercer.compiled.kalman_step import (
+    ACTIVE,
+    CM,
+    EYE,
+    FC,
+    FIRST,
+    GAIN,
+    GOING,
+    INVERSE,
+    KT,
+    LOOP,
+    LOWER,
+    MARK,
+    MEAN,
+    MINUS,
+    MISSING,
+    MU,
+    ONE,
+    PC,
+    PM,
+    RECORD,
+    RECORDS,
+    RM,
+    SEEN,
+    SOME,
+    SQUARES,
+    STATE,
+    STATES,
+    UNIT,
+    WORK,
+    ZE,
+    A,
+    B,
+    C,
+    D,
+    M,
+    Q,
+    R,
+    S,
+    Z,
+    begin_buffer,
+    begin_probability,
+    load_lane,
+    log_density,
+    places,
+    read_lane,
+    take_probability,
+    update_covariance,
+)  # fmt: skip
+from mercer.compiled.lanes import Emitter, Value, vector_function
 from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
     add,
-    canceled,
-    cholesky,
-    converged,
+    add_squares,
+    block_product,
+    chain,
     copy,
-    multiply_determinant,
+    keep_converged,
     product,
     scale_rows,
-    solve_lower,
+    solve,
     solve_upper,
     symmetric_product,
-)
+)  # fmt: skip
 
 __all__ = ["places", "run_filter"]
 
-_LOG_2PI = math.log(2 * math.pi)
-_LOG_2 = math.log(2.0)
-
-# Where the parts of a buffer begin: positions in the array that `places` returns.
-(
-    ONE, MINUS, MARK, GOING,
-    # The models: s' = A s + b + noise Q, x = C s + d + noise R, first state N(mu, S).
-    A, B, C, D, Q, R, MU, S,
-    # What a block of steps starts from: predicted mean and covariance, and what makes up the probability so far.
-    PM, FIRST, MANTISSA, EXPONENT, SQUARES, COUNT, END_OF_START,
-    # One step: x - d, its surprise, the emission and the noise of what was seen, and the update.
-    X, E, CM, RM, PC, NC, CP, V, GAIN, REST, T1, T2,
-    # The way back: r and N, the smoothed state, and what they are made of; see `mercer.compiled.kalman_back`.
-    BACK, CURVE, SM, SC, NEXT_SM, NEXT_SC, UE, U, KT, LOOP, NM, DC_PART, HR_PART, ROOT, ROOT_INVERSE, JT, T3,
-    # Sums over time.
-    SUMS, DA, DB, HQ, DC, DD, HR, S2, S1, O2, O1,
-    # Records and states: where the first ones begin, their sizes, and their parts from there.
-    RECORDS, RECORD, FC, M, LOWER, INVERSE, Z, DET, POWER,
-    STATES, STATE, FM, ZE, SEEN, SOME,
-    SIZE,
-) = range(75)  # fmt: skip
-
-
-def places(n: int, d: int, block: int) -> Indices:
-    """Lay out the buffer of a group of systems with n state and d observed coordinates, for blocks of steps."""
-    square, wide = n * n, d * n
-    sizes = dict.fromkeys((ONE, MINUS, MARK, GOING, MANTISSA, EXPONENT, SQUARES, COUNT), 1)
-    sizes |= dict.fromkeys((B, MU, PM, BACK, SM, NEXT_SM, ROOT_INVERSE, DB, S1, O1), n)
-    sizes |= dict.fromkeys((D, X, E, UE, U, DD), d)
-    sizes |= dict.fromkeys((A, Q, S, FIRST, PC, NC, REST, T1, T2, T3, CURVE, SC, NEXT_SC, LOOP, NM, ROOT, JT), square)
-    sizes |= dict.fromkeys((DA, HQ, S2, O2), square)
-    sizes |= dict.fromkeys((C, CM, CP, GAIN, KT, DC_PART, DC), wide)
-    sizes |= dict.fromkeys((R, RM, V, HR_PART, HR), d * d)
-    sizes |= {END_OF_START: 0, SUMS: 0, T2: max(square, wide, d * d)}
-    record = {FC: square, M: square, LOWER: d * d, INVERSE: d, Z: wide, DET: 1, POWER: 1}
-    state = {FM: n, ZE: d, SEEN: d, SOME: 1}
-    at = np.zeros(SIZE + 1, np.int64)
-    begin = LANES  # after the zero vector
-    for part in range(RECORDS):
-        at[part] = begin
-        begin += sizes[part] * LANES
-    for first, width, parts in ((RECORDS, RECORD, record), (STATES, STATE, state)):
-        at[first], inside = begin, 0
-        for part, size in parts.items():
-            at[part] = inside
-            inside += size * LANES
-        at[width] = inside
-        begin += block * inside
-    at[SIZE] = begin
-    return at
-
 
 # -- runs and observations -------------------------------------------------------------------------------
-
-
-@compiled
-def _load(w: Floats, at: int, values: Floats, model: int, count: int, lane: int) -> None:  # pragma: no cover - compiled
-    for k in range(count):
-        w[at + k * LANES + lane] = values[model * count + k]
 
 
 @compiled
@@ -102,16 +95,26 @@ def _load_models(w: Floats, at: Any, systems: Any, runs: Floats, n: int, d: int)
     """Lay the systems of a group out for its lanes; a lane without a run gets the first one's."""
     a, b, c, offset, q, r, mu, s = systems
     for lane in range(LANES):
-        w[ZERO + lane], w[at[ONE] + lane], w[at[MINUS] + lane] = 0.0, 1.0, -1.0
         model = runs[2, lane]
-        _load(w, at[A], a, model, n * n, lane)
-        _load(w, at[B], b, model, n, lane)
-        _load(w, at[C], c, model, d * n, lane)
-        _load(w, at[D], offset, model, d, lane)
-        _load(w, at[Q], q, model, n * n, lane)
-        _load(w, at[R], r, model, d * d, lane)
-        _load(w, at[MU], mu, model, n, lane)
-        _load(w, at[S], s, model, n * n, lane)
+        load_lane(w, at[A], a, model * n * n, n * n, lane)
+        load_lane(w, at[B], b, model * n, n, lane)
+        load_lane(w, at[C], c, model * d * n, d * n, lane)
+        load_lane(w, at[D], offset, model * d, d, lane)
+        load_lane(w, at[Q], q, model * n * n, n * n, lane)
+        load_lane(w, at[R], r, model * d * d, d * d, lane)
+        load_lane(w, at[MU], mu, model * n, n, lane)
+        load_lane(w, at[S], s, model * n * n, n * n, lane)
+
+
+@compiled
+def begin_groups(w: Floats, at: Any, block: int, d: int) -> None:  # pragma: no cover - compiled
+    """Set the vectors that all groups share."""
+    begin_buffer(w, at)
+    copy(w, at[GOING], at[ONE], 1)
+    for k in range(d * d):
+        copy(w, at[EYE] + k * LANES, at[ONE] if k % (d + 1) == 0 else ZERO, 1)
+    for s in range(-1, block + 1):
+        copy(w, at[STATES] + s * at[STATE] + at[UNIT], at[ONE], 1)
 
 
 @compiled
@@ -138,116 +141,178 @@ def place_runs(
 
 
 @compiled
-def shortest_run(runs: Floats) -> int:  # pragma: no cover - compiled
-    """Return the smallest length of the runs of a group that are not empty."""
-    found = 0
+def next_end(runs: Floats, t: int) -> int:  # pragma: no cover - compiled
+    """Return the smallest length of the runs of a group that is larger than t, or t."""
+    found = t
     for lane in range(LANES):
-        if runs[1, lane] > 0:
-            found = runs[1, lane] if found == 0 else min(found, runs[1, lane])
+        if runs[1, lane] > t:
+            found = runs[1, lane] if found == t else min(found, runs[1, lane])
     return found
 
 
 @compiled
-def _observe(
-    w: Floats, at: Any, state: int, x: Floats, runs: Floats, t: int, d: int, shortest: int
-) -> int:  # pragma: no cover - compiled
-    """Bring one observation of every run into the lanes; return how many coordinates of all lanes are missing."""
-    gaps = 0
+def previous_end(runs: Floats, t: int) -> int:  # pragma: no cover - compiled
+    """Return the largest length of the runs of a group that is at most t, or 0."""
+    found = 0
     for lane in range(LANES):
-        begin, active = (runs[0, lane] + t) * d, t < shortest or t < runs[1, lane]
-        for i in range(d):
-            value = x[begin + i] if active else 0.0
-            gaps += value != value
-            k = i * LANES + lane
-            w[at[X] + k] = value - w[at[D] + k]
-    for lane in range(LANES):
-        w[state + at[SOME] + lane] = 1.0
-        w[at[COUNT] + lane] += d
-    if gaps > 0:
-        for lane in range(LANES):
-            count = 0
-            for i in range(d):
-                k = i * LANES + lane
-                seen = w[at[X] + k] == w[at[X] + k]
-                w[state + at[SEEN] + k] = 1.0 if seen else 0.0
-                w[at[X] + k] = w[at[X] + k] if seen else 0.0
-                count += seen
-            w[state + at[SOME] + lane] = 1.0 if count > 0 else 0.0
-            w[at[COUNT] + lane] += count - d
-    return gaps
+        if runs[1, lane] <= t:
+            found = max(found, runs[1, lane])
+    return found
+
+
+def _emit_loaded(
+    e: Emitter, w: Value, out: Value, step: Value, offset: Value, active: Value, x: Value, cursor: Value, d: Value,
+    gaps: Value, steps: Value,
+) -> None:  # fmt: skip
+    """Emit x - d of some steps of all lanes, and a bit for every lane in which a coordinate is missing."""
+    code, one = e.builder, e.constant(LANES)
+    bits = ir.VectorType(ir.IntType(1), LANES)
+    missing = cgutils.alloca_once(code, bits)
+    going = code.fcmp_ordered(">", e.load(w, active), e.number(0.0))
+    with cgutils.for_range(code, steps) as times:
+        t = times.index
+        code.store(ir.Constant(bits, [0] * LANES), missing)
+        with cgutils.for_range(code, d) as loop:
+            i, value = loop.index, ir.Constant(e.vector, ir.Undefined)
+            for lane in range(LANES):
+                place = code.add(code.load(code.gep(cursor, [e.constant(lane)])), i)
+                number = code.load(code.gep(x, [place]))
+                value = code.insert_element(value, number, ir.Constant(ir.IntType(32), lane))
+            value = code.select(going, value, e.number(0.0))
+            value = code.fsub(value, e.load(w, code.add(offset, code.mul(i, one))))
+            code.store(code.or_(code.load(missing), code.fcmp_unordered("uno", value, value)), missing)
+            e.store(value, w, code.add(code.add(out, code.mul(t, step)), code.mul(i, one)))
+        whole = code.bitcast(code.load(missing), ir.IntType(LANES))
+        code.store(code.zext(whole, e.integer), code.gep(gaps, [t]))
+        ahead = code.bitcast(cursor, e.words.as_pointer())
+        move = code.select(going, e.filled(d, e.words), e.word(0))
+        code.store(code.add(code.load(ahead, align=8), move), ahead, align=8)
+
+
+_loaded = vector_function(LANES)(_emit_loaded)
 
 
 @compiled
-def mask(w: Floats, at: Any, state: int, n: int, d: int) -> None:  # pragma: no cover - compiled
-    """Take the coordinates that were not seen out of emission and noise."""
-    seen = state + at[SEEN]
-    scale_rows(w, at[CM], at[C], seen, d, n)
-    for i in range(d):
-        for j in range(d):
-            own = 1.0 if i == j else 0.0
-            k = (i * d + j) * LANES
-            for lane in range(LANES):
-                both = w[seen + i * LANES + lane] * w[seen + j * LANES + lane]
-                w[at[RM] + k + lane] = w[at[R] + k + lane] if both > 0.0 else own
+def _load_steps(
+    w: Floats, out: int, step: int, offset: int, active: int, x: Floats, cursor: Floats, d: int, gaps: Floats,
+    steps: int,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    _loaded(w, out, step, offset, active, x, cursor, d, gaps, steps)
 
 
-# -- one step --------------------------------------------------------------------------------------------
+@compiled
+def _observe(
+    w: Floats, at: Any, x: Floats, runs: Floats, begin: int, end: int, gaps: Floats, d: int
+) -> None:  # pragma: no cover - compiled
+    """Bring the observations of a block into its states, less the offset, and take down which lanes have gaps."""
+    cursor = np.empty(LANES, np.int64)
+    t = begin
+    while t < end:
+        stop = min(next_end(runs, t), end)
+        for lane in range(LANES):
+            active = t < runs[1, lane]
+            w[at[ACTIVE] + lane] = 1.0 if active else 0.0
+            cursor[lane] = (runs[0, lane] + t) * d if active else 0
+        state = at[STATES] + (t - begin) * at[STATE]
+        _load_steps(
+            w, state + at[ZE], at[STATE], at[D], at[ACTIVE], x, cursor, d, gaps[t - begin :], stop - t
+        )  # fmt: skip
+        t = stop
 
 
-@compiled(inline=True)
+def _emit_left_out(
+    e: Emitter, w: Value, ze: Value, seen: Value, some: Value, missing: Value, out: Value, noise: Value, d: Value
+) -> None:
+    """Emit what a step has seen, zeros for the rest of it, and the noise of what was seen."""
+    code, one = e.builder, e.constant(LANES)
+    no, yes = e.number(0.0), e.number(1.0)
+    count = cgutils.alloca_once(code, e.vector)
+    code.store(no, count)
+
+    def at(base: Value, *steps: Value) -> Value:
+        return code.add(base, code.mul(functools.reduce(code.add, steps), one))
+
+    with cgutils.for_range(code, d) as loop:
+        value = e.load(w, at(ze, loop.index))
+        mark = e.where(value, "==", value, yes, no)
+        e.store(mark, w, at(seen, loop.index))
+        e.store(e.where(value, "==", value, value, no), w, at(ze, loop.index))
+        code.store(code.fadd(code.load(count), mark), count)
+    found = code.load(count)
+    e.store(e.where(found, ">", no, yes, no), w, some)
+    whole = e.filled(code.sitofp(d, ir.DoubleType()))
+    e.store(code.fadd(e.load(w, missing), code.fsub(whole, found)), w, missing)
+    with cgutils.for_range(code, d) as rows, cgutils.for_range(code, d) as columns:
+        i, j = rows.index, columns.index
+        both = code.fmul(e.load(w, at(seen, i)), e.load(w, at(seen, j)))
+        own = code.select(code.icmp_signed("==", i, j), yes, no)
+        here = code.add(code.mul(i, d), j)
+        e.store(e.where(both, ">", no, e.load(w, at(noise, here)), own), w, at(out, here))
+
+
+_left_out = vector_function(LANES)(_emit_left_out)
+
+
+@compiled
+def _leave_out(w: Floats, at: Any, state: int, n: int, d: int) -> None:  # pragma: no cover - compiled
+    """Take the coordinates that were not seen in a step out of it, and out of emission and noise."""
+    _left_out(w, state + at[ZE], state + at[SEEN], state + at[SOME], at[MISSING], at[RM], at[R], d)
+    scale_rows(w, at[CM], at[C], state + at[SEEN], d, n)
+
+
+# -- covariances -----------------------------------------------------------------------------------------
+
+
+@compiled
 def predict_covariance(w: Floats, at: Any, out: int, record: int, n: int) -> None:  # pragma: no cover - compiled
     """Compute the covariance of the state after the step of a record, A F A' + Q."""
     symmetric_product(w, out, at[Q], record + at[M], n, 1, at[A], 1, n, n, n, 1.0)
 
 
-@compiled(inline=True)
-def _update_covariance(
-    w: Floats, at: Any, record: int, pc: int, cm: int, rm: int, n: int, d: int
-) -> None:  # pragma: no cover - compiled
-    """Condition a predicted covariance on an observation; fill a record."""
-    fc, z = record + at[FC], record + at[Z]
-    lower, inverse = record + at[LOWER], record + at[INVERSE]
-    product(w, at[CP], ZERO, cm, n, 1, pc, n, 1, d, n, n, 1.0)
-    symmetric_product(w, at[V], rm, at[CP], n, 1, cm, 1, n, d, n, 1.0)
-    cholesky(w, lower, inverse, at[V], d)
-    copy(w, record + at[DET], at[ONE], 1)
-    copy(w, record + at[POWER], ZERO, 1)
-    multiply_determinant(w, record + at[DET], record + at[POWER], inverse, d)
-    solve_lower(w, z, lower, inverse, at[CP], d, n)
-    symmetric_product(w, fc, pc, z, 1, n, z, n, 1, n, d, -1.0)
-    if canceled(w, fc, pc, n):
-        solve_upper(w, at[GAIN], lower, inverse, z, d, n)
-        product(w, at[REST], ZERO, at[GAIN], 1, n, cm, n, 1, n, d, n, -1.0)
-        for i in range(n):
-            add(w, at[REST] + i * (n + 1) * LANES, at[REST] + i * (n + 1) * LANES, at[ONE], at[ONE], 1)
-        product(w, at[T1], ZERO, at[REST], n, 1, pc, n, 1, n, n, n, 1.0)
-        symmetric_product(w, fc, ZERO, at[T1], n, 1, at[REST], 1, n, n, n, 1.0)
-        product(w, at[T2], ZERO, rm, d, 1, at[GAIN], n, 1, d, d, n, 1.0)
-        symmetric_product(w, fc, fc, at[GAIN], 1, n, at[T2], n, 1, n, d, 1.0)
-    product(w, record + at[M], ZERO, at[A], n, 1, fc, n, 1, n, n, n, 1.0)
-
-
-@compiled(inline=True)
-def _update_mean(w: Floats, at: Any, record: int, state: int, cm: int, n: int, d: int) -> None:  # pragma: no cover
-    """Condition the predicted mean on an observation, take its probability down, and predict the next mean."""
-    fm, z, ze = state + at[FM], record + at[Z], state + at[ZE]
-    product(w, at[E], at[X], cm, n, 1, at[PM], 1, 1, d, n, 1, -1.0)
-    solve_lower(w, ze, record + at[LOWER], record + at[INVERSE], at[E], d, 1)
-    product(w, at[SQUARES], at[SQUARES], ze, 1, 1, ze, 1, 1, 1, d, 1, 1.0)
-    multiply_determinant(w, at[MANTISSA], at[EXPONENT], record + at[DET], 1)
-    add(w, at[EXPONENT], at[EXPONENT], record + at[POWER], at[ONE], 1)
-    product(w, fm, at[PM], z, 1, n, ze, 1, 1, n, d, 1, 1.0)
-    product(w, at[PM], at[B], at[A], n, 1, fm, 1, 1, n, n, 1, 1.0)
-
-
-# -- many steps ------------------------------------------------------------------------------------------
+@compiled
+def _next_covariance(w: Floats, at: Any, out: int, record: int, n: int) -> bool:  # pragma: no cover - compiled
+    """Predict the next covariance; return whether it is that of the record in all lanes."""
+    predict_covariance(w, at, out, record, n)
+    kept = keep_converged(w, at[MARK], out, record + at[PC], n)
+    add(w, at[WORK], at[WORK], at[ONE], at[ONE], 1)
+    add(w, at[WORK], at[WORK], at[MARK], at[MINUS], 1)
+    return kept
 
 
 @compiled
-def read_lane(w: Floats, at: int, count: int, lane: int, out: Floats, begin: int) -> None:  # pragma: no cover
-    """Copy the entries of a matrix in a lane."""
-    for k in range(count):
-        out[begin + k] = w[at + k * LANES + lane]
+def _fill_record(w: Floats, at: Any, record: int, cm: int, rm: int, n: int, d: int) -> None:  # pragma: no cover
+    """Condition the predicted covariance of a record on an observation, and compute what means take."""
+    update_covariance(w, at, record, cm, rm, n, d)
+    gain, kt, loop = record + at[GAIN], record + at[KT], record + at[LOOP]
+    solve_upper(w, gain, record + at[LOWER], record + at[INVERSE], record + at[Z], d, n)
+    product(w, kt, ZERO, gain, n, 1, at[A], 1, n, d, n, n, 1.0)
+    product(w, loop, at[A], kt, 1, n, cm, n, 1, n, d, n, -1.0)
+    product(w, record + at[M], ZERO, at[A], n, 1, record + at[FC], n, 1, n, n, n, 1.0)
+
+
+# -- means -----------------------------------------------------------------------------------------------
+
+
+@compiled
+def _filter_means(
+    w: Floats, at: Any, record: int, state: int, steps: int, cm: int, n: int, d: int, filtered: bool
+) -> None:  # pragma: no cover - compiled
+    """Filter a stretch: predict the means of its steps and the one behind, and take its probability down."""
+    step = at[STATE] // LANES
+    mean, ze = state + at[MEAN], state + at[ZE]
+    block_product(
+        w, mean + at[STATE], step, at[B], 0, ze, step, 1, record + at[KT], n, 1, steps, d, n, 1.0
+    )  # fmt: skip
+    chain(w, mean, step, record + at[LOOP], 1, n, n, steps)
+    block_product(w, ze, step, ze, step, mean, step, 1, cm, 1, n, steps, n, d, -1.0)
+    solve(w, ze, ze, 1, step, record + at[LOWER], record + at[INVERSE], False, d, steps)
+    add_squares(w, at[SQUARES], ze, step, d, steps)
+    take_probability(w, at, record, steps)
+    if filtered:
+        block_product(w, mean, step, mean, step, ze, step, 1, record + at[Z], n, 1, steps, d, n, 1.0)
+
+
+# -- many steps ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -255,9 +320,8 @@ def begin_runs(w: Floats, at: Any, runs: Floats, n: int, log_prob: Floats) -> in
     """Start before the first observation; return the largest length."""
     copy(w, at[PM], at[MU], n)
     copy(w, at[FIRST], at[S], n * n)
-    copy(w, at[MANTISSA], at[ONE], 1)
-    for part in (at[EXPONENT], at[SQUARES], at[COUNT]):
-        copy(w, part, ZERO, 1)
+    begin_probability(w, at)
+    copy(w, at[WORK], ZERO, 1)
     longest = 0
     for lane in range(LANES):
         longest = max(longest, runs[1, lane])
@@ -269,52 +333,63 @@ def begin_runs(w: Floats, at: Any, runs: Floats, n: int, log_prob: Floats) -> in
 @compiled
 def forward(
     w: Floats, at: Any, x: Floats, runs: Floats, begin: int, end: int, known: int, which: Floats, gaps: Floats, n: int,
-    d: int, log_prob: Floats, means: Floats, covariances: Floats,
+    d: int, log_prob: Floats, means: Floats, covariances: Floats, filtered: bool,
 ) -> int:  # fmt: skip  # pragma: no cover - compiled
     """Filter a block of steps, from ``begin`` to ``end``, of the runs of a group.
 
     The first ``known`` records hold for these models already. Takes down the record ``which`` each step has, and its
     ``gaps``. Returns how many records from the first hold for the models after any steps without gaps.
     """
-    pc, other, fresh, steady = at[PC], at[NC], False, False
-    shortest = shortest_run(runs)
-    for t in range(begin, end):
-        s = t - begin
-        state = at[STATES] + s * at[STATE]
-        gaps[s] = _observe(w, at, state, x, runs, t, d, shortest)
-        cm, rm, gap = at[C], at[R], gaps[s] > 0
+    _observe(w, at, x, runs, begin, end, gaps, d)
+    copy(w, at[STATES] + at[MEAN], at[PM], n)
+    steady, s, count, record = False, 0, end - begin, 0
+    while s < count:
+        state, gap = at[STATES] + s * at[STATE], gaps[s] != 0
+        cm, rm = at[C], at[R]
         if gap:
-            mask(w, at, state, n, d)
-            cm, rm, known = at[CM], at[RM], min(known, s)
-        if gap or s >= known:
-            if gap or not steady:
-                if s == 0:
-                    copy(w, other, at[FIRST], n * n)
-                else:
-                    predict_covariance(w, at, other, at[RECORDS] + which[s - 1] * at[RECORD], n)
-                steady = fresh and not gap and gaps[s - 1] == 0 and converged(w, other, pc, n)
-                pc, other, fresh = other, pc, True
+            _leave_out(w, at, state, n, d)
+            cm, rm, known, steady = at[CM], at[RM], min(known, s), False
+        if s >= known:
             if steady:
                 which[s] = which[s - 1]
             else:
-                which[s] = s
-                _update_covariance(w, at, at[RECORDS] + s * at[RECORD], pc, cm, rm, n, d)
+                record = at[RECORDS] + s * at[RECORD]
+                if s == 0:
+                    copy(w, record + at[PC], at[FIRST], n * n)
+                else:
+                    before = at[RECORDS] + which[s - 1] * at[RECORD]
+                    steady = _next_covariance(w, at, record + at[PC], before, n)
+                    steady = steady and not gap and gaps[s - 1] == 0
+                which[s] = which[s - 1] if steady else s
+                if not steady:
+                    _fill_record(w, at, record, cm, rm, n, d)
             if s == known and not gap:
                 known = s + 1
+        stop, last = s + 1, min(next_end(runs, begin + s) - begin, count)
+        while not gap and stop < last and gaps[stop] == 0:
+            if stop >= known:
+                if not steady:
+                    break
+                which[stop] = which[s]
+                known = stop + 1 if stop == known else known
+            elif which[stop] != which[s]:
+                break
+            stop += 1
         record = at[RECORDS] + which[s] * at[RECORD]
-        _update_mean(w, at, record, state, cm, n, d)
+        _filter_means(w, at, record, state, stop - s, cm, n, d, filtered)
+        for lane in range(LANES):
+            if begin + stop == runs[1, lane]:
+                log_prob[runs[3, lane]] = log_density(w, at, lane, runs[1, lane] * d)
         if means.size > 0:
-            for lane in range(LANES):
-                if t < runs[1, lane]:
-                    read_lane(w, state + at[FM], n, lane, means, (runs[0, lane] + t) * n)
-                    read_lane(w, record + at[FC], n * n, lane, covariances, (runs[0, lane] + t) * n * n)
-        if t + 1 >= shortest:
-            for lane in range(LANES):
-                if t + 1 == runs[1, lane]:
-                    log_root = math.log(w[at[MANTISSA] + lane]) + w[at[EXPONENT] + lane] * _LOG_2
-                    square = w[at[SQUARES] + lane] + w[at[COUNT] + lane] * _LOG_2PI
-                    log_prob[runs[3, lane]] = log_root - 0.5 * square
-    predict_covariance(w, at, at[FIRST], at[RECORDS] + which[end - begin - 1] * at[RECORD], n)
+            for k in range(s, stop):
+                for lane in range(LANES):
+                    if begin + k < runs[1, lane]:
+                        place = runs[0, lane] + begin + k
+                        read_lane(w, at[STATES] + k * at[STATE] + at[MEAN], n, lane, means, place * n)
+                        read_lane(w, record + at[FC], n * n, lane, covariances, place * n * n)
+        s = stop
+    copy(w, at[PM], at[STATES] + count * at[STATE] + at[MEAN], n)
+    _next_covariance(w, at, at[FIRST], record, n)
     return known
 
 
@@ -348,6 +423,7 @@ def run_filter(
     """
     runs, which, gaps = np.empty((4, LANES), np.int64), np.empty(block, np.int64), np.empty(block, np.int64)
     before, known = -1, 0
+    begin_groups(w, at, block, d)
     for group in range(len(slots) // LANES):
         own = place_runs(w, at, systems, group, slots, start, length, model, runs, before, n, d)
         known = known if own == before and own >= 0 else 0
@@ -356,7 +432,8 @@ def run_filter(
         for begin in range(0, longest, block):
             end = min(begin + block, longest)
             known = forward(
-                w, at, x, runs, begin, end, known if begin == 0 else 0, which, gaps, n, d, log_prob, means, covariances
+                w, at, x, runs, begin, end, known if begin == 0 else 0, which, gaps, n, d, log_prob, means, covariances,
+                means.size > 0,
             )  # fmt: skip
         if longest > block:
             known = 0

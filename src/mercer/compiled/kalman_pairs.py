@@ -6,87 +6,54 @@ covariances do not depend on data and converge; once they do not change any more
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
-from mercer._array import Floats
+from mercer._array import Floats, Indices
 from mercer.compiled.code import compiled
+from mercer.compiled.kalman_step import (
+    FC,
+    MARK,
+    MEAN,
+    NC,
+    PC,
+    PM,
+    RECORDS,
+    SIZE,
+    STATES,
+    T1,
+    ZE,
+    A,
+    B,
+    C,
+    D,
+    Q,
+    R,
+    begin_buffer,
+    begin_probability,
+    log_density,
+    places,
+    update_covariance,
+    update_mean,
+)  # fmt: skip
 from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
-    add,
     block_product,
-    canceled,
-    cholesky,
-    converged,
     copy,
-    multiply_determinant,
+    keep_converged,
     product,
-    solve_lower,
-    solve_upper,
-    symmetric_product,
     symmetrize,
 )
 
-__all__ = [
-    "PairPlaces",
-    "covariance_step",
-    "covariance_update",
-    "load_start",
-    "load_step",
-    "pair_places",
-    "run_pairs",
-]
-
-_LOG_2PI = math.log(2 * math.pi)
-_LOG_2 = math.log(2.0)
+__all__ = ["load_start", "load_step", "move_covariance", "move_mean", "pair_places", "run_pairs", "write_densities"]
 
 
-class PairPlaces(NamedTuple):
-    """Where the matrices of a group of pairs begin in its buffer; N is the size of both states."""
+def pair_places(n: int, m: int, d: int) -> Indices:
+    """Lay out the buffer of a group of pairs of systems with n and m state and d observed coordinates.
 
-    size: int
-    one: int
-    a: int
-    b: int
-    c: int
-    offset: int
-    q: int
-    r: int
-    pm: int
-    pc: int
-    fm: int
-    fc: int
-    e: int
-    k: int
-    v: int
-    lower: int
-    inverse: int
-    z: int
-    ze: int
-    gain: int
-    rest: int
-    t1: int
-    t3: int
-    mantissa: int
-    exponent: int
-    squares: int
-
-
-def pair_places(n: int, m: int, d: int) -> PairPlaces:
-    """Lay out the buffer of a group of pairs of systems with n and m state and d observed coordinates."""
-    both = n + m
-    square, wide = both * both, d * both
-    sizes = {
-        "one": 1, "a": n * n + m * m, "b": both, "c": wide, "offset": d, "q": square, "r": d * d, "pm": both,
-        "pc": square, "fm": both, "fc": square, "e": d, "k": wide, "v": d * d, "lower": d * d, "inverse": d, "z": wide,
-        "ze": d, "gain": wide, "rest": square, "t1": square, "t3": wide, "mantissa": 1, "exponent": 1, "squares": 1,
-    }  # fmt: skip
-    begin, found = LANES, {}
-    for name, size in sizes.items():
-        found[name] = begin
-        begin += size * LANES
-    return PairPlaces(size=begin, **found)
+    The transition has its two blocks one after the other.
+    """
+    return places(n + m, d, 1)
 
 
 @compiled
@@ -99,21 +66,21 @@ def load_step(
     a2, b2, c2, offset2, q2, r2, _, _ = right
     both = n + m
     for k in range(n * n):
-        w[at.a + k * LANES + lane] = a[i * n * n + k]
+        w[at[A] + k * LANES + lane] = a[i * n * n + k]
     for k in range(m * m):
-        w[at.a + (n * n + k) * LANES + lane] = a2[j * m * m + k]
+        w[at[A] + (n * n + k) * LANES + lane] = a2[j * m * m + k]
     for row in range(both):
-        w[at.b + row * LANES + lane] = b[i * n + row] if row < n else b2[j * m + row - n]
-    _load_blocks(w, at.q, q, q2, i, j, n, m, lane, noise)
+        w[at[B] + row * LANES + lane] = b[i * n + row] if row < n else b2[j * m + row - n]
+    _load_blocks(w, at[Q], q, q2, i, j, n, m, lane, noise)
     for row in range(d):
-        w[at.offset + row * LANES + lane] = offset2[j * d + row] - offset[i * d + row]
+        w[at[D] + row * LANES + lane] = offset2[j * d + row] - offset[i * d + row]
         for column in range(n):
-            w[at.c + (row * both + column) * LANES + lane] = c[(i * d + row) * n + column]
+            w[at[C] + (row * both + column) * LANES + lane] = c[(i * d + row) * n + column]
         for column in range(m):
-            w[at.c + (row * both + n + column) * LANES + lane] = -c2[(j * d + row) * m + column]
+            w[at[C] + (row * both + n + column) * LANES + lane] = -c2[(j * d + row) * m + column]
         for column in range(d):
             value = (r[(i * d + row) * d + column] + r2[(j * d + row) * d + column]) * noise
-            w[at.r + (row * d + column) * LANES + lane] = value + (extra if row == column else 0.0)
+            w[at[R] + (row * d + column) * LANES + lane] = value + (extra if row == column else 0.0)
 
 
 @compiled
@@ -139,46 +106,44 @@ def load_start(
     _, _, _, _, _, _, mu, s = left
     _, _, _, _, _, _, mu2, s2 = right
     for row in range(n + m):
-        w[at.pm + row * LANES + lane] = mu[i * n + row] if row < n else mu2[j * m + row - n]
+        w[at[PM] + row * LANES + lane] = mu[i * n + row] if row < n else mu2[j * m + row - n]
     for k in range((n + m) * (n + m)):
-        w[at.pc + k * LANES + lane] = 0.0
-    _load_blocks(w, at.pc, s, s2, i, j, n, m, lane, noise)
+        w[at[RECORDS] + at[PC] + k * LANES + lane] = 0.0
+    _load_blocks(w, at[RECORDS] + at[PC], s, s2, i, j, n, m, lane, noise)
 
 
 @compiled
-def covariance_update(w: Floats, at: Any, size: int, d: int) -> None:  # pragma: no cover - compiled
-    """Factor the covariance of a predicted difference, and condition the covariance of the state on it."""
-    product(w, at.k, ZERO, at.c, size, 1, at.pc, size, 1, d, size, size, 1.0)
-    symmetric_product(w, at.v, at.r, at.k, size, 1, at.c, 1, size, d, size, 1.0)
-    cholesky(w, at.lower, at.inverse, at.v, d)
-    solve_lower(w, at.z, at.lower, at.inverse, at.k, d, size)
-    symmetric_product(w, at.fc, at.pc, at.z, 1, size, at.z, size, 1, size, d, -1.0)
-    if canceled(w, at.fc, at.pc, size):  # Joseph's form
-        solve_upper(w, at.gain, at.lower, at.inverse, at.z, d, size)
-        product(w, at.rest, ZERO, at.gain, 1, size, at.c, size, 1, size, d, size, -1.0)
-        for i in range(size):
-            k = at.rest + i * (size + 1) * LANES
-            add(w, k, k, at.one, at.one, 1)
-        product(w, at.t1, ZERO, at.rest, size, 1, at.pc, size, 1, size, size, size, 1.0)
-        symmetric_product(w, at.fc, ZERO, at.t1, size, 1, at.rest, 1, size, size, size, 1.0)
-        product(w, at.t3, ZERO, at.r, d, 1, at.gain, size, 1, d, d, size, 1.0)
-        symmetric_product(w, at.fc, at.fc, at.gain, 1, size, at.t3, size, 1, size, d, 1.0)
-
-
-@compiled
-def covariance_step(w: Floats, at: Any, out: int, n: int, m: int) -> None:  # pragma: no cover - compiled
+def move_covariance(w: Floats, at: Any, out: int, n: int, m: int) -> None:  # pragma: no cover - compiled
     """Move the covariance one step on, block by block."""
-    size = n + m
-    corner = at.a + n * n * LANES
+    size, fc = n + m, at[RECORDS] + at[FC]
+    corner = at[A] + n * n * LANES
     low = n * size * LANES
-    product(w, at.t1, ZERO, at.a, n, 1, at.fc, size, 1, n, n, size, 1.0)
-    product(w, at.t1 + low, ZERO, corner, m, 1, at.fc + low, size, 1, m, m, size, 1.0)
-    for row, column, rows, columns, other in ((0, 0, n, n, at.a), (n, 0, m, n, at.a), (n, n, m, m, corner)):
+    product(w, at[T1], ZERO, at[A], n, 1, fc, size, 1, n, n, size, 1.0)
+    product(w, at[T1] + low, ZERO, corner, m, 1, fc + low, size, 1, m, m, size, 1.0)
+    for row, column, rows, columns, other in ((0, 0, n, n, at[A]), (n, 0, m, n, at[A]), (n, n, m, m, corner)):
         cell = (row * size + column) * LANES
         block_product(
-            w, out + cell, at.q + cell, size, at.t1 + cell, size, 1, other, 1, columns, rows, columns, columns, 1.0
+            w, out + cell, size, at[Q] + cell, size, at[T1] + cell, size, 1, other, 1, columns, rows, columns, columns,
+            1.0,
         )  # fmt: skip
     symmetrize(w, out, size)
+
+
+@compiled
+def move_mean(w: Floats, at: Any, n: int, m: int) -> None:  # pragma: no cover - compiled
+    """Move the mean one step on."""
+    mean, below = at[STATES] + at[MEAN], n * LANES
+    product(w, at[PM], at[B], mean, n, 1, at[A], 1, n, 1, n, n, 1.0)
+    product(w, at[PM] + below, at[B] + below, mean + below, m, 1, at[A] + n * below, 1, m, 1, m, m, 1.0)
+
+
+@compiled
+def write_densities(
+    w: Floats, at: Any, begin: int, count: int, coordinates: int, out: Floats
+) -> None:  # pragma: no cover - compiled
+    """Write the log densities of a group of pairs."""
+    for lane in range(min(LANES, count - begin)):
+        out[begin + lane] = log_density(w, at, lane, coordinates)
 
 
 @compiled
@@ -190,8 +155,8 @@ def run_pairs(
 
     Parameters
     ----------
-    w, at : ndarray and PairPlaces
-        Buffer, and where its matrices are.
+    w, at : ndarray
+        Buffer, and where its parts are.
     left, right : tuple of ndarray
         Flat arrays of the parameters: A, b, C, d, Q, R, mu, S.
     pairs : ndarray of int of shape (P, 2)
@@ -205,38 +170,26 @@ def run_pairs(
     out : ndarray of shape (len(lengths), P)
         Where the logarithms are written.
     """
-    size = n + m
-    w[: at.size] = 0.0
-    w[at.one : at.one + LANES] = 1.0
-    corner = at.a + n * n * LANES
+    size, record, state = n + m, at[RECORDS], at[STATES]
+    w[: at[SIZE]] = 0.0
+    begin_buffer(w, at)
     for begin in range(0, len(pairs), LANES):
         for lane in range(LANES):
             p = min(begin + lane, len(pairs) - 1)
             load_step(w, at, left, right, pairs[p, 0], pairs[p, 1], n, m, d, lane, noise, extra)
             load_start(w, at, left, right, pairs[p, 0], pairs[p, 1], n, m, lane, noise)
-        copy(w, at.mantissa, at.one, 1)
-        copy(w, at.exponent, ZERO, 1)
-        copy(w, at.squares, ZERO, 1)
+        begin_probability(w, at)
         steady, reached = False, 0
         for t in range(lengths[-1]):
             if not steady:
-                covariance_update(w, at, size, d)
-            multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
-            product(w, at.e, at.offset, at.c, size, 1, at.pm, 1, 1, d, size, 1, -1.0)
-            solve_lower(w, at.ze, at.lower, at.inverse, at.e, d, 1)
-            product(w, at.squares, at.squares, at.ze, 1, 1, at.ze, 1, 1, 1, d, 1, 1.0)
-            product(w, at.fm, at.pm, at.z, 1, size, at.ze, 1, 1, size, d, 1, 1.0)
-            product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
-            product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
+                update_covariance(w, at, record, at[C], at[R], size, d)
+            copy(w, state + at[ZE], at[D], d)
+            update_mean(w, at, record, state, at[C], size, d)
+            move_mean(w, at, n, m)
             if not steady and t + 1 < lengths[-1]:
-                covariance_step(w, at, at.rest, n, m)
-                steady = converged(w, at.rest, at.pc, size)
-                copy(w, at.pc, at.rest, size * size)
-                if steady:
-                    covariance_update(w, at, size, d)
+                move_covariance(w, at, at[NC], n, m)
+                steady = keep_converged(w, at[MARK], at[NC], record + at[PC], size)
+                copy(w, record + at[PC], at[NC], size * size)
             if t + 1 == lengths[reached]:
-                for lane in range(min(LANES, len(pairs) - begin)):
-                    log_root = math.log(w[at.mantissa + lane]) + w[at.exponent + lane] * _LOG_2
-                    value = log_root - 0.5 * (w[at.squares + lane] + (t + 1) * d * _LOG_2PI)
-                    out[reached, begin + lane] = value
+                write_densities(w, at, begin, len(pairs), (t + 1) * d, out[reached])
                 reached += 1

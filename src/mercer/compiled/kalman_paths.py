@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from mercer._array import Floats
 from mercer.compiled.code import compiled
-from mercer.compiled.kalman_pairs import covariance_step, covariance_update, load_start, load_step
-from mercer.compiled.small_matrices import LANES, ZERO, copy, multiply_determinant, product, solve_lower
+from mercer.compiled.kalman_pairs import load_start, load_step, move_covariance, move_mean, write_densities
+from mercer.compiled.kalman_step import (
+    PC,
+    RECORDS,
+    SIZE,
+    STATES,
+    ZE,
+    C,
+    D,
+    R,
+    begin_buffer,
+    begin_probability,
+    update_covariance,
+    update_mean,
+)  # fmt: skip
+from mercer.compiled.small_matrices import LANES, copy
 
 __all__ = ["run_path_pairs"]
-
-_LOG_2PI = math.log(2 * math.pi)
-_LOG_2 = math.log(2.0)
 
 
 @compiled
@@ -32,14 +42,11 @@ def run_path_pairs(
     w, at, left, right, lengths, n, m, d, noise, extra, out
         As of `mercer.compiled.kalman_pairs.run_pairs`.
     """
-    size = n + m
-    w[: at.size] = 0.0
-    w[at.one : at.one + LANES] = 1.0
-    corner = at.a + n * n * LANES
+    size, record, state = n + m, at[RECORDS], at[STATES]
+    w[: at[SIZE]] = 0.0
+    begin_buffer(w, at)
     for begin in range(0, len(pairs), LANES):
-        copy(w, at.mantissa, at.one, 1)
-        copy(w, at.exponent, ZERO, 1)
-        copy(w, at.squares, ZERO, 1)
+        begin_probability(w, at)
         reached = 0
         for t in range(lengths[-1]):
             for lane in range(LANES):
@@ -49,18 +56,11 @@ def run_path_pairs(
                 if t == 0:
                     load_start(w, at, left, right, i, j, n, m, lane, noise)
             if t > 0:
-                product(w, at.pm, at.b, at.a, n, 1, at.fm, 1, 1, n, n, 1, 1.0)
-                product(w, at.pm + n * LANES, at.b + n * LANES, corner, m, 1, at.fm + n * LANES, 1, 1, m, m, 1, 1.0)
-                covariance_step(w, at, at.pc, n, m)
-            covariance_update(w, at, size, d)
-            multiply_determinant(w, at.mantissa, at.exponent, at.inverse, d)
-            product(w, at.e, at.offset, at.c, size, 1, at.pm, 1, 1, d, size, 1, -1.0)
-            solve_lower(w, at.ze, at.lower, at.inverse, at.e, d, 1)
-            product(w, at.squares, at.squares, at.ze, 1, 1, at.ze, 1, 1, 1, d, 1, 1.0)
-            product(w, at.fm, at.pm, at.z, 1, size, at.ze, 1, 1, size, d, 1, 1.0)
+                move_mean(w, at, n, m)
+                move_covariance(w, at, record + at[PC], n, m)
+            update_covariance(w, at, record, at[C], at[R], size, d)
+            copy(w, state + at[ZE], at[D], d)
+            update_mean(w, at, record, state, at[C], size, d)
             if t + 1 == lengths[reached]:
-                for lane in range(min(LANES, len(pairs) - begin)):
-                    log_root = math.log(w[at.mantissa + lane]) + w[at.exponent + lane] * _LOG_2
-                    value = log_root - 0.5 * (w[at.squares + lane] + (t + 1) * d * _LOG_2PI)
-                    out[reached, begin + lane] = value
+                write_densities(w, at, begin, len(pairs), (t + 1) * d, out[reached])
                 reached += 1

@@ -2,14 +2,14 @@
 
 All matrices of a group lie in one flat buffer of float64. Entry (i, j) of a matrix with c columns that begins at ``at``
 has its lanes at ``at + (i * c + j) * LANES``. The first vector of the buffer is zero. Sizes are arguments, so that a
-new size compiles nothing.
+new size compiles nothing. No lane depends on another one, and no entry on how many are computed in one call.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -24,16 +24,19 @@ __all__ = [
     "LANES",
     "ZERO",
     "add",
-    "add_outer",
+    "add_squares",
+    "add_times",
     "block_product",
-    "canceled",
+    "chain",
     "cholesky",
     "choose",
-    "converged",
     "copy",
+    "keep_converged",
+    "mark_canceled",
     "multiply_determinant",
     "product",
     "scale_rows",
+    "solve",
     "solve_lower",
     "solve_upper",
     "symmetric_product",
@@ -48,8 +51,8 @@ _CANCELED = 1e-4  # if less than this fraction of a variance is left by a differ
 _STEADY = 4e-16
 """Matrices whose entries change by at most this fraction of the diagonal do not change any more."""
 
-_HEIGHT, _WIDTH = (2, 4) if MACHINE.registers >= 32 else (2, 2)
-"""Rows and columns of a tile, whose sums and factors stay in registers."""
+_WIDTHS = [4, 4 if MACHINE.registers >= 32 else 2]
+"""Columns of tiles of one and of two rows, whose sums and factors stay in registers."""
 
 
 def _vector_function(emit: Callable[..., None]) -> Any:
@@ -61,97 +64,109 @@ def _vector_function(emit: Callable[..., None]) -> Any:
     @functools.wraps(emit)
     def emit_apart(e: Emitter, *args: Any) -> None:
         e.builder.function.attributes.add("noinline")
+        e.builder.function.attributes.add("optsize")
         emit(e, *args)
 
     return vector_function(LANES)(emit_apart)
 
 
-def _by_size(emit: Callable[..., None], sizes: Sequence[tuple[int, ...]]) -> Any:
-    """Convert ``emit(emitter, *size, *arguments)`` to a function of the number of a size and the arguments.
+class _Matrix:
+    """Where the entries of a matrix are, with strides in numbers."""
 
-    Every size has an LLVM function of its own. In one function, LLVM would compute addresses for all sizes first.
-    """
+    def __init__(self, e: Emitter, w: Value, at: Value, row: Value, column: Value) -> None:
+        self.e, self.w, self.at, self.row, self.column = e, w, at, row, column
 
-    def define(e: Emitter, name: str, size: tuple[int, ...], kinds: list[Any]) -> Any:
-        function = ir.Function(e.builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        outside, e.builder = e.builder, ir.IRBuilder(function.append_basic_block())
-        emit(e, *size, *function.args)
-        e.builder.ret_void()
-        e.builder = outside
-        return function
+    def moved(self, i: Value, j: Value) -> _Matrix:
+        """Return the part that begins at entry (i, j)."""
+        code = self.e.builder
+        at = code.add(self.at, code.add(code.mul(i, self.row), code.mul(j, self.column)))
+        return _Matrix(self.e, self.w, at, self.row, self.column)
 
-    def emit_cases(e: Emitter, which: Value, *args: Value) -> None:
-        code = e.builder
-        code.function.attributes.add("noinline")
-        end = code.append_basic_block()
-        cases, kinds = code.switch(which, end), [value.type for value in args]
-        for number, size in enumerate(sizes):
-            name = f"mercer{emit.__name__}{number}"
-            function = code.module.globals.get(name) or define(e, name, size, kinds)
-            block = code.append_basic_block()
-            cases.add_case(e.constant(number), block)
-            code.position_at_end(block)
-            code.call(function, args)
-            code.branch(end)
-        code.position_at_end(end)
+    def _place(self, i: int, j: int) -> Value:
+        code, at = self.e.builder, self.at
+        for step, times in ((self.row, i), (self.column, j)):
+            at = code.add(at, code.mul(step, self.e.constant(times))) if times else at
+        return at
 
-    names = list(inspect.signature(emit).parameters.values())
-    which = inspect.Parameter("which", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    rest = names[1 + len(sizes[0]) :]
-    emit_cases.__signature__ = inspect.Signature([names[0], which, *rest])  # type: ignore[attr-defined]
-    return vector_function(LANES)(emit_cases)
+    def load(self, i: int, j: int) -> Value:
+        return self.e.load(self.w, self._place(i, j))
+
+    def store(self, value: Value, i: int, j: int) -> None:
+        self.e.store(value, self.w, self._place(i, j))
+
+
+def _least(e: Emitter, a: Value, b: Value) -> Value:
+    return e.builder.select(e.builder.icmp_signed("<", a, b), a, b)
+
+
+@contextmanager
+def _steps(e: Emitter, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
+    """Loop over 0, step, ... below ``stop``; yield the index and how many are left, at most ``step``."""
+    with cgutils.for_range_slice(e.builder, e.constant(0), stop, step) as (i, _):
+        yield i, _least(e, e.builder.sub(stop, i), step)
+
+
+def _cases(e: Emitter, which: Value, emit: dict[int, Callable[[], None]]) -> None:
+    """Emit a switch."""
+    code = e.builder
+    end = code.append_basic_block()
+    switch = code.switch(which, end)
+    for number, body in emit.items():
+        block = code.append_basic_block()
+        switch.add_case(e.constant(number), block)
+        code.position_at_end(block)
+        body()
+        code.branch(end)
+    code.position_at_end(end)
 
 
 # -- products --------------------------------------------------------------------------------------------
 
 
-def _emit_tile(
-    e: Emitter, rows: int, columns: int, inner: int, square: bool, w: Value, out: Value, width: Value, start: Value,
-    si: Value, sj: Value, a: Value, ai: Value, ak: Value, b: Value, bk: Value, bj: Value, sign: Value,
+def _emit_product(
+    e: Emitter, w: Value, out: Value, oi: Value, start: Value, si: Value, sj: Value, a: Value, ai: Value, ak: Value,
+    b: Value, bk: Value, bj: Value, rows: Value, inner: Value, columns: Value, sign: Value, height: Value, lower: Value,
 ) -> None:  # fmt: skip
-    """Emit ``out = start + sign * a b`` for a tile of known size, or its triangle, without loops."""
-    code = e.builder
+    """Emit ``out = start + sign * a b`` in tiles of at most ``height`` rows; if ``lower``, tiles up to the diagonal."""
+    code, zero = e.builder, e.constant(0)
     bits = e.filled(code.and_(code.bitcast(sign, e.integer), e.constant(-(2**63))), e.words)
-    places = [(i, j) for i in range(rows) for j in range(columns) if i >= j or not square]
-
-    def at(base: Value, step: Value, times: int) -> Value:
-        return code.add(base, code.mul(step, e.constant(times))) if times else base
+    whole = [
+        _Matrix(e, w, out, oi, e.constant(LANES)), _Matrix(e, w, start, si, sj), _Matrix(e, w, a, ai, ak),
+        _Matrix(e, w, b, bk, bj),
+    ]  # fmt: skip
 
     def signed(x: Value) -> Value:
         return code.bitcast(code.xor(code.bitcast(x, e.words), bits), e.vector)
 
-    sums = [e.load(w, at(at(start, si, i), sj, j)) for i, j in places]
-    for k in range(inner):
-        left = [signed(e.load(w, at(at(a, ak, k), ai, i))) for i in range(rows)]
-        right = [e.load(w, at(at(b, bk, k), bj, j)) for j in range(columns)]
-        sums = [e.add(total, e.multiply(left[i], right[j])) for total, (i, j) in zip(sums, places, strict=True)]
-    for (i, j), value in zip(places, sums, strict=True):
-        e.store(value, w, code.add(at(out, width, i), e.constant(j * LANES)))
-        if square and i > j:
-            e.store(value, w, code.add(at(out, width, j), e.constant(i * LANES)))
+    def tile(tall: int, wide: int, i: Value, j: Value) -> None:
+        into, begin = (part.moved(i, j) for part in whole[:2])
+        left, right = whole[2].moved(i, zero), whole[3].moved(zero, j)
+        places = [(r, c) for r in range(tall) for c in range(wide)]
+
+        def terms(k: Value) -> list[Value]:
+            here, there = left.moved(zero, k), right.moved(k, zero)
+            x, y = [here.load(r, 0) for r in range(tall)], [there.load(0, c) for c in range(wide)]
+            return [e.multiply(x[r], y[c]) for r, c in places]
+
+        sums = e.loop_sums(len(places), inner, terms, [signed(begin.load(r, c)) for r, c in places])
+        for (r, c), value in zip(places, sums, strict=True):
+            into.store(signed(value), r, c)
+
+    with _steps(e, rows, height) as (i, tall):
+        below = _least(e, columns, code.add(i, tall))
+        stop = code.select(code.icmp_signed("!=", lower, zero), below, columns)
+        two = code.icmp_signed("==", tall, e.constant(2))
+        for number, widest in enumerate(_WIDTHS):
+            with code.if_then(two if number else code.not_(two)), _steps(e, stop, e.constant(widest)) as (j, wide):
+                _cases(e, wide, {c: functools.partial(tile, number + 1, c, i, j) for c in range(1, widest + 1)})
 
 
-_INNER = 4
-_TILES = [
-    (rows, columns, inner, False) for rows in range(1, _HEIGHT + 1) for columns in range(1, _WIDTH + 1)
-    for inner in range(1, _INNER + 1)
-]  # fmt: skip
-_SQUARE = len(_TILES)
-_TILES += [(size, size, inner, True) for size in range(1, _HEIGHT + 1) for inner in range(1, _INNER + 1)]
-_COLUMN, _TALL = len(_TILES), 2 * _HEIGHT
-_TILES += [(rows, 1, inner, False) for rows in range(1, _TALL + 1) for inner in range(1, _INNER + 1)]
-"""Rows, columns, terms of a sum, and whether only a triangle is computed, of a symmetric product.
-
-The last ones are for products of a matrix and a vector.
-"""
-_tile = _by_size(_emit_tile, _TILES)
+_multiplied = _vector_function(_emit_product)
 
 
 @compiled
 def block_product(
-    w: Floats, out: int, start: int, step: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int,
+    w: Floats, out: int, oi: int, start: int, si: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int,
     inner: int, columns: int, sign: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Compute ``out = start + sign * a b``.
@@ -160,7 +175,7 @@ def block_product(
     ----------
     w : ndarray
         The buffer.
-    out, start, step : int
+    out, oi, start, si : int
         Where matrices of ``rows`` and ``columns`` begin, and the entries from one row to the next. They may be the
         same; `ZERO` starts from zero.
     a, ai, ak : int
@@ -172,20 +187,22 @@ def block_product(
     sign : float
         1 or -1.
     """
-    ai, ak, bk, bj, width = ai * LANES, ak * LANES, bk * LANES, bj * LANES, step * LANES
-    si, sj = (0, 0) if start == ZERO else (width, LANES)
-    height = _TALL if columns == 1 else _HEIGHT
-    for i in range(0, rows, height):
-        for j in range(0, columns, _WIDTH):
-            which = ((min(rows - i, _HEIGHT) - 1) * _WIDTH + min(columns - j, _WIDTH) - 1) * _INNER - 1
-            if columns == 1:
-                which = _COLUMN + (min(rows - i, _TALL) - 1) * _INNER - 1
-            o, s = out + i * width + j * LANES, start + i * si + j * sj
-            p, q = a + i * ai, b + j * bj
-            _tile(which + min(inner, _INNER), w, o, width, s, si, sj, p, ai, ak, q, bk, bj, sign)
-            for k in range(_INNER, inner, _INNER):
-                p, q, next_ = p + _INNER * ak, q + _INNER * bk, which + min(inner - k, _INNER)
-                _tile(next_, w, o, width, o, width, LANES, p, ai, ak, q, bk, bj, sign)
+    sj = 0 if start == ZERO else LANES
+    _multiplied(
+        w, out, oi * LANES, start, si * sj, sj, a, ai * LANES, ak * LANES, b, bk * LANES, bj * LANES, rows, inner,
+        columns, sign, 2, 0,
+    )  # fmt: skip
+
+
+@compiled
+def chain(
+    w: Floats, x: int, step: int, b: int, bk: int, bj: int, n: int, times: int
+) -> None:  # pragma: no cover - compiled
+    """Compute ``x_{t+1} += x_t b`` for vectors that lie ``step`` entries apart, one after the other."""
+    width, next_ = step * LANES, x + step * LANES
+    _multiplied(
+        w, next_, width, next_, width, LANES, x, width, LANES, b, bk * LANES, bj * LANES, times, n, n, 1.0, 1, 0
+    )  # fmt: skip
 
 
 @compiled
@@ -194,33 +211,21 @@ def symmetric_product(
     sign: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Compute ``out = start + sign * a b``, a symmetric matrix of size n, from its triangle; see `block_product`."""
-    for i in range(0, n, _HEIGHT):
-        rows = min(n - i, _HEIGHT)
-        if i > 0:
-            line = i * n * LANES
-            begin = ZERO if start == ZERO else start + line
-            block_product(w, out + line, begin, n, a + i * ai * LANES, ai, ak, b, bk, bj, rows, inner, i, sign)
-            for row in range(i, i + rows):
-                for column in range(i):
-                    copy(w, out + (column * n + row) * LANES, out + (row * n + column) * LANES, 1)
-        o, s, step = out + i * (n + 1) * LANES, ZERO, 0
-        if start != ZERO:
-            s, step = start + i * (n + 1) * LANES, LANES
-        p, q, which = a + i * ai * LANES, b + i * bj * LANES, _SQUARE + (rows - 1) * _INNER - 1
-        ui, uk, vk, vj = ai * LANES, ak * LANES, bk * LANES, bj * LANES
-        _tile(which + min(inner, _INNER), w, o, n * LANES, s, n * step, step, p, ui, uk, q, vk, vj, sign)
-        for k in range(_INNER, inner, _INNER):
-            p, q, next_ = p + _INNER * uk, q + _INNER * vk, which + min(inner - k, _INNER)
-            _tile(next_, w, o, n * LANES, o, n * LANES, LANES, p, ui, uk, q, vk, vj, sign)
+    sj = 0 if start == ZERO else LANES
+    _multiplied(
+        w, out, n * LANES, start, n * sj, sj, a, ai * LANES, ak * LANES, b, bk * LANES, bj * LANES, n, inner, n, sign,
+        2, 1,
+    )  # fmt: skip
+    symmetrize(w, out, n)
 
 
-@compiled(inline=True)
+@compiled
 def product(
     w: Floats, out: int, start: int, a: int, ai: int, ak: int, b: int, bk: int, bj: int, rows: int, inner: int,
     columns: int, sign: float,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Compute ``out = start + sign * a b``, a matrix without gaps between its rows; see `block_product`."""
-    block_product(w, out, start, columns, a, ai, ak, b, bk, bj, rows, inner, columns, sign)
+    block_product(w, out, columns, start, columns, a, ai, ak, b, bk, bj, rows, inner, columns, sign)
 
 
 # -- Cholesky factors and solves -------------------------------------------------------------------------
@@ -235,63 +240,61 @@ def _root(e: Emitter, x: Value) -> Value:
     return e.builder.call(function, [x])
 
 
-def _rest(e: Emitter, w: Value, start: Value, a: Value, step: Value, b: Value, other: Value, inner: Value) -> Value:
-    """Emit start minus the inner product of a and b, whose entries lie ``step`` and ``other`` apart."""
-    code = e.builder
+def _emit_cholesky(e: Emitter, w: Value, out: Value, inverse: Value, start: Value, n: Value) -> None:
+    """Emit a Cholesky factor, column by column; NaN if the matrix is not positive definite."""
+    code, one, zero = e.builder, e.constant(LANES), e.constant(0)
+    width = code.mul(n, one)
+    lower, full = _Matrix(e, w, out, width, one), _Matrix(e, w, start, width, one)
 
-    def terms(k: Value) -> list[Value]:
-        return [e.multiply(e.load(w, code.add(a, code.mul(k, step))), e.load(w, code.add(b, code.mul(k, other))))]
+    def rest(i: Value, j: Value) -> Value:
+        here, there = lower.moved(i, zero), lower.moved(j, zero)
 
-    return code.fsub(e.load(w, start), e.loop_sums(1, inner, terms)[0])
+        def terms(k: Value) -> list[Value]:
+            return [code.fneg(e.multiply(here.moved(zero, k).load(0, 0), there.moved(zero, k).load(0, 0)))]
 
+        return e.loop_sums(1, j, terms, [full.moved(i, j).load(0, 0)])[0]
 
-def _emit_diagonal(e: Emitter, w: Value, out: Value, inverse: Value, start: Value, row: Value, inner: Value) -> None:
-    """Emit a diagonal entry of a Cholesky factor and its inverse; NaN if the matrix is not positive definite."""
-    one = e.constant(LANES)
-    value = _rest(e, w, start, row, one, row, one, inner)
-    root = _root(e, e.where(value, ">", e.number(0.0), value, e.number(float("nan"))))
-    e.store(root, w, out)
-    e.store(e.builder.fdiv(e.number(1.0), root), w, inverse)
-
-
-def _emit_entry(
-    e: Emitter, w: Value, out: Value, inverse: Value, start: Value, a: Value, step: Value, b: Value, other: Value,
-    inner: Value,
-) -> None:  # fmt: skip
-    """Emit (start - a b) / diagonal: an entry below the diagonal of a factor."""
-    e.store(e.multiply(_rest(e, w, start, a, step, b, other, inner), e.load(w, inverse)), w, out)
+    with cgutils.for_range(code, n) as loop:
+        j = loop.index
+        value = rest(j, j)
+        root = _root(e, e.where(value, ">", e.number(0.0), value, e.number(float("nan"))))
+        over = code.fdiv(e.number(1.0), root)
+        lower.moved(j, j).store(root, 0, 0)
+        e.store(over, w, code.add(inverse, code.mul(j, one)))
+        with cgutils.for_range_slice(code, code.add(j, e.constant(1)), n, e.constant(1)) as (i, _):
+            lower.moved(i, j).store(e.multiply(rest(i, j), over), 0, 0)
 
 
 def _emit_solved(
-    e: Emitter, rows: int, columns: int, w: Value, out: Value, b: Value, width: Value, lower: Value, li: Value,
-    lk: Value, inverse: Value, next_inverse: Value,
+    e: Emitter, w: Value, out: Value, b: Value, oi: Value, oj: Value, lower: Value, li: Value, lk: Value,
+    inverse: Value, next_: Value, n: Value, columns: Value,
 ) -> None:  # fmt: skip
-    """Emit some columns of the solution of a triangular system of known size, row by row, in registers.
+    """Emit the solution of a triangular system, row by row; strides are negative for an upper triangle."""
+    code, zero = e.builder, e.constant(0)
+    found, right = _Matrix(e, w, out, oi, oj), _Matrix(e, w, b, oi, oj)
+    factor = _Matrix(e, w, lower, li, lk)
 
-    Strides are negative for an upper triangle, which is solved from the last row.
-    """
-    code = e.builder
+    def some(wide: int, j: Value) -> None:
+        with cgutils.for_range(code, n) as loop:
+            i = loop.index
+            row = factor.moved(i, zero)
 
-    def at(base: Value, step: Value, times: int, constant: int = 0) -> Value:
-        return code.add(code.add(base, code.mul(step, e.constant(times))), e.constant(constant * LANES))
+            def terms(k: Value) -> list[Value]:
+                left, above = code.fneg(row.moved(zero, k).load(0, 0)), found.moved(k, j)
+                return [e.multiply(left, above.load(0, c)) for c in range(wide)]
 
-    found: list[list[Value]] = []
-    for i in range(rows):
-        sums = [e.load(w, at(b, width, i, j)) for j in range(columns)]
-        for k, row in enumerate(found):
-            left = code.fneg(e.load(w, at(at(lower, li, i), lk, k)))
-            sums = [e.add(total, e.multiply(left, x)) for total, x in zip(sums, row, strict=True)]
-        factor = e.load(w, at(inverse, next_inverse, i))
-        found.append([e.multiply(total, factor) for total in sums])
-    for i, row in enumerate(found):
-        for j, x in enumerate(row):
-            e.store(x, w, at(out, width, i, j))
+            here = right.moved(i, j)
+            sums = e.loop_sums(wide, i, terms, [here.load(0, c) for c in range(wide)])
+            scale, into = e.load(w, code.add(inverse, code.mul(i, next_))), found.moved(i, j)
+            for c, value in enumerate(sums):
+                into.store(e.multiply(value, scale), 0, c)
+
+    with _steps(e, columns, e.constant(_WIDTHS[0])) as (j, wide):
+        _cases(e, wide, {c: functools.partial(some, c, j) for c in range(1, _WIDTHS[0] + 1)})
 
 
-_ROWS = 4
-_solved = _by_size(_emit_solved, [(rows, columns) for rows in range(1, _ROWS + 1) for columns in range(1, _WIDTH + 1)])
-_diagonal = _vector_function(_emit_diagonal)
-_entry = _vector_function(_emit_entry)
+_factored = _vector_function(_emit_cholesky)
+_solved = _vector_function(_emit_solved)
 
 
 @compiled
@@ -300,12 +303,25 @@ def cholesky(w: Floats, out: int, inverse: int, a: int, n: int) -> None:  # prag
 
     A lane whose matrix is not positive definite gets NaN.
     """
-    for i in range(n):
-        row = out + i * n * LANES
-        for j in range(i):
-            other = out + j * n * LANES
-            _entry(w, row + j * LANES, inverse + j * LANES, a + (i * n + j) * LANES, row, LANES, other, LANES, j)
-        _diagonal(w, row + i * LANES, inverse + i * LANES, a + (i * n + i) * LANES, row, i)
+    _factored(w, out, inverse, a, n)
+
+
+@compiled
+def solve(
+    w: Floats, out: int, b: int, oi: int, oj: int, lower: int, inverse: int, upper: bool, n: int, columns: int
+) -> None:  # pragma: no cover - compiled
+    """Solve ``lower out = b``, or ``lower' out = b``; ``out`` may be ``b``.
+
+    Entries of both lie ``oi`` apart from row to row, and ``oj`` from column to column.
+    """
+    if upper:  # from the last row
+        last = (n - 1) * LANES
+        _solved(
+            w, out + last * oi, b + last * oi, -oi * LANES, oj * LANES, lower + last * (n + 1), -LANES, -n * LANES,
+            inverse + last, -LANES, n, columns,
+        )  # fmt: skip
+    else:
+        _solved(w, out, b, oi * LANES, oj * LANES, lower, n * LANES, LANES, inverse, LANES, n, columns)
 
 
 @compiled
@@ -313,16 +329,7 @@ def solve_lower(
     w: Floats, out: int, lower: int, inverse: int, b: int, n: int, columns: int
 ) -> None:  # pragma: no cover - compiled
     """Solve ``lower out = b``; ``out`` may be ``b``."""
-    width = columns * LANES
-    for i in range(0, n, _ROWS):
-        rows, here, right, corner = min(n - i, _ROWS), out + i * width, b + i * width, lower + i * n * LANES
-        if i > 0:
-            block_product(w, here, right, columns, corner, n, 1, out, columns, 1, rows, i, columns, -1.0)
-            right = here
-        for j in range(0, columns, _WIDTH):
-            which = (rows - 1) * _WIDTH + min(columns - j, _WIDTH) - 1
-            o, x, diagonal = here + j * LANES, right + j * LANES, corner + i * LANES
-            _solved(which, w, o, x, width, diagonal, n * LANES, LANES, inverse + i * LANES, LANES)
+    solve(w, out, b, columns, 1, lower, inverse, False, n, columns)
 
 
 @compiled
@@ -330,23 +337,7 @@ def solve_upper(
     w: Floats, out: int, lower: int, inverse: int, b: int, n: int, columns: int
 ) -> None:  # pragma: no cover - compiled
     """Solve ``lower' out = b``; ``out`` may be ``b``."""
-    width = columns * LANES
-    for end in range(n, 0, -_ROWS):
-        i, rows = max(end - _ROWS, 0), min(end, _ROWS)
-        here, right, last = out + i * width, b + i * width, (end - 1) * LANES
-        if end < n:
-            corner = lower + (end * n + i) * LANES
-            block_product(
-                w, here, right, columns, corner, 1, n, out + end * width, columns, 1, rows, n - end, columns, -1.0
-            )  # fmt: skip
-            right = here
-        for j in range(0, columns, _WIDTH):
-            which = (rows - 1) * _WIDTH + min(columns - j, _WIDTH) - 1
-            down = (rows - 1) * width + j * LANES
-            _solved(
-                which, w, here + down, right + down, -width, lower + last * (n + 1), -LANES, -n * LANES,
-                inverse + last, -LANES,
-            )  # fmt: skip
+    solve(w, out, b, columns, 1, lower, inverse, True, n, columns)
 
 
 # -- entry by entry --------------------------------------------------------------------------------------
@@ -402,79 +393,148 @@ def scale_rows(
         _scaled(w, out + at, a + at, ZERO, 0, factor + i * LANES, 0, columns)
 
 
-def _emit_outer_row(
-    e: Emitter, w: Value, out: Value, x: Value, sign: Value, a: Value, b: Value, factor: Value, count: Value
-) -> None:
-    """Emit ``out += factor * (a b + sign * x)`` for a row of matrices."""
-    code = e.builder
-    left, scale, plus = e.load(w, a), e.load(w, factor), e.filled(sign)
-    with cgutils.for_range(code, count) as loop:
-        here = code.mul(loop.index, e.constant(LANES))
-        value = e.multiply(left, e.load(w, code.add(b, here)))
-        value = e.add(value, e.multiply(plus, e.load(w, code.add(x, here))))
-        place = code.add(out, here)
-        e.store(e.add(e.load(w, place), e.multiply(scale, value)), w, place)
+def _emit_added_times(e: Emitter, w: Value, out: Value, a: Value, count: Value, times: Value) -> None:
+    """Emit ``out += a``, so many times."""
+    with _steps(e, count, e.constant(4)) as (i, some):
+
+        def entries(wide: int) -> None:
+            zero, one = e.constant(0), e.constant(LANES)
+            into, term = (_Matrix(e, w, at, one, zero).moved(i, zero) for at in (out, a))
+            terms = [term.load(c, 0) for c in range(wide)]
+            sums = e.loop_sums(wide, times, lambda k: terms, [into.load(c, 0) for c in range(wide)])
+            for c, value in enumerate(sums):
+                into.store(value, c, 0)
+
+        _cases(e, some, {c: functools.partial(entries, c) for c in range(1, 5)})
 
 
-_outer_row = _vector_function(_emit_outer_row)
+_added_times = _vector_function(_emit_added_times)
 
 
 @compiled
-def add_outer(
-    w: Floats, out: int, x: int, sign: float, a: int, b: int, factor: int, rows: int, columns: int, lower: bool
-) -> None:  # pragma: no cover - compiled
-    """Compute ``out += factor * (a b' + sign * x)``, or its lower triangle; ``factor`` is where one vector lies."""
-    for i in range(rows):
-        at = i * columns * LANES
-        _outer_row(w, out + at, x + at, sign, a + i * LANES, b, factor, i + 1 if lower else columns)
+def add_times(w: Floats, out: int, a: int, count: int, times: int) -> None:  # pragma: no cover - compiled
+    """Add ``count`` entries of ``a`` to those of ``out``, ``times`` times: the same digits as in as many calls."""
+    _added_times(w, out, a, count, times)
+
+
+def _emit_squares(e: Emitter, w: Value, out: Value, x: Value, step: Value, count: Value, times: Value) -> None:
+    """Emit ``out += x' x`` for vectors that lie ``step`` apart."""
+    code = e.builder
+    total = cgutils.alloca_once(code, e.vector)
+    code.store(e.load(w, out), total)
+    with cgutils.for_range(code, times) as steps, cgutils.for_range(code, count) as entries:
+        at = code.add(x, code.add(code.mul(steps.index, step), code.mul(entries.index, e.constant(LANES))))
+        value = e.load(w, at)
+        code.store(e.add(code.load(total), e.multiply(value, value)), total)
+    e.store(code.load(total), w, out)
+
+
+_squared = _vector_function(_emit_squares)
+
+
+@compiled
+def add_squares(w: Floats, out: int, x: int, step: int, count: int, times: int) -> None:  # pragma: no cover - compiled
+    """Add the squares of all entries of ``times`` vectors of ``count`` entries that lie ``step`` entries apart."""
+    _squared(w, out, x, step * LANES, count, times)
+
+
+def _emit_symmetrized(e: Emitter, w: Value, a: Value, n: Value) -> None:
+    """Emit copies of the lower triangle to the upper one."""
+    code = e.builder
+    whole = _Matrix(e, w, a, code.mul(n, e.constant(LANES)), e.constant(LANES))
+    with cgutils.for_range(code, n) as rows, cgutils.for_range(code, rows.index) as columns:
+        i, j = rows.index, columns.index
+        whole.moved(j, i).store(whole.moved(i, j).load(0, 0), 0, 0)
+
+
+_symmetrized = _vector_function(_emit_symmetrized)
 
 
 @compiled
 def symmetrize(w: Floats, a: int, n: int) -> None:  # pragma: no cover - compiled
     """Copy the lower triangle onto the upper one."""
-    for i in range(n):
-        for j in range(i):
-            copy(w, a + (j * n + i) * LANES, a + (i * n + j) * LANES, 1)
+    _symmetrized(w, a, n)
 
 
 # -- checks ----------------------------------------------------------------------------------------------
 
 
+def _emit_canceled(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> None:
+    """Emit one in lanes where a diagonal entry has become small, else zero."""
+    code, found = e.builder, cgutils.alloca_once(e.builder, e.vector)
+    code.store(e.number(0.0), found)
+    step = code.mul(code.add(n, e.constant(1)), e.constant(LANES))
+    with cgutils.for_range(code, n) as loop:
+        at = code.mul(loop.index, step)
+        left, bound = e.load(w, code.add(after, at)), e.multiply(e.number(_CANCELED), e.load(w, code.add(before, at)))
+        code.store(e.where(left, "<", bound, e.number(1.0), code.load(found)), found)
+    e.store(code.load(found), w, mark)
+
+
+def _emit_kept(e: Emitter, w: Value, mark: Value, after: Value, before: Value, n: Value) -> None:
+    """Emit one in lanes where no entry has changed, else zero; and the matrix before in these lanes."""
+    code, one = e.builder, e.constant(LANES)
+    width = code.mul(n, one)
+    new, old = (_Matrix(e, w, at, width, one) for at in (after, before))
+    kept = cgutils.alloca_once(code, e.vector)
+    code.store(e.number(1.0), kept)
+    with cgutils.for_range(code, n) as rows:
+        i = rows.index
+        own = new.moved(i, i).load(0, 0)
+        with cgutils.for_range(code, code.add(i, e.constant(1))) as columns:
+            j = columns.index
+            bound = e.multiply(e.number(_STEADY), code.fadd(own, new.moved(j, j).load(0, 0)))
+            change = code.fsub(new.moved(i, j).load(0, 0), old.moved(i, j).load(0, 0))
+            size = code.bitcast(code.and_(code.bitcast(change, e.words), e.word(2**63 - 1)), e.vector)
+            code.store(e.where(size, "<=", bound, code.load(kept), e.number(0.0)), kept)
+    same = code.load(kept)
+    e.store(same, w, mark)
+    with cgutils.for_range(code, code.mul(n, n)) as loop:
+        at = code.mul(loop.index, one)
+        value = e.where(same, ">", e.number(0.0), e.load(w, code.add(before, at)), e.load(w, code.add(after, at)))
+        e.store(value, w, code.add(after, at))
+
+
+_canceled = _vector_function(_emit_canceled)
+_kept = _vector_function(_emit_kept)
+
+
 @compiled
-def canceled(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
-    """Whether digits were lost in the difference of covariances."""
+def mark_canceled(w: Floats, mark: int, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
+    """Mark the lanes in which digits were lost in the difference of covariances; return whether there is one."""
+    _canceled(w, mark, after, before, n)
     found = False
-    for i in range(n):
-        k = i * (n + 1) * LANES
-        for lane in range(LANES):
-            found |= w[after + k + lane] < _CANCELED * w[before + k + lane]
+    for lane in range(LANES):
+        found |= w[mark + lane] > 0.0
     return found
 
 
 @compiled
-def converged(w: Floats, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
-    """Whether positive semi-definite matrices do not change any more."""
-    for i in range(n):
-        for j in range(i + 1):
-            for lane in range(LANES):
-                k = (i * n + j) * LANES + lane
-                bound = w[after + i * (n + 1) * LANES + lane] + w[after + j * (n + 1) * LANES + lane]
-                if not abs(w[after + k] - w[before + k]) <= _STEADY * bound:
-                    return False
-    return True
+def keep_converged(w: Floats, mark: int, after: int, before: int, n: int) -> bool:  # pragma: no cover - compiled
+    """Set positive semi-definite matrices that do not change any more to what they were, and mark their lanes.
+
+    Returns whether no lane changes.
+    """
+    _kept(w, mark, after, before, n)
+    kept = True
+    for lane in range(LANES):
+        kept &= w[mark + lane] > 0.0
+    return kept
 
 
 # -- determinants ----------------------------------------------------------------------------------------
 
 
-def _emit_determinant(e: Emitter, w: Value, mantissa: Value, exponent: Value, factor: Value, count: Value) -> None:
+def _emit_determinant(
+    e: Emitter, w: Value, mantissa: Value, exponent: Value, factor: Value, step: Value, count: Value
+) -> None:
     """Emit mantissa 2^exponent *= product of factors, so that nothing leaves the range of floats."""
     code = e.builder
     cells = [cgutils.alloca_once(code, e.vector) for _ in range(2)]
     for cell, at in zip(cells, (mantissa, exponent), strict=True):
         code.store(e.load(w, at), cell)
     with cgutils.for_range(code, count) as loop:
-        value = e.load(w, code.add(factor, code.mul(loop.index, e.constant(LANES))))
+        value = e.load(w, code.add(factor, code.mul(loop.index, step)))
         first, power = e.split(value)  # of both factors, since a product could overflow
         both, carry = e.split(e.multiply(code.load(cells[0]), first))
         bad = e.where(value, ">", e.number(0.0), both, e.number(float("nan")), unordered=False)
@@ -489,7 +549,10 @@ _determinant = _vector_function(_emit_determinant)
 
 @compiled
 def multiply_determinant(
-    w: Floats, mantissa: int, exponent: int, factor: int, count: int
+    w: Floats, mantissa: int, exponent: int, factor: int, step: int, count: int
 ) -> None:  # pragma: no cover - compiled
-    """Multiply the number ``mantissa * 2^exponent`` by ``count`` positive normal numbers; NaN stays NaN."""
-    _determinant(w, mantissa, exponent, factor, count)
+    """Multiply the number ``mantissa * 2^exponent`` by ``count`` positive normal numbers; NaN stays NaN.
+
+    The numbers lie ``step`` entries apart; with 0, they are all the same one.
+    """
+    _determinant(w, mantissa, exponent, factor, step * LANES, count)

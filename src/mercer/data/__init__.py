@@ -2,11 +2,13 @@
 
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
+from mercer.data.identical import identical_groups
 from mercer.data.lengths import Lengths
 from mercer.data.objects import objects
 from mercer.data.resample import Resample
 from mercer.data.sequences import Sequences
 from mercer.data.standardize import Clock, Standardize
+from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
@@ -23,8 +25,10 @@ __all__ = [
     "Resample",
     "Sequences",
     "Standardize",
+    "identical_groups",
     "objects",
     "read_fasta",
+    "read_svmlight",
     "read_table",
     "read_ts",
     "read_ucr",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._checks import is_listing
 from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
 from mercer.data._container import naming
@@ -33,7 +34,7 @@ def check_ids(ids: Iterable[Any] | None, n: int) -> tuple[str, ...] | None:
         return None
     if isinstance(ids, str):
         raise TypeError(f"ids must be a list of strings; got the string {ids!r}. Pass [{ids!r}].")
-    if not isinstance(ids, Iterable):
+    if not is_listing(ids):
         raise TypeError(f"ids must be a list of strings; got {ids!r}.")
     names = tuple(str(name) for name in ids)
     if len(names) != n:

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.data._forms import Flat, Problem, as_floats, as_integers, code_points
+from mercer.data._forms import Flat, Kind, Problem, as_floats, as_integers, code_points
 from mercer.data.ragged import offsets_of
-
-_NULL = "drop it, or fill it first."
 
 
 @dataclass
@@ -93,6 +91,8 @@ def _arrow_column(x: Any) -> _Column:
             x = x.storage
         if types.is_dictionary(x.type):
             x = x.dictionary_decode()
+        if str(x.type) in ("string_view", "binary_view"):  # polars; drop_null does not support them
+            x = x.cast(pa.large_string() if str(x.type) == "string_view" else pa.large_binary())
         null = x.is_null().to_numpy(zero_copy_only=False)
         if x.null_count:
             x = x.drop_null()
@@ -157,7 +157,7 @@ def from_awkward(data: Any) -> Flat:
 
 
 def _assemble(column: _Column) -> Flat:
-    """Convert levels to values and offsets; sequences with nulls or uneven points become problems."""
+    """Convert levels to values and offsets; nulls inside are missing, null sequences and uneven points are problems."""
     depth = len(column.lengths)
     if depth == 0 and column.text is None:
         if len(column.leaf) == 0:
@@ -165,40 +165,38 @@ def _assemble(column: _Column) -> Flat:
         raise ValueError("X is a flat array of numbers, which is a single sequence; pass lists of numbers.")
     if depth > 2 or (depth == 2 and column.text is not None):
         raise ValueError("X is nested too deeply; pass lists of symbols or lists of points.")
-    problems = _nulls(column)
+    problems = {
+        int(i): Problem(TypeError, "is null; drop it, or fill it first.") for i in np.flatnonzero(column.nulls[0])
+    }
     if column.text is not None:
         return _assemble_text(column, column.text, problems)
-    lengths, leaf = column.lengths[0], column.leaf
+    lengths, leaf, null = column.lengths[0], column.leaf, column.nulls[-1]
+    if depth == 1 and leaf.dtype.kind in "biu":
+        if not null.any():
+            kind: Kind = "integers" if len(leaf) else "empty"
+            return Flat(kind, as_integers(leaf) if len(leaf) else np.empty(0), offsets_of(lengths), problems)
+        tokens = as_integers(leaf).astype(object)
+        tokens[null] = None
+        return Flat("tokens", tokens, offsets_of(lengths), problems)
+    leaf = as_floats(leaf)
+    leaf[null] = np.nan
     if depth == 2:
-        lengths, leaf = _points(lengths, column.lengths[1], leaf, problems)
+        lengths, leaf = _points(lengths, column.lengths[1], column.nulls[1], leaf, problems)
     if len(leaf) == 0:
         return Flat("empty", np.empty(0), offsets_of(np.zeros_like(lengths)), problems)
-    if depth == 1 and leaf.dtype.kind in "biu":
-        return Flat("integers", as_integers(leaf), offsets_of(lengths), problems)
-    return Flat("vectors", as_floats(leaf.reshape(len(leaf), -1)), offsets_of(lengths), problems)
-
-
-def _nulls(column: _Column) -> dict[int, Problem]:
-    """Return a problem for every null sequence, and for the first null within each sequence."""
-    problems = {int(i): Problem(TypeError, f"is null; {_NULL}") for i in np.flatnonzero(column.nulls[0])}
-    for j in range(1, len(column.nulls)):
-        entries = np.flatnonzero(column.nulls[j])
-        for lengths in reversed(column.lengths[1:j]):
-            entries = np.searchsorted(offsets_of(lengths), entries, side="right") - 1
-        offsets = offsets_of(column.lengths[0])
-        owners = np.searchsorted(offsets, entries, side="right") - 1
-        for i, first in zip(*np.unique(owners, return_index=True), strict=True):
-            position = entries[first] - offsets[i]
-            problems.setdefault(int(i), Problem(TypeError, f"has a null at position {position}; {_NULL}"))
-    return problems
+    return Flat("vectors", leaf.reshape(len(leaf), -1), offsets_of(lengths), problems)
 
 
 def _points(
-    lengths: NDArray[np.int64], dims: NDArray[np.int64], leaf: NDArray[Any], problems: dict[int, Problem]
+    lengths: NDArray[np.int64],
+    dims: NDArray[np.int64],
+    null: NDArray[np.bool_],
+    leaf: NDArray[Any],
+    problems: dict[int, Problem],
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return lengths and points, all of one dimension; invalid sequences become empty."""
+    """Return lengths and points, all of one dimension; null points are missing, invalid sequences become empty."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    good = ~np.isin(owners, list(problems))
+    good = ~np.isin(owners, list(problems)) & ~null
     d = int(dims[good][0]) if good.any() else 0
     starts = offsets_of(lengths)
     uneven = np.flatnonzero(good & (dims != d))
@@ -207,10 +205,13 @@ def _points(
         text = f"has a point of dimension {dims[row]} at position {row - starts[i]}, not {d}"
         problems[int(i)] = Problem(ValueError, f"{text}; all points must have the same dimension.")
     good = ~np.isin(owners, list(problems))
-    leaf = leaf[np.repeat(good, dims)]
     lengths = lengths.copy()
     lengths[list(problems)] = 0
-    return lengths, leaf.reshape(int(lengths.sum()), d) if d else leaf[:0]
+    if not d:
+        return lengths, leaf[:0]
+    points = np.full((len(dims), d), np.nan, dtype=leaf.dtype)
+    points[good & ~null] = leaf[np.repeat(good & ~null, dims)].reshape(-1, d)
+    return lengths, points[good]
 
 
 def _assemble_text(column: _Column, text: NDArray[np.int64], problems: dict[int, Problem]) -> Flat:
@@ -220,6 +221,7 @@ def _assemble_text(column: _Column, text: NDArray[np.int64], problems: dict[int,
     if column.lengths:
         tokens = np.empty(len(text), dtype=object)
         tokens[:] = [raw[a:b].decode() for a, b in pairwise(starts.tolist())]
+        tokens[column.nulls[-1]] = None
         return Flat("tokens", tokens, offsets_of(column.lengths[0]), problems)
     if raw.isascii():
         return Flat("characters", column.leaf.copy(), starts, problems)

@@ -77,6 +77,10 @@ def flatten(data: Any) -> Flat:
         )
     if isinstance(data, Set):
         raise TypeError("X must be a list of strings or arrays; got a set, which has no order. Pass a list.")
+    from mercer.data._frames import is_frame, rows_of_frame
+
+    if is_frame(data):
+        return _from_array(rows_of_frame(data))
     library = type(data).__module__.partition(".")[0]
     if library in ("pyarrow", "awkward"):
         from mercer.data._columnar import from_arrow, from_awkward

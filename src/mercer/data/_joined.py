@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from mercer.data._names import looks_like
 from mercer.data._samples import ids_of
 from mercer.data.columns import Column, Columns, columns_of
-from mercer.data.roles import Choice, Roles, looks_like, roles_of
+from mercer.data.recordings import TABLES
+from mercer.data.roles import Choice, Roles, roles_of
 
 
 def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Choice, group: Choice) -> Roles:
@@ -33,7 +35,8 @@ def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Cho
         if name in rows:
             raise other.error(row, f"the id {name!r} occurs also in {other.place(rows[name])}; remove one of the two.")
         rows[name] = row
-    where = [_row(rows, name) for name in ids_of(table, roles.id)]
+    find = _finder(rows, files=table.files is not None)
+    where = [None if name is None else find(name) for name in ids_of(table, roles.id)]
     if all(row is None for row in where):
         first = next((x for x in ids_of(table, roles.id) if x is not None), "")
         raise ValueError(
@@ -75,12 +78,19 @@ def _id_of(other: Columns, ids: tuple[str, ...]) -> tuple[str, ...]:
     return (found[0],) if found else (next(iter(other.columns)),)
 
 
-def _row(rows: dict[str, int], name: str | None) -> int | None:
-    """Return the row of an id; the path of a file is found with or without its folder and extension too."""
-    if name is None:
-        return None
-    path = PurePath(name)
-    for key in (name, path.name, path.stem, str(path.with_suffix(""))):
-        if key in rows:
-            return rows[key]
-    return None
+def _finder(rows: dict[str, int], files: bool) -> Callable[[str], int | None]:
+    """Return a function that finds the row of an id; files are found with or without folder and extension."""
+    if not files:
+        return rows.get
+    found: dict[str, int | None] = {}
+    for name, row in rows.items():
+        for alias in _aliases(name):
+            found[alias] = row if found.get(alias, row) == row else None  # two files of one name: neither
+
+    return lambda name: next((found[alias] for alias in _aliases(name) if found.get(alias) is not None), None)
+
+
+def _aliases(name: str) -> list[str]:
+    path = PurePath(name.removesuffix(".gz"))
+    bare = path.with_suffix("") if path.suffix.lower() in TABLES else path
+    return [name, bare.as_posix(), bare.name]

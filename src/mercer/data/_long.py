@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._container import naming
-from mercer.data._forms import Flat, Problem
-from mercer.data._samples import Samples, counted, rows_of_ids
+from mercer.data._forms import Flat, Kind, Problem
+from mercer.data._samples import Samples, counted, not_a_number, rows_of_ids
 from mercer.data.columns import Columns
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
@@ -25,9 +25,9 @@ _CURES = "Pass resample='auto' (or a step) to interpolate, or time_channel=True 
 
 @dataclass
 class Series:
-    """Series of a table: flat values, the names of their channels, and the step of their grid."""
+    """Content of a table: flat values or a matrix of counts, the names of their channels, and the step of the grid."""
 
-    flat: Flat
+    flat: Any
     channels: tuple[str, ...]
     step: float | None = None
 
@@ -41,7 +41,7 @@ def long_series(
     if roles.time is None:
         samples.said.append("steps in the order of the rows")
         values = _values(samples, roles.values, symbols)
-        return samples, Series(_flat(values, samples.offsets, symbols), roles.values)
+        return samples, _series(values, samples.offsets, symbols, roles.values)
     stamps = _sorted(samples, roles.time)
     values = _values(samples, roles.values, symbols)
     if symbols and (resample is not None or time_channel):
@@ -66,19 +66,15 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
             raise ValueError(
                 f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
             )
-        wrong = np.intersect1d(np.flatnonzero(column.bad), samples.order)
-        samples.fail(
-            wrong,
-            lambda row, c=column: (
-                f"has {str(c.raw[row])[:20]!r} in the column {c.name!r}, which is not a number; leave the field "
-                "empty if the value is missing."
-            ),
-        )
+        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
 
 
-def _flat(values: NDArray[Any], offsets: NDArray[np.int64], symbols: bool) -> Flat:
-    return Flat("tokens" if symbols else "vectors", values, offsets)
+def _series(
+    values: NDArray[Any], offsets: NDArray[np.int64], symbols: bool, names: tuple[str, ...], step: float | None = None
+) -> Series:
+    kind: Kind = "tokens" if symbols else "vectors"
+    return Series(Flat(kind, values, offsets), () if symbols else names, step)
 
 
 def _sorted(samples: Samples, name: str) -> Stamps:
@@ -86,14 +82,14 @@ def _sorted(samples: Samples, name: str) -> Stamps:
     table, column = samples.table, samples.table.columns[name]
     stamps = stamps_of(column)
     samples.fail(
-        np.intersect1d(np.flatnonzero(stamps.bad), samples.order),
+        np.flatnonzero(stamps.bad),
         lambda row: (
             f"has the time {str(column.raw[row])[:30]!r}, which is neither a number nor an ISO date such as "
             "2024-01-31T10:00; convert it, or pass time=False to take the rows in their order."
         ),
     )
     samples.fail(
-        np.intersect1d(np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad), samples.order),
+        np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad),
         lambda row: f"has no time, column {name!r}; add it, or pass time=False to take the rows in their order.",
     )
     seconds = stamps.seconds[samples.order]
@@ -149,9 +145,9 @@ def _on_time(
             f"{samples.table.name}: the time stamps, column {name!r}, are irregular, {few} to {many} apart, and are "
             f"taken as equal steps. {_CURES}"
         )
-        return Series(_flat(values, offsets, symbols), roles.values)
+        return _series(values, offsets, symbols, roles.values)
     if size is None:
-        return Series(_flat(values, offsets, symbols), roles.values)
+        return _series(values, offsets, symbols, roles.values)
     return _with_gaps(samples, roles, stamps, ticks, values, symbols, size, step)
 
 
@@ -191,12 +187,12 @@ def _with_gaps(
         f"regular steps of {shown}" + (f", missing values at {counted(absent, 'absent step')}" if absent else "")
     )
     if not absent:
-        return Series(_flat(values, offsets, symbols), roles.values, step)
+        return _series(values, offsets, symbols, roles.values, step)
     out: NDArray[Any] = (
         np.full(int(new[-1]), None, dtype=object) if symbols else np.full((int(new[-1]), values.shape[1]), np.nan)
     )
     out[where] = values
-    return Series(_flat(out, new, symbols), roles.values, step)
+    return _series(out, new, symbols, roles.values, step)
 
 
 def _resampled(

@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
-from mercer.data._header_labels import Labels, rule_of
+from mercer.data._header_labels import Labels, guessed, rule_of
+from mercer.data._records import fasta_text
 from mercer.data._symbols import NAMED
 from mercer.data.alphabet import Alphabet
+from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import Records, Source, Text, decoded, read_text
+from mercer.data.text import Records, Source, Text, decoded
 
 _NEWLINE, _HEADER, _COMMENT, _STOP = (ord(c) for c in "\n>;*")
 _BLANKS = b" \t\n\v\f"
 
 
 def read_fasta(
-    path: Source,
+    path: Source | Iterable[Any],
     *,
     labels: Labels | None = None,
     groups: Labels | None = None,
@@ -30,20 +32,24 @@ def read_fasta(
     unknown: str = "raise",
     drop: str = "",
     duplicates: str = "raise",
+    invalid: str = "raise",
 ) -> Records:
-    r"""Read a FASTA file: sequences with ids, and optionally labels from the header lines.
+    r"""Read a FASTA or FASTQ file: sequences with ids, and optionally labels from the header lines.
 
     A sequence may span several lines, including blank ones; lines that begin with ``;`` are comments. All common line
-    ends and gzipped files are supported. The id is the first word of the header.
+    ends and gzipped files are supported. The id is the first word of the header. A FASTQ file has four lines per
+    record, of which the qualities are not used.
 
     Parameters
     ----------
-    path : str, path or open file
-        Plain or gzipped.
+    path : str, path, open file or iterable of records
+        Plain or gzipped; or Biopython's records, as ``SeqIO.parse`` returns them: objects with ``id``, ``description``
+        and ``seq``.
     labels : str, int, callable or mapping, optional
-        How to extract the label from a header line (without ``>``). A str is a regular expression with one group,
-        searched in the line; an int is a field number, counted from 0 or from the end, where ``|`` and white space
-        separate fields; a callable receives the line; a mapping is indexed by the id.
+        How to extract the label from a header line (without ``>``). ``"class="`` finds ``class=value``; any other str
+        is a regular expression with one group, searched in the line; an int is a field number, counted from 0 or from
+        the end, where ``|`` and white space separate fields; a callable receives the line; a mapping is indexed by the
+        id; "auto" finds the key or field that repeats like a class, and says so in ``description``.
     groups : str, int, callable or mapping, optional
         How to extract the group, such as a gene or family, in the same forms; for scikit-learn's GroupKFold.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
@@ -57,6 +63,9 @@ def read_fasta(
         a ``*`` at the end of a sequence (the stop codon of a protein), unless the alphabet contains it.
     duplicates : {"raise", "number"}
         What to do if several sequences have the same id: raise, or rename the second one to ``id.2``, and so on.
+    invalid : {"raise", "mask"}
+        Whether to raise at the first record that cannot be read, or to leave out all such records and report them in
+        ``problems``.
 
     Returns
     -------
@@ -84,27 +93,96 @@ def read_fasta(
     """
     check(one_of("raise", "number"), duplicates=duplicates)
     check(one_of("raise", "missing"), unknown=unknown)
+    check(one_of("raise", "mask"), invalid=invalid)
     _check_drop(drop)
-    text = read_text(path, "FASTA")
+    lost: dict[str | int, str] = {}
+    text = fasta_text(path, None if invalid == "raise" else lost)
     known = None if alphabet is None else Alphabet.of(alphabet)
-    records = _split(text, drop, keep_stop=known is not None and "*" in known.symbols)
+    report = _Report(text, invalid)
+    records = _split(text, drop, known is not None and "*" in known.symbols, report)
     descriptions = tuple(_description(text, records, i) for i in range(len(records.headers)))
-    ids = _ids(text, records, descriptions, duplicates)
+    ids = _ids(records, descriptions, duplicates, report)
+    labels, said = _found(text, labels, tuple(d for i, d in enumerate(descriptions) if i not in report.problems))
     y, group = (
-        None if rule is None else _labels(text, records, descriptions, ids, rule, what)
+        None if rule is None else _labels(records, descriptions, ids, rule, what, report)
         for rule, what in ((labels, "labels"), (groups, "groups"))
     )
-    known = known or _guess(text, records)
+    if known is None:
+        _check_letters(records, report)
+        known = _guess(text, records, report)
     codes = known._lookup("characters", records.values, f"sequence {ids[0]!r}")
     bad = np.flatnonzero(codes < 0)
-    if len(bad) and unknown == "raise":
-        (owner, *_), (position, *_) = _ragged.locate(records.offsets, bad[:1])
-        symbol = records.values[bad[0]]
-        problem = known._unknown("characters", symbol, int(position))
-        problem = problem.replace("remove it", f"pass drop={chr(symbol)!r} to remove it")
-        raise text.error(records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {problem}")
+    if unknown == "raise":
+        _check_known(records, bad, known, ids, report)
     codes[bad] = known.missing
-    return Records(Sequences._make(codes, records.offsets, known, ids), y, descriptions, group)
+    X = Sequences._make(codes, records.offsets, known, ids)
+    return _records(report, X, y, group, descriptions, said, lost)
+
+
+def _check_known(
+    records: _Split, bad: NDArray[np.int64], known: Alphabet, ids: tuple[str, ...], report: _Report
+) -> None:
+    """Report the first symbol of each record that is not in the alphabet."""
+    owners, positions = _ragged.locate(records.offsets, bad)
+    for first in np.unique(owners, return_index=True)[1].tolist():
+        owner, position, symbol = int(owners[first]), int(positions[first]), records.values[bad[first]]
+        if owner not in report.problems:
+            problem = known._unknown("characters", symbol, position)
+            problem = problem.replace("remove it", f"pass drop={chr(symbol)!r} to remove it")
+            report.fail(owner, records.line_of_symbol(owner, position), f"sequence {ids[owner]!r} {problem}")
+
+
+def _found(text: Text, labels: Any, descriptions: tuple[str, ...]) -> tuple[Any, str]:
+    """Return the rule of the labels, found in the headers if it is "auto", and the sentence that says it."""
+    if labels != "auto":
+        return labels, ""
+    try:
+        rule = guessed(descriptions)
+    except ValueError as error:
+        raise ValueError(f"{text.name}: {error}") from None
+    what = f"the key {rule!r}" if isinstance(rule, str) else f"field {rule}"
+    return rule, f"{text.name}: the labels are {what} of the headers; pass labels= to correct it."
+
+
+def _records(
+    report: _Report,
+    X: Sequences,
+    y: Any,
+    groups: Any,
+    descriptions: tuple[str, ...],
+    said: str,
+    lost: dict[str | int, str],
+) -> Records:
+    """Leave out the records with problems, and say what should be known."""
+    problems, kept = dict(lost), list(range(len(X)))
+    if report.problems:
+        kept = [i for i in kept if i not in report.problems]
+        if not kept:
+            raise ValueError(f"All records are invalid: {report.problems[min(report.problems)]}")
+        for i, sentence in sorted(report.problems.items()):
+            name = str((X.ids or ())[i])
+            problems[name if name and name not in problems else f"line {report.lines[i]}"] = sentence
+        X = X[kept]
+    y, groups = (None if values is None else np.array([values[i] for i in kept]) for values in (y, groups))
+    said = " ".join(part for part in (said, leak(X, groups)) if part)
+    return Records(X, y, tuple(descriptions[i] for i in kept), groups, description=said, problems=problems)
+
+
+class _Report:
+    """Problems of records: the first one raises, or all are kept."""
+
+    def __init__(self, text: Text, invalid: str) -> None:
+        self.text, self.invalid = text, invalid
+        self.problems: dict[int, str] = {}
+        self.lines: dict[int, int] = {}
+
+    def fail(self, record: int, line: int, sentence: str) -> None:
+        """Raise, or keep the first problem of a record."""
+        error = self.text.error(line, sentence)
+        if self.invalid == "raise":
+            raise error
+        self.problems.setdefault(int(record), str(error))
+        self.lines.setdefault(int(record), line)
 
 
 class _Split(NamedTuple):
@@ -135,7 +213,7 @@ class _Split(NamedTuple):
         return int(np.searchsorted(self.line_starts, byte, side="right"))
 
 
-def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
+def _split(text: Text, drop: str, keep_stop: bool, report: _Report) -> _Split:
     """Split a file into records without a loop over lines or characters."""
     raw = np.frombuffer(text.raw, dtype=np.uint8)
     ends = np.flatnonzero(raw == _NEWLINE)
@@ -158,19 +236,12 @@ def _split(text: Text, drop: str, keep_stop: bool) -> _Split:
     values = raw[kept]
     lengths = np.add.reduceat(kept, starts[headers], dtype=np.int64)
     out = _Split(raw, starts, headers, kept, values, offsets_of(lengths))
-    _check_ascii(text, out)
-    if len(merged := np.flatnonzero(values == _HEADER)):
-        raise text.error(
-            out.line_of_value(merged[0]),
-            "'>' occurs within a sequence; begin every header on a new line.",
-        )
+    _check_symbols(out, report)
     if not keep_stop:
         out = _without_stops(out)
-    empty = np.flatnonzero(np.diff(out.offsets) == 0)
-    if len(empty):
-        i = int(empty[0])
+    for i in np.flatnonzero(np.diff(out.offsets) == 0).tolist():
         name = _description(text, out, i).split(" ")[0]
-        raise text.error(out.line(i), f"sequence {name!r} has no symbols; remove it from the file.")
+        report.fail(i, out.line(i), f"sequence {name!r} has no symbols; remove it from the file.")
     return out
 
 
@@ -199,14 +270,18 @@ def _check_beginning(
         raise ValueError(f"{text.name} has no header line; begin every sequence with >name.")
 
 
-def _check_ascii(text: Text, records: _Split) -> None:
-    if len(records.values) and records.values.max() > 127:
-        (owner, *_), (position, *_) = _ragged.locate(records.offsets, np.flatnonzero(records.values > 127)[:1])
-        byte = records.values[records.offsets[owner] + position]
-        raise text.error(
-            records.line_of_symbol(owner, position),
-            f"the byte {byte:#x} at position {position} of the sequence is not ASCII; remove it.",
-        )
+def _check_symbols(records: _Split, report: _Report) -> None:
+    """Report bytes that are not ASCII, and headers within sequences, once per record."""
+    for bad, sentence in (
+        (records.values > 127, "the byte {byte:#x} at position {position} of the sequence is not ASCII; remove it."),
+        (records.values == _HEADER, "'>' occurs within a sequence; begin every header on a new line."),
+    ):
+        found = np.flatnonzero(bad)
+        owners, positions = _ragged.locate(records.offsets, found)
+        for first in np.unique(owners, return_index=True)[1].tolist():
+            byte, position = records.values[found[first]], positions[first]
+            line = records.line_of_symbol(owners[first], position)
+            report.fail(owners[first], line, sentence.format(byte=byte, position=position))
 
 
 def _without_stops(records: _Split) -> _Split:
@@ -226,22 +301,23 @@ def _description(text: Text, records: _Split, i: int) -> str:
     return decoded(text.raw[start : end if end >= 0 else None]).strip()
 
 
-def _ids(text: Text, records: _Split, descriptions: tuple[str, ...], duplicates: str) -> tuple[str, ...]:
+def _ids(records: _Split, descriptions: tuple[str, ...], duplicates: str, report: _Report) -> tuple[str, ...]:
     seen: dict[str, int] = {}
     ids = []
     for i, description in enumerate(descriptions):
         if not description:
-            raise text.error(records.line(i), "the header has no name; write one after >.")
-        name = description.split(None, 1)[0]
-        if name in seen and duplicates == "raise":
-            raise text.error(
+            report.fail(i, records.line(i), "the header has no name; write one after >.")
+        name = description.split(None, 1)[0] if description else ""
+        if name and name in seen and duplicates == "raise":
+            report.fail(
+                i,
                 records.line(i),
                 f"the id {name!r} already occurs in line {records.line(seen[name])}; "
                 "make the ids distinct, or pass duplicates='number'.",
             )
         ids.append(name)
         seen.setdefault(name, i)
-    return numbered(ids) if len(seen) < len(ids) else tuple(ids)
+    return numbered(ids) if len(seen) < len(ids) and duplicates == "number" else tuple(ids)
 
 
 def numbered(ids: list[str]) -> tuple[str, ...]:
@@ -258,44 +334,56 @@ def numbered(ids: list[str]) -> tuple[str, ...]:
 
 
 def _labels(
-    text: Text, records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str
-) -> NDArray[Any]:
+    records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str, report: _Report
+) -> list[Any]:
     label = rule_of(labels, what)
-    out = []
+    out: list[Any] = []
     for i, (description, name) in enumerate(zip(descriptions, ids, strict=True)):
+        found = None
         try:
             found = label(description, name)
             if found is None or (isinstance(found, Iterable) and not isinstance(found, str | bytes)):
                 raise LookupError(f"gets {found!r} from {what}=, which must return a single string or number.")
-            out.append(found)
         except LookupError as error:
-            raise text.error(records.line(i), f"the header {description!r} {error.args[0]}") from None
-    return np.array(out)
+            report.fail(i, records.line(i), f"the header {description!r} {error.args[0]}")
+        out.append(found)
+    return out
 
 
-def _guess(text: Text, records: _Split) -> Alphabet:
-    """Infer the alphabet of the symbols; see `read_fasta`."""
-    values = records.values
+def _check_letters(records: _Split, report: _Report) -> None:
+    """Report symbols that no alphabet has which is inferred."""
+    letters = np.array([chr(c).isalpha() and c < 128 for c in range(256)])
+    plain = letters.copy()
+    plain[[ord(c) for c in "-.*"]] = bool(letters[records.values].any())
+    odd = np.flatnonzero(~plain[records.values])
+    owners = _ragged.locate(records.offsets, odd)[0]
+    for first in np.unique(owners, return_index=True)[1].tolist():
+        if int(owners[first]) not in report.problems:
+            symbol = chr(records.values[odd[first]])
+            report.fail(
+                owners[first],
+                records.line_of_value(odd[first]),
+                f"{symbol!r} in a sequence is not a letter; pass drop={symbol!r} to remove it, or alphabet= if it is a "
+                "symbol.",
+            )
+
+
+def _guess(text: Text, records: _Split, report: _Report) -> Alphabet:
+    """Infer the alphabet of the valid records; see `read_fasta`."""
+    good = np.setdiff1d(np.arange(len(records.headers)), list(report.problems))
+    if not len(good):
+        raise ValueError(f"All records are invalid: {report.problems[min(report.problems)]}")
+    values = _ragged.gather(records.values, records.offsets, good)[0] if report.problems else records.values
     counts = np.bincount(values, minlength=256)
     upper = {c: int(counts[ord(c)] + counts[ord(c.lower())]) for c in map(chr, range(ord("A"), ord("Z") + 1))}
-    found, total = {c for c, n in upper.items() if n}, sum(upper.values())
-    gaps = sum(int(counts[ord(c)]) for c in "-.*")
-    if total + gaps < len(values) or not found:
-        plain = np.array([chr(c).isalpha() or (bool(found) and chr(c) in "-.*") for c in range(256)])
-        i = int(np.flatnonzero(~plain[values])[0])
-        symbol = chr(values[i])
-        raise text.error(
-            records.line_of_value(i),
-            f"{symbol!r} in a sequence is not a letter; pass drop={symbol!r} to remove it, or alphabet= if it is a "
-            "symbol.",
-        )
+    found = {c for c, n in upper.items() if n}
     for name in ("dna", "rna"):
         symbols, ambiguous = NAMED[name]
         if found <= {*symbols, *ambiguous} and _mostly((*symbols, "N"), upper):
             return Alphabet.of(name)
     if found >= {"T", "U"} and found <= {*"ACGTU", *NAMED["dna"][1]} and _mostly("ACGTUN", upper):
         rare = min("TU", key=upper.__getitem__)
-        i = int(np.flatnonzero((values == ord(rare)) | (values == ord(rare.lower())))[0])
+        i = int(np.flatnonzero((records.values == ord(rare)) | (records.values == ord(rare.lower())))[0])
         raise text.error(
             records.line_of_value(i),
             f"the sequences contain both T (DNA) and U (RNA), here {rare}; replace one by the other, or pass "

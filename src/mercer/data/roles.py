@@ -7,31 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mercer.data._names import looks_like
 from mercer.data.columns import Columns
 
 Choice: TypeAlias = str | int | bool | None
 """A column by its name, False for none, None to guess it from the names."""
-
-# Names in lower case without signs; an earlier group of names wins over a later one.
-_SUBJECTS = "subject subjectid patient patientid participant participantid person personid donor donorid"
-NAMES: dict[str, tuple[str, ...]] = {
-    "id": (
-        "id",
-        "ids seriesid sequenceid seqid sampleid recordingid caseid trialid sessionid episodeid trackid uid uuid "
-        "recording series sample case trial session episode track accession file filename name",
-        _SUBJECTS + " user userid customer customerid unit unitid device deviceid",
-    ),
-    "time": (
-        "time",
-        "t timestamp timestamps datetime date times timestep step frame tick elapsed timesec timeseconds timems "
-        "seconds sec milliseconds ms minutes hours",
-        "second minute hour day week month year",
-    ),
-    "label": ("label", "labels class classes classlabel classname category diagnosis", "y"),
-    "target": ("target", "targets response outcome"),
-    "group": ("group", "groups family familyid gene geneid cluster clusterid", _SUBJECTS),
-    "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
-}
 
 
 @dataclass(frozen=True)
@@ -46,30 +26,6 @@ class Roles:
     values: tuple[str, ...]
     guessed: frozenset[str]
     ignored: tuple[str, ...]
-
-
-def plain(name: str) -> str:
-    """Return a name in lower case without signs: "Subject_ID" and "subject id" are "subjectid"."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def looks_like(role: str, names: Iterable[str]) -> list[str]:
-    """Return the columns that look like a role, those of its best names only."""
-    names = list(names)
-    axes = {"x", "y"} <= {plain(name) for name in names}  # y is a coordinate then, not a label
-    for level in NAMES[role]:
-        known = level.split()
-        found = [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
-        if found:
-            return found
-    return []
-
-
-def telling(names: Iterable[str]) -> dict[str, str]:
-    """Return the roles id, time, label and target that the names of columns tell, with the first column of each."""
-    names = list(names)
-    found = {role: looks_like(role, names) for role in ("id", "time", "label", "target")}
-    return {role: columns[0] for role, columns in found.items() if columns}
 
 
 def roles_of(
@@ -111,8 +67,10 @@ def roles_of(
             f"y; pass label={found['label']!r} or target={found['target']!r}."
         )
     if values is None:
-        # Another column that looks like y would tell the answer, so it is never a value by a guess.
-        answers = {*looks_like("label", free), *looks_like("target", free)} if not no_y else set()
+        # A second column of a role that is settled is no value by a guess; one that looks like y would tell the answer.
+        settled = {"id": id is not None, "time": time is not None, "label": not no_y, "target": not no_y}
+        answers = {name for role, yes in settled.items() if yes for name in looks_like(role, free)}
+        answers |= {"folder"} if table.files is not None else set()
         free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
         listed = _guess_values(table, free)
         guessed.add("values")

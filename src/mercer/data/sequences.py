@@ -197,7 +197,7 @@ class Sequences(Container):
         >>> list(Sequences.concat([X, X[:1]]))
         ['ab', 'b', 'ab']
         """
-        if not isinstance(parts, Iterable):
+        if not is_listing(parts):
             raise TypeError(f"parts must be a list of Sequences; got {parts!r}.")
         parts = list(parts)
         if not parts:

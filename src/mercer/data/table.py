@@ -10,13 +10,18 @@ import numpy as np
 from mercer._notices import warns_once
 from mercer._parameters import NONE, boolean, check, one_of
 from mercer.data._build import build_flat
+from mercer.data._container import naming
 from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
+from mercer.data._names import looks_like
 from mercer.data._samples import Samples, counted, first_error, labels_of, rows_as_samples
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
+from mercer.data.documents import word_counts, word_sequences, words_of
+from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
+from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection
 from mercer.data.roles import Choice, Roles, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records
@@ -43,17 +48,21 @@ def read_table(
     separator: str | None = None,
     decimal: str = ".",
 ) -> Records:
-    r"""Read series or strings from a table: a CSV, TSV or Parquet file, or a table of pandas, polars or Arrow.
+    r"""Read series, strings or documents from tables: CSV, TSV and Parquet files, folders, pandas, polars and Arrow.
 
     A table is **long**, with one row per time step and a column that tells the series, or **wide**, with one row per
-    sample. Columns are found by their names ("id", "time", "label", "target", "group" and common synonyms); the
-    attribute ``description`` of the result says in one line what the data were taken for.
+    sample; a folder has one file per recording or document. Columns are found by their names ("id", "time", "label",
+    "target", "group" and common synonyms); the attribute ``description`` of the result says in one line what the data
+    were taken for.
 
     Parameters
     ----------
     source : path, open file, DataFrame, Table or mapping
         A CSV, TSV or other text table (plain or gzipped) with a header line, a Parquet or Feather file, a DataFrame of
-        pandas or polars, an Arrow table, or a mapping from names to columns.
+        pandas or polars, an Arrow table, or a mapping from names to columns. Or several files, one per recording: a
+        folder, a pattern such as ``"runs/*.csv"`` or a list of paths. Then the id is the column "file", the name of the
+        file, and sub-folders, one per class, are the column "folder", the label. A file ``labels.csv`` in the folder is
+        read as `labels`. Files ``.txt`` that do not contain numbers are documents.
     id : str, list of str or False, optional
         Column that names the series, or several columns that do it together. As for the other roles, the default None
         guesses the column from the names, and False means that there is none.
@@ -74,15 +83,18 @@ def read_table(
         `target` and `group` then name its columns. A mapping goes from ids to labels.
     form : {"long", "wide"}, optional
         By default, a table is long if ids occur in several rows.
-    kind : {"series", "symbols"}, optional
-        Whether the values are numbers or symbols. By default, columns of text are symbols.
+    kind : {"series", "symbols", "words", "counts"}, optional
+        What the values are: numbers, symbols (of a string, one per character; of a long table, one per row), sequences
+        of words, or counts of words. By default, columns of numbers are series, text with blanks is counted, and other
+        text is symbols.
     resample : float, str or None, default=None
         Interpolate series linearly on a grid of this step: a number in the unit of the time stamps, "auto" for the
         median time between two rows, or for dates a duration such as "10s", "5min", "1h" or "1d".
     time_channel : bool, default=False
         Append the time since the start of the series as the last channel; absent steps are not filled then.
     alphabet : Alphabet, "dna", "rna", "protein" or iterable of symbols, optional
-        Alphabet of symbols; by default inferred from the data.
+        Alphabet of symbols, or the words that are counted; by default inferred from the data. To read new documents,
+        pass the ``channels`` of the training data.
     unknown : {"raise", "missing"}
         What to do with a symbol that is not in the alphabet.
     invalid : {"raise", "mask"}
@@ -97,8 +109,9 @@ def read_table(
     Returns
     -------
     Records
-        Unpacks as ``X, y = read_table(source)``. ``X`` are `Sequences`, ``y`` the labels or targets, or None; groups,
-        ids, channels, the description, the problems and the step of the time grid are attributes.
+        Unpacks as ``X, y = read_table(source)``. ``X`` are `Sequences`, or a CSR matrix of word counts, ``y`` the
+        labels or targets, or None; groups, ids, channels, the description, the problems and the step of the time grid
+        are attributes.
 
     Notes
     -----
@@ -127,26 +140,75 @@ def read_table(
     (array([3, 2]), ['up', 'down'])
     """
     check(one_of("long", "wide") | NONE, form=form)
-    check(one_of("series", "symbols") | NONE, kind=kind)
+    check(one_of("series", "symbols", "words", "counts") | NONE, kind=kind)
     check(one_of("raise", "missing"), unknown=unknown)
     check(one_of("raise", "mask"), invalid=invalid)
     check(boolean(), time_channel=time_channel)
-    table = columns_of(source, separator, decimal, invalid)
-    if not table.header:
-        raise ValueError(
-            f"{table.name} has no header line: its first line has only numbers. Add one, or read a table of the UCR "
-            "archive, with the label first, with mc.read_ucr."
-        )
+    if is_collection(source):
+        table, labels = collection(source, kind, separator, decimal, invalid, labels)
+        form = form or ("wide" if TEXT in table.columns else "long")
+        id = FILE if id is None else id
+        label = _by_folder(table, label, target) if labels is None else label
+    else:
+        table = columns_of(source, separator, decimal, invalid)
+        if not table.header:
+            raise ValueError(
+                f"{table.name} has no header line: its first line has only numbers. Add one, or read a table of the "
+                "UCR archive, with the label first, with mc.read_ucr."
+            )
     if labels is None:
         roles = roles_of(table, id=id, time=time, values=values, label=label, target=target, group=group)
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
         roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here)
         roles = joined(table, roles, labels, label, target, None if here else group)
-    return _assembled(table, roles, form, kind, resample, time_channel, alphabet, unknown, invalid)
+    samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
+    y, groups, what = labels_of(samples, roles)
+    first_error(samples, invalid)
+    kept = np.ones(len(samples), dtype=bool)
+    if isinstance(series.flat, Flat):
+        series.flat.problems |= samples.problems
+        X = Sequences._make(*build_flat(series.flat, alphabet, unknown, samples.names, invalid))
+        kept, left = X.kept, X.problems
+    else:
+        kept[list(samples.problems)] = False
+        X = series.flat[np.flatnonzero(kept)]
+        left = {
+            samples.names[i] if samples.names else i: f"{naming(samples.names, i)} {problem.text}"
+            for i, problem in sorted(samples.problems.items())
+        }
+    if not kept.any():
+        raise ValueError(f"{table.name}: no sample can be read; {next(iter(left.values()))}")
+    y, groups = (None if values is None else values[kept] for values in (y, groups))
+    problems = {**table.problems, **left}
+    said = _description(table, roles, form, X, samples, series, y, what, len(problems))
+    return Records(
+        X,
+        y,
+        groups=groups,
+        ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
+        channels=series.channels,
+        description=f"{said} {leak(X, groups)}".strip(),
+        problems=problems,
+        step=series.step,
+    )
 
 
-def _assembled(
+def _by_folder(table: Columns, label: Choice, target: Choice) -> Choice:
+    """Return the column of labels of a collection: the sub-folder, if there are some and nothing else is given."""
+    if FOLDER not in table.columns or label is not None or target not in (None, False):
+        return label
+    names = [name for name in table.columns if name != FOLDER]
+    found = [*looks_like("label", names), *looks_like("target", names)]
+    if found:
+        raise ValueError(
+            f"{table.name}: the sub-folders and the column {found[0]!r} could both be the label; pass label={FOLDER!r} "
+            f"or label={found[0]!r}."
+        )
+    return FOLDER
+
+
+def _samples(
     table: Columns,
     roles: Roles,
     form: str | None,
@@ -154,10 +216,9 @@ def _assembled(
     resample: Any,
     time_channel: bool,
     alphabet: Any,
-    unknown: str,
     invalid: str,
-) -> Records:
-    """Make the samples, their labels and the description."""
+) -> tuple[Samples, Series, str]:
+    """Return the samples of a table, their content and its form."""
     form = form or _form(table, roles)
     if form == "long":
         if not roles.id:
@@ -165,30 +226,13 @@ def _assembled(
             raise ValueError(
                 f"{table.name}: a long table needs a column that tells which series a row belongs to; {cure}"
             )
-        samples, series = long_series(table, roles, kind, resample, time_channel, invalid)
-    else:
-        if resample is not None or time_channel:
-            raise ValueError("resample and time_channel need a long table with a column of time stamps; pass time=.")
-        samples = rows_as_samples(table, roles.id)
-        series = _wide(samples, roles, kind)
-    y, groups, what = labels_of(samples, roles)
-    series.flat.problems |= samples.problems
-    first_error(samples, invalid)
-    X = Sequences._make(*build_flat(series.flat, alphabet, unknown, samples.names, invalid))
-    description = _description(table, roles, form, X, samples, series, y, what)
-    return Records(
-        X,
-        None if y is None else _kept(y, X),
-        groups=None if groups is None else _kept(groups, X),
-        channels=series.channels if not X.is_symbols else (),
-        description=description,
-        problems={**table.problems, **X.problems},
-        step=series.step,
-    )
-
-
-def _kept(y: Any, X: Sequences) -> Any:
-    return y[X.kept]
+        if kind in ("words", "counts"):
+            raise ValueError(f"kind={kind!r} needs documents, one per row; the table is long. Pass form='wide'.")
+        return *long_series(table, roles, kind, resample, time_channel, invalid), form
+    if resample is not None or time_channel:
+        raise ValueError("resample and time_channel need a long table with a column of time stamps; pass time=.")
+    samples = rows_as_samples(table, roles.id)
+    return samples, _wide(samples, roles, kind, alphabet), form
 
 
 def _form(table: Columns, roles: Roles) -> str:
@@ -206,35 +250,46 @@ def _form(table: Columns, roles: Roles) -> str:
     return "long" if roles.time is not None else "wide"
 
 
-def _wide(samples: Samples, roles: Roles, kind: str | None) -> Series:
+def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> Series:
     table = samples.table
     kinds = {table.columns[name].kind for name in roles.values}
     if "list" in kinds:
         return list_series(samples, roles.values)
-    if kind == "symbols" or (kind is None and "text" in kinds):
-        if len(roles.values) > 1:
-            raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
-        return _strings(samples, roles.values[0])
-    return wide_series(samples, roles.values)
+    if kind == "series" or (kind is None and "text" not in kinds):
+        return wide_series(samples, roles.values)
+    if len(roles.values) > 1:
+        raise ValueError(f"Strings come from one column; got values={list(roles.values)!r}. Pass one of them.")
+    texts = table.columns[roles.values[0]].text
+    if kind is None:  # documents have blanks, strings of symbols have none
+        kind = "counts" if 2 * sum(len((text or "").split()) > 1 for text in texts) > len(texts) else "symbols"
+    if kind == "symbols":
+        return _strings(samples, texts)
+    words = words_of(samples, texts)
+    if kind == "words":
+        samples.said.append("sequences of words; kind='counts' counts them, kind='symbols' reads characters")
+        return Series(word_sequences(words), ())
+    samples.said.append("counts of words; kind='words' keeps their order, kind='symbols' reads characters")
+    return Series(*word_counts(samples, words, vocabulary))
 
 
-def _strings(samples: Samples, name: str) -> Series:
-    """Read a column of strings, one symbol per character."""
-    strings = samples.table.columns[name].text
+def _strings(samples: Samples, strings: list[str | None]) -> Series:
+    """Read strings, one symbol per character."""
     for i, string in enumerate(strings):
         if not string:
             text = f"({samples.table.place(i)}) is empty; remove it, or pass invalid='mask'."
             samples.problems.setdefault(i, Problem(ValueError, text))
-    samples.said.append("one symbol per character")
+    samples.said.append("one symbol per character; kind='words' or 'counts' reads words")
     full = [string or "" for string in strings]
     return Series(Flat("characters", code_points("".join(full)), offsets_of(np.array([len(x) for x in full]))), ())
 
 
 def _description(
-    table: Columns, roles: Roles, form: str, X: Sequences, samples: Samples, series: Series, y: Any, what: str
+    table: Columns, roles: Roles, form: str, X: Any, samples: Samples, series: Series, y: Any, what: str, left: int
 ) -> str:
     """Say in one line what the data were taken for, and how to correct it."""
-    if X.is_symbols:
+    if not isinstance(X, Sequences):
+        content = f"{X.shape[0]} documents of {counted(X.shape[1], 'different word')}"
+    elif X.is_symbols:
         content = counted(len(X), "string")
     else:
         shown = ", ".join(series.channels[:6]) + (", ..." if len(series.channels) > 6 else "")
@@ -248,7 +303,6 @@ def _description(
         if column:
             found.append(f"{role}={column!r}")
     if y is not None:
-        y = y[X.kept]
         size = "numbers" if what == "target" else counted(len(np.unique(y)), "class")
         found.append(f"{what}={roles.label or roles.target!r} ({size})")
     else:
@@ -259,7 +313,6 @@ def _description(
     rest = [name for name in table.columns if name not in used]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
-    left = len(table.problems) + len(X.problems)
     if left:
         found.append(f"{left} left out (see problems)")
     text = "; ".join([", ".join(found), *samples.said])

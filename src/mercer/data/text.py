@@ -191,6 +191,17 @@ def whole_or_text(labels: list[str]) -> NDArray[Any]:
     return np.array([int(number_of[label]) for label in labels], dtype=np.int64)
 
 
+def is_numeric(field: str, decimal: str = ".") -> bool:
+    """Whether a field is a number or a missing value."""
+    if field.strip().lower() in MISSING:
+        return True
+    try:
+        number(field if decimal == "." else field.replace(decimal, "."))
+    except ValueError:
+        return False
+    return True
+
+
 def number(field: str) -> float:
     """Parse a number as written in files; reject Python's underscores (``1_000``)."""
     if "_" in field:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._parameters import check, one_of
 from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import MISSING, Records, Source, Text, number, read_text, whole_or_text
@@ -14,7 +17,7 @@ from mercer.data.text import MISSING, Records, Source, Text, number, read_text, 
 _TIME_STAMPS = "time stamps are not supported; write only the values, at equal time steps."
 
 
-def read_ts(path: Source) -> Records:
+def read_ts(path: Source, *, invalid: str = "raise") -> Records:
     r"""Read a ``.ts`` file of time series with any number of channels and any lengths.
 
     After the header (lines that begin with ``@``), each line is one series: channels are separated by ``:``, values
@@ -25,6 +28,9 @@ def read_ts(path: Source) -> Records:
     ----------
     path : str, path or open file
         Plain or gzipped.
+    invalid : {"raise", "mask"}
+        Whether to raise at the first line that cannot be read, or to leave out all such lines and report them in
+        ``problems``; an invalid header always raises.
 
     Returns
     -------
@@ -52,24 +58,28 @@ def read_ts(path: Source) -> Records:
     (array([[ 3.,  1.],
            [nan,  1.]]), ['up', 'down'])
     """
+    check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, ".ts")
     header, cases = _header(text)
     labels: list[str] = []
     series: list[NDArray[np.float64]] = []
+    problems: dict[str | int, str] = {}
     for line, case in cases:
-        channels, label = _channels(text, line, case, header)
-        _check_shape(text, line, channels, header, series)
-        series.append(np.stack(channels, axis=1))
-        labels.append(label)
+        with _reported(problems, line, invalid):
+            channels, label = _channels(text, line, case, header)
+            _check_shape(text, line, channels, header, series)
+            series.append(np.stack(channels, axis=1))
+            labels.append(label)
+    _check_some(series, problems)
     y: NDArray[Any] | None = None
     if header.target:
         y = np.array([float(label) for label in labels])
     elif header.classes is not None:
         y = whole_or_text(labels)
-    return Records(_sequences(series), y)
+    return Records(_sequences(series), y, problems=problems)
 
 
-def read_ucr(path: Source) -> Records:
+def read_ucr(path: Source, *, invalid: str = "raise") -> Records:
     r"""Read a table of the UCR archive: one univariate series per line, with the label in the first column.
 
     Columns are separated by tabs, commas or spaces (``.tsv``, ``.csv``, ``.txt``). The archive pads series of
@@ -80,6 +90,9 @@ def read_ucr(path: Source) -> Records:
     ----------
     path : str, path or open file
         Plain or gzipped.
+    invalid : {"raise", "mask"}
+        Whether to raise at the first line that cannot be read, or to leave out all such lines and report them in
+        ``problems``.
 
     Returns
     -------
@@ -99,9 +112,11 @@ def read_ucr(path: Source) -> Records:
     >>> X.lengths, y
     (array([3, 2]), array([ 1, -1]))
     """
+    check(one_of("raise", "mask"), invalid=invalid)
     text = read_text(path, "UCR")
     labels: list[str] = []
     series: list[NDArray[np.float64]] = []
+    problems: dict[str | int, str] = {}
     separator: str | None = None
     for line, row in text.lines():
         if row.startswith("@"):
@@ -110,18 +125,36 @@ def read_ucr(path: Source) -> Records:
             )
         if not labels:
             separator = "\t" if "\t" in row else "," if "," in row else None
-        label, *values = row.split(separator)
-        if not label.strip():
-            raise text.error(line, "the first column, the label, is empty; add a label.")
-        numbers = _numbers(text, line, values)
-        observed = np.flatnonzero(~np.isnan(numbers))
-        if not len(observed):
-            raise text.error(line, f"the series with label {label!r} has no values; remove it from the file.")
-        series.append(numbers[: observed[-1] + 1, None])
-        labels.append(label.strip())
+        with _reported(problems, line, invalid):
+            label, *values = row.split(separator)
+            if not label.strip():
+                raise text.error(line, "the first column, the label, is empty; add a label.")
+            numbers = _numbers(text, line, values)
+            observed = np.flatnonzero(~np.isnan(numbers))
+            if not len(observed):
+                raise text.error(line, f"the series with label {label!r} has no values; remove it from the file.")
+            series.append(numbers[: observed[-1] + 1, None])
+            labels.append(label.strip())
+    _check_some(series, problems)
     if not labels:
         raise ValueError(f"{text.name} contains only comments; pass a UCR file with at least one series.")
-    return Records(_sequences(series), whole_or_text(labels))
+    return Records(_sequences(series), whole_or_text(labels), problems=problems)
+
+
+@contextmanager
+def _reported(problems: dict[str | int, str], line: int, invalid: str) -> Iterator[None]:
+    """Let errors of a line pass, or keep them."""
+    try:
+        yield
+    except ValueError as error:
+        if invalid == "raise":
+            raise
+        problems[f"line {line}"] = str(error)
+
+
+def _check_some(series: list[NDArray[np.float64]], problems: dict[str | int, str]) -> None:
+    if problems and not series:
+        raise ValueError(f"No line can be read; the first problem is: {next(iter(problems.values()))}")
 
 
 def _sequences(series: list[NDArray[np.float64]]) -> Sequences:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -242,9 +243,9 @@ def _along(
     """Return coordinates along the directions of the classes, with variance ``elongation``."""
     standard = np.sum(points * directions, axis=1)
     if n_components == 1:
-        return np.sqrt(elongation) * standard
+        return math.sqrt(elongation) * standard
     centers = np.linspace(-1, 1, n_components)
-    centers *= np.sqrt((elongation - 1) / np.mean(centers**2))
+    centers *= math.sqrt((elongation - 1) / np.mean(centers**2))
     return standard + rng.choice(centers, size=len(points))
 
 

@@ -66,7 +66,10 @@ def make_families(
     check(extent(0), insertion=insertion)
     check(between(0, 1, "left"), mutation=mutation, deletion=deletion)
     rng = random_generator(random_state)
-    letters = np.array(Alphabet.of(alphabet).symbols)
+    symbols = Alphabet.of(alphabet).symbols
+    if not all(isinstance(symbol, str) for symbol in symbols):
+        raise TypeError(f"alphabet must consist of letters, since the samples are strings; got {symbols[0]!r}.")
+    letters = np.array(symbols)
     lengths = rng.integers(*_check_range("length", length), size=n_classes, endpoint=True)
     ancestors = [rng.choice(letters, size) for size in lengths]
     y = _labels(n_samples, n_classes)

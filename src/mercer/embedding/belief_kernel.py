@@ -91,5 +91,6 @@ class BeliefKernel(Linear):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        self._check_parameter("model")
         tags.input_tags = (EmbeddedHMM() if self.model is None else self.model).__sklearn_tags__().input_tags
         return tags

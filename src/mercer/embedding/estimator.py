@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats, Indices
+from mercer._array import Floats, Indices, as_float, to_numpy
 from mercer._notices import warns_once
 from mercer._parameters import NONE, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
@@ -249,7 +249,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if belief is None:
             before = operators.start
         else:
-            before = np.asarray(belief, dtype=float)
+            before = to_numpy(as_float(belief, "belief"))
             if before.shape != (operators.n,) or not np.isfinite(before).all():
                 raise ValueError(
                     f"belief must have shape ({operators.n},) and finite values; got shape {before.shape}."
@@ -265,7 +265,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if self._dimension is None:
             steps = self._steps([[observation]])
             return steps.values if steps.observed[0] else None
-        row = np.atleast_1d(np.asarray(observation, dtype=float))
+        row = np.atleast_1d(to_numpy(as_float(observation, "observation")))
         if row.shape != (self._dimension,):
             raise ValueError(f"observation must have shape ({self._dimension},); got shape {row.shape}.")
         if np.isfinite(row).all():

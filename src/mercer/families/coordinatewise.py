@@ -17,6 +17,8 @@ from mercer.families.base import ExponentialFamily, Family, observed_scores
 from mercer.families.domains import DOMAINS, LARGEST, check_summable
 from mercer.families.estimator import Context, FamilyEstimator
 
+TOGETHER = 65_536
+"""Number of terms, of pairs and coordinates, that are computed in one array."""
 Term = Callable[..., Array]
 """A formula of one coordinate, written for arrays of any shape that broadcast."""
 
@@ -90,10 +92,21 @@ class IndependentCoordinates(Family):
         """
         self._check_pair(other)
         value: Any = 0.0
-        for i in range(self.dimension):
-            own = (p[..., :, None, i] if crossed else p[..., i] for p in self._parameter_arrays)
-            theirs = (q[..., None, :, i] if crossed else q[..., i] for q in other._parameter_arrays)
-            value = value + term(*own, *theirs)
+        if not crossed:
+            for i in range(self.dimension):
+                value = value + term(*(p[..., i] for p in (*self._parameter_arrays, *other._parameter_arrays)))
+            return value
+        # Few pairs have the terms of several coordinates at once, which are then added one after the other: the same
+        # bits for any number of pairs.
+        step = max(1, TOGETHER // max(1, len(self) * len(other)))
+        xp = namespace(*self._parameter_arrays)
+        for i in range(0, self.dimension, step):
+            part = slice(i, min(i + step, self.dimension))
+            own = (xp.moveaxis(p[..., :, None, part], -1, 0) for p in self._parameter_arrays)
+            theirs = (xp.moveaxis(q[..., None, :, part], -1, 0) for q in other._parameter_arrays)
+            terms = term(*own, *theirs)
+            for k in range(terms.shape[0]):
+                value = value + terms[k, ...]
         return value
 
 

@@ -17,7 +17,7 @@ from mercer._batch import Batch
 from mercer._cache import ByteCache, parameter_key
 from mercer._checks import is_number
 from mercer._config import settings
-from mercer._notices import collected, repeat, warns_once
+from mercer._notices import About, Finding, SampleName, by_place, collected, repeat, warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows
@@ -328,26 +328,31 @@ class Estimator(CheckedParameters, BaseEstimator):
         keys = [(key, digest) for digest in data_digests(X)]
         found = [fits.get(k) for k in keys]
         missing = np.array([i for i, entry in enumerate(found) if entry is None], dtype=int)
-        self._warn_again([sample_name(X, i) for i, entry in enumerate(found) if entry is not None and entry[2]])
         if len(missing):
             part = X if len(missing) == len(X) else X[missing]
-            batch, late = self._fit_noted(part, context, lambda i: sample_name(X, missing[i]))
+            batch, findings = self._fit_noted(part, context, lambda i: sample_name(X, missing[i]))
             for rows in _blocks(batch, budget):
                 part = batch if len(rows) == len(batch) else batch[rows]
-                entries = {keys[missing[row]]: (part, place, late[row]) for place, row in enumerate(rows.tolist())}
+                entries = {keys[missing[row]]: (part, place, findings[row]) for place, row in enumerate(rows.tolist())}
                 fits.put_together(entries, size=part.nbytes + ENTRY * len(rows), budget=budget)
-            if len(missing) == len(X):
-                return batch
             for row, i in enumerate(missing):
-                found[i] = (batch, row, False)
-        return _gather([(batch, row) for batch, row, _ in found])
+                found[i] = (batch, row, findings[row])
+        # Fits from the cache warn as fresh ones.
+        repeat(About(finding, sample_name(X, i)) for i, entry in enumerate(found) for finding in entry[2])
+        return batch if len(missing) == len(X) else _gather([(batch, row) for batch, row, _ in found])
 
-    def _fit_noted(self, X: Any, context: Context, name: Callable[[int], str]) -> tuple[Any, list[bool]]:
-        """Fit one model to every sample, and tell which of them have not converged; the cache keeps both."""
-        return self._fit_named(X, context, name), [False] * len(X)
-
-    def _warn_again(self, names: list[str]) -> None:
-        """Warn of models from the cache that have not converged, as their fit did."""
+    def _fit_noted(self, X: Any, context: Context, name: Callable[[int], str]) -> tuple[Any, list[list[Finding]]]:
+        """Fit one model to every sample, and return what the fit found out about each; the cache keeps both."""
+        notices: list[Any] = []
+        try:
+            with collected(notices):
+                batch = self._fit_named(X, context, lambda i: SampleName(name(i), i))
+        except BaseException:
+            repeat(notices)  # a warning may tell why it failed
+            raise
+        findings, others = by_place(notices, len(X))
+        repeat(others)
+        return batch, findings
 
     def shared_context(self, X: Any) -> Context:
         """Return ``context(X)``, cached if it takes an iterative fit, because a grid search needs it repeatedly."""

@@ -206,9 +206,12 @@ class Gaussians(ExponentialFamily):
             value = xp.sum(xp.where(xp.isnan(terms), xp.zeros_like(terms), terms), axis=-1)
         else:
             planes = [x[..., None, :, i] - single.mean[..., :, None, i] for i in range(self.dimension)]
-            with np.errstate(over="ignore"):  # far from the mean, the density is zero
+            with np.errstate(over="ignore", invalid="ignore"):  # far from the mean, the density is zero
                 log_det, quadratic = single._solve_planes(single._planes(), planes)
             value = -(self.dimension * _LOG_2PI + log_det + quadratic) / 2
+        far = xp.any(xp.isinf(x), axis=-1)[..., None, :]
+        if bool(xp.any(far)):  # infinities of two coordinates may have canceled
+            value = xp.where(far, -xp.inf, value)
         return value if self.shape else value[..., 0, :]
 
     def _log_prob_observed(self, x: Floats, missing: Floats) -> Floats:

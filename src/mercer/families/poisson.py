@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,8 @@ from mercer.families.characteristic import averages
 from mercer.families.coordinatewise import Coordinatewise, CoordinatewiseEstimator
 from mercer.families.estimator import Context, moments
 
+ALIKE = 4096
+"""Number of series that are summed together."""
 MOST_COUNTS = 4096
 """Counts that a mean map may sum over."""
 
@@ -206,15 +209,35 @@ def _series(mean: Array, rho: float) -> Array:
     1e-100), so that the number of terms does not grow with the rates.
     """
     xp = namespace(mean)
+    flat = xp.reshape(mean, (-1,))
+    deviation = xp.sqrt(flat / (2 * rho))
+    one = xp.ones_like(flat)
+    stride = xp.where(flat >= 12 * deviation, xp.clip(xp.floor(deviation / 4), 1.0, None), one)
+    # Means that need equally many terms are summed together: first all with a stride, then the others by size.
+    order = xp.argsort(xp.where(stride == 1, flat, -one))
+    strided = int(to_numpy(xp.sum(xp.astype(stride > 1, xp.int64))))
+    sums = []
+    for begin, end in pairwise((0, *range(strided, flat.shape[0], ALIKE), flat.shape[0])):
+        if end > begin:
+            part = order[begin:end]
+            sums.append(_sums(xp.take(flat, part, axis=0), xp.take(stride, part, axis=0), rho))
+    found = xp.take(xp.concat(sums), xp.argsort(order), axis=0) if sums else flat
+    return xp.reshape(found, mean.shape)
+
+
+def _sums(mean: Array, stride: Array, rho: float) -> Array:
+    """Sum every ``stride``-th term around the largest one, ``(T,)``."""
+    xp = namespace(mean)
+    widest = float(to_numpy(xp.max(xp.where(stride == 1, mean, xp.zeros_like(mean)))))
+    if bool(to_numpy(xp.any(stride > 1))):
+        steps = steps_around(widest, rho, least=64)  # ten deviations and more
+    else:
+        steps = steps_around(widest, rho)
+        steps = range(max(steps.start, -int(widest)), steps.stop)  # none of a count below zero
     top = xp.floor(mean)
-    deviation = xp.sqrt(mean / (2 * rho))
-    apart = mean >= 12 * deviation
-    stride = xp.where(apart, xp.clip(xp.floor(deviation / 4), 1.0, None), xp.ones_like(mean))
-    single = xp.where(stride == 1, mean, xp.zeros_like(mean))
-    widest = float(to_numpy(xp.max(single))) if 0 not in mean.shape else 0.0
     value = xp.zeros_like(mean)
     largest = log_term(top, mean)
-    for step in steps_around(widest, rho):
+    for step in steps:
         n = top + step * stride
         inside = n >= 0
         term = xp.exp(2 * rho * (log_term(xp.where(inside, n, xp.zeros_like(n)), mean) - largest))
@@ -233,7 +256,7 @@ def _log_mean_map(a: Array, b: Array, gamma: float) -> Array:
     if gamma == 0:
         return 0 * (a[..., :, None] + b[..., None, :])  # in sight of a gradient
     widest = max(float(to_numpy(xp.max(side))) if 0 not in side.shape else 0.0 for side in (a, b))
-    size = int(widest) + steps_around(widest, 0.5).stop
+    size = int(widest) + steps_around(widest, 0.5, least=64).stop
     if size > MOST_COUNTS:
         raise ValueError(
             f"The mean map of Poissons with a rate of {widest:.6g} sums over {size} counts, more than {MOST_COUNTS}. "
@@ -258,11 +281,11 @@ def _summed(log_term: Callable[[int], Array], size: int) -> Array:
     return xp.log(value) + top
 
 
-def steps_around(mean: float, rho: float) -> range:
-    """Return the steps from the largest term to those below 1e-18 of it, for a mean up to this, and at least 64."""
-    reach = 64
+def steps_around(mean: float, rho: float, least: int = 8) -> range:
+    """Return the steps from the largest term to those below 1e-18 of it, for a mean up to this, and at least these."""
+    reach = least
     while 2 * rho * (_log_factorial(mean + reach) - _log_factorial(mean) - reach * np.log(mean + 1)) < 42:
-        reach *= 2
+        reach += reach // 4
     return range(-reach, reach + 1)
 
 

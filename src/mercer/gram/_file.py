@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer import _files
 from mercer._array import as_array, to_numpy
-from mercer._batch import Batch
 from mercer._checks import is_listing
 
 
@@ -40,6 +39,20 @@ class GramFile:
     rows: list[str] | None
     columns: list[str] | None
     kernel: str
+
+    @staticmethod
+    def _from_file(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> GramFile:
+        """Make it from the header and the arrays of a file."""
+        try:
+            found = GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
+            _check(found.K, found.rows, found.columns)
+        except KeyError as error:
+            raise ValueError(
+                f"{os.fspath(path)} lacks {error}; it was not written by mercer, or it is damaged."
+            ) from error
+        except ValueError as error:
+            raise _files.damaged(os.fspath(path), error) from error
+        return found
 
 
 def save(path: str | os.PathLike[str], K: Any, *, rows: Any = None, columns: Any = None, kernel: Any = "") -> None:
@@ -79,41 +92,3 @@ def _check(K: Any, rows: list[str] | None, columns: list[str] | None) -> None:
             raise ValueError(f"{name} must be a list of ids; got {ids!r}.")
         if len(ids) != count:
             raise ValueError(f"{name} must have one id for each of the {count} {name} of K; got {len(ids)}.")
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a file that ``batch.save`` or `mercer.gram.save` wrote.
-
-    Parameters
-    ----------
-    path : str or path
-        An npz archive with mercer's header.
-
-    Returns
-    -------
-    batch or GramFile
-        The contents of the file.
-
-    Examples
-    --------
-    >>> import numpy as np, mercer as mc, tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> mc.Poissons(rate=[[1.0], [2.0]]).save(folder / "rates.npz")
-    >>> mc.load(folder / "rates.npz")
-    Poissons(shape=(2,))
-    >>> mc.gram.save(folder / "gram.npz", np.eye(2))
-    >>> mc.load(folder / "gram.npz").K
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    header, arrays = _files.read(path, "batch", "gram")
-    if header["kind"] == "batch":
-        return Batch._from_file(path, header, arrays)
-    try:
-        found = GramFile(arrays["K"], header["rows"], header["columns"], header["kernel"])
-        _check(found.K, found.rows, found.columns)
-    except KeyError as error:
-        raise ValueError(f"{os.fspath(path)} lacks {error}; it was not written by mercer, or it is damaged.") from error
-    except ValueError as error:
-        raise _files.damaged(os.fspath(path), error) from error
-    return found

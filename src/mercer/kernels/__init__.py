@@ -8,11 +8,13 @@ from mercer.kernels.centered import Centered
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
+from mercer.kernels.features import Features
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
 from mercer.kernels.heat import Heat
 from mercer.kernels.jensenshannon import JensenShannon
+from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
 from mercer.kernels.latentmeanmap import LatentMeanMap
 from mercer.kernels.likelihoodratio import LikelihoodRatio
@@ -41,12 +43,14 @@ __all__ = [
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
+    "Features",
     "Fisher",
     "FisherEnsemble",
     "Gaussianized",
     "Heat",
     "JensenShannon",
     "Kernel",
+    "KernelRidge",
     "Landmarks",
     "LatentMeanMap",
     "LikelihoodRatio",

@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 from sklearn.utils.validation import check_array
 
 from mercer._array import Floats, as_array, safe_log, to_numpy
-from mercer.kernels._classes import check_kind
+from mercer.kernels._classes import check_target
 
 NOTHING = 1e-12
 """Values below this fraction of the original matrix, target or weight are rounding errors."""
@@ -65,14 +65,11 @@ def centered_target(y: Any, kind: str, n: int) -> Floats:
         )
     plain = isinstance(y, list | tuple) or hasattr(y, "iloc")
     y = as_array(y if plain else to_numpy(y), "y", "one class or number per sample")
-    check_kind(y)
+    check_target(y, n)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.ravel()
-    if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {n} objects, and y of shape {y.shape}. Pass "
-            "one class or number per object."
-        )
+    if y.ndim > 2:
+        raise ValueError(f"y must have shape (N,) or (N, c); got {y.shape}. Pass one class or number per sample.")
     if kind == "numbers" or (kind == "auto" and (y.dtype.kind == "f" or y.ndim == 2)):
         values = _finite(y).reshape(n, -1)
         values = values / (np.abs(values).max(axis=0) + (values == 0).all(axis=0))

@@ -22,20 +22,20 @@ def classes_of(X: Any, y: Any, who: str) -> tuple[Floats, list[Floats]]:
     """Return the classes, and the indices of the samples of each class."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None. Call fit(X, y) with the classes.")
-    check_kind(as_array(y, "y", "one class per sample"))
+    check_target(as_array(y, "y", "one class per sample"), n_objects(X))
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    if len(y) != n_objects(X):
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {n_objects(X)} samples, {len(y)} classes. "
-            "Pass one class per sample."
-        )
     classes, member = np.unique(y, return_inverse=True)
     return classes, [np.flatnonzero(member == c) for c in range(len(classes))]
 
 
-def check_kind(y: Floats) -> None:
-    """Raise if a target contains values that are neither classes nor numbers."""
+def check_target(y: Floats, n: int) -> None:
+    """Raise if a target contains values that are neither classes nor numbers, or not one for each of ``n`` samples."""
+    if y.ndim == 0 or len(y) != n:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {n} samples, and y of shape {y.shape}. Pass "
+            "one class or number per sample."
+        )
     if y.dtype.kind in "cmM":
         raise ValueError(f"y has dtype {y.dtype}. Pass classes, such as strings or whole numbers, or real numbers.")
     missing = [i for i, value in enumerate(y.ravel().tolist()) if value is None] if y.dtype == object else []

@@ -101,6 +101,7 @@ class Fisher(InnerProducts, SharedModelKernel):
     (3, 3)
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "information": one_of(*INFORMATION),
         "per": one_of("sequence", "step", cure="'step' divides scores by the length.") | NONE,
@@ -312,6 +313,11 @@ class Fisher(InnerProducts, SharedModelKernel):
         if power != 1:
             scores = _powered(scores, power)
         return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
+
+    def _feature_names(self, width: int) -> list[str]:
+        if self._whiten is None or isinstance(self._whiten, information_.Diagonal):
+            return [str(name) for name in self.get_score_names()]
+        return [f"whitened[{i}]" for i in range(width)]  # a full matrix mixes the parameters
 
     def get_score_names(self) -> Floats:
         """Return the names of the parameters of the unwhitened scores, such as "transition[0, 1]"."""

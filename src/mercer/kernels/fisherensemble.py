@@ -18,7 +18,7 @@ from mercer.data.resample import Resample
 from mercer.data.segments import segment_sum
 from mercer.data.standardize import Clock, Standardize
 from mercer.data.transformers import Derivatives
-from mercer.kernels._classes import check_kind
+from mercer.kernels._classes import check_target
 from mercer.kernels.base.compound import Compound, Views
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
@@ -251,9 +251,6 @@ class _Rough(HMM):
     def _warn(self, found: Any, cure: str) -> None:
         pass
 
-    def _warn_again(self, names: list[str]) -> None:
-        pass
-
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) > 0
@@ -264,7 +261,7 @@ def _has_classes(y: Any, X: Sequences) -> bool:
     if y is None:
         return False
     target = as_array(y, "y", "one class or number per sample")
-    check_kind(target)
+    check_target(target, len(X))
     if target.dtype.kind == "f" and not np.isfinite(target).all():
         raise ValueError("y contains NaN or infinity. Pass a class or a number for every sample.")
     if type_of_target(y) not in ("binary", "multiclass"):

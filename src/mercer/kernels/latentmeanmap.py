@@ -13,7 +13,9 @@ from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.segments import check_observed, segments
+from mercer.kernels._cliques import SummedPoints, clique_points, clique_rows
 from mercer.kernels._gaussian_points import GaussianPoints
+from mercer.kernels._names import table
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.base.hooks import WIDE, Bounds
@@ -30,14 +32,15 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model: `HMM`, `Mixture` or `LDS`, fitted to the training data, or a fitted batch of one of these.
+        The shared model: `HMM`, `FactorialHMM`, `Mixture`, `LDS` or `BayesNet`, fitted to the training data, or a
+        fitted batch of one of these.
     gamma : float, default=1.0
         Parameter of the base kernel ``exp(-gamma |x - y|^2)`` between observations. Symbols are one-hot encoded, so
         that a mismatch has the value ``exp(-2 gamma)``.
     gamma_states : float or None, default=None
         The same for hidden states, which are vectors for an `LDS` and one-hot encoded otherwise; None means ``gamma``.
     transitions : bool, default=True
-        Whether to compare the transitions of a hidden Markov model too. For other models they are not compared.
+        Whether to compare the transitions of hidden Markov models too. For other models they are not compared.
     n_components : int or None, default=None
         Number of frequencies of random Fourier features of vectors, in place of the exact base kernel. The kernel then
         has explicit features, two per frequency and state. Symbols have exact features and do not need it.
@@ -66,6 +69,13 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     :math:`\frac1{L L'} \sum_{s,t} \kappa(x_s, y_t)\, E\, e^{-\gamma_s\|h_s - h'_t\|^2}`. It depends on the basis of the
     state, except for rotations.
 
+    A factorial hidden Markov model has one state per chain: the state kernel is the product over the chains, and the
+    transitions of all chains add up (up to 1,024 joint states). The samples of a network are rows or tables of rows.
+    Each node is compared jointly with its parents, and the kernels of all nodes add up (LMMK-0):
+
+    .. math:: k(x, y) = \sum_v \frac1{m m'} \sum_{i,j} E\Big[\prod_{u \in \{v\} \cup pa_v}
+              \kappa_u(z_{iu}, z'_{ju}) \,\Big|\, x, y\Big]
+
     For k symbols and n states there are (k + 1)(n + 1) + (n + 1)^2 features. Ambiguity codes are resolved by the
     posterior of the model.
 
@@ -83,6 +93,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
     (3, 18)
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {
         "gamma": gamma(),
         "gamma_states": optional(gamma()),
@@ -133,7 +144,8 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = _takes_missing(self.model)
+        tags.input_tags.sparse = False
         return tags
 
     # -- fitting ------------------------------------------------------------------------------------------
@@ -143,7 +155,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         points, _ = segments(X)
         if hasattr(points, "indptr"):
             raise TypeError(f"{type(self).__name__} does not support sparse rows. Pass X.toarray().")
-        if not _is_symbols(X):
+        if not _is_symbols(X) and not _takes_missing(self.model):
             check_observed(X, "Impute it, leave the point out, or use mc.Fisher, which marginalizes it.")
         return X
 
@@ -158,7 +170,7 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     def _check_hidden(self, model: Any) -> None:
         """Raise if observations have no hidden states."""
-        if not _has_vector_states(model):
+        if not _has_vector_states(model) and not _has_cliques(model):
             hidden_chain(model, type(self).__name__)
 
     def _learned(self) -> Any:
@@ -166,10 +178,12 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 
     # -- values -------------------------------------------------------------------------------------------
 
-    def _prepare(self, source: Any) -> Rows | WeightedPoints | GaussianPoints:
+    def _prepare(self, source: Any) -> Rows | WeightedPoints | GaussianPoints | SummedPoints:
         gamma = float(self.gamma)
         gamma_states = gamma if self.gamma_states is None else float(self.gamma_states)
         points, offsets = segments(source)
+        if _has_cliques(self.model_):
+            return self._of_cliques(source, gamma, gamma_states)
         if _has_vector_states(self.model_):
             states = self.model_.state_posteriors(source)
             found = GaussianPoints(
@@ -194,6 +208,32 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         seen = _random_means(points, states, offsets, frequencies) / lengths[:, None]
         return Rows(np.concatenate([seen, steps], axis=1))
 
+    def _feature_names(self, width: int) -> list[str]:
+        if _has_cliques(self.model_) or _has_vector_states(self.model_) or not _is_symbols(self.train_):
+            return super()._feature_names(width)
+        chain = hidden_chain(self.model_, type(self).__name__)
+        states = range(chain.n_states)
+        seen = table("mean", self.train_.alphabet.symbols, states)
+        return seen + (table("step", states, states) if self.transitions and chain.ordered else [])
+
+    def _of_cliques(self, source: Any, gamma: float, gamma_states: float) -> Rows | SummedPoints:
+        """Return the operand of a graphical model, a sum over its cliques."""
+        found = [clique for clique in self.model_.latent_cliques(source) if self.transitions or not clique.step]
+        tables = [clique for clique in found if clique.column is None]
+        rows = [clique_rows(clique, gamma, gamma_states) for clique in tables]
+        points, offsets = segments(source)
+        features = [np.zeros((len(offsets) - 1, 0)), *rows]
+        real = [clique for clique in found if clique.column is not None]
+        if self._frequencies is None and real:
+            return clique_points(real, points, offsets, gamma, gamma_states, Rows(np.concatenate(features, axis=1)))
+        for clique in real:
+            assert self._frequencies is not None
+            weights = clique_rows(clique, gamma, gamma_states)
+            frequencies = np.sqrt(2 * gamma) * self._frequencies[clique.column]
+            own = np.asarray(points[:, clique.column], dtype=np.float64)
+            features.append(_random_means(own, weights, np.asarray(offsets), frequencies))
+        return Rows(np.concatenate(features, axis=1))
+
     def _steps(self, transitions: Floats, lengths: Floats, gamma_states: float) -> Floats:
         """Return the features of mean transition posteriors, ``(N, (n + 1)^2)``; ``(N, 0)`` for mixtures."""
         if not self.transitions or not hidden_chain(self.model_, type(self).__name__).ordered:
@@ -204,6 +244,16 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
 def _has_vector_states(model: Any) -> bool:
     """Whether the hidden states are vectors, with Gaussian posteriors."""
     return hasattr(model, "state_posteriors")
+
+
+def _has_cliques(model: Any) -> bool:
+    """Whether the model is a graphical one, whose cliques are compared."""
+    return hasattr(model, "latent_cliques")
+
+
+def _takes_missing(model: Any) -> bool:
+    """Whether missing values are replaced by their posteriors."""
+    return bool(getattr(model, "infers_missing", False))
 
 
 def _is_symbols(X: Any) -> bool:

@@ -12,6 +12,7 @@ from mercer._array import Floats, logsumexp, safe_log
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rules, instance_of, one_of
 from mercer.data.segments import sample_name
+from mercer.data.sequences import Sequences
 from mercer.families.estimator import Estimator
 from mercer.kernels._classes import PRIORS, class_priors, classes_of, plain, shared_alphabet
 from mercer.kernels._data import unwrapped
@@ -109,7 +110,10 @@ class LikelihoodRatio(CheckedParameters, ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "estimators_")
-        return self._accept(X, reset=False)
+        X = self._accept(X, reset=False)
+        if isinstance(X, Sequences) and not getattr(self._model(), "end", False):
+            X.require_nonempty()  # all classes would give it probability 1
+        return X
 
     def _log_likelihood(self, X: Any) -> Floats:
         return np.stack([model.score_samples(plain(X)) for model in self.estimators_], axis=1)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from sklearn.base import clone
+
 from mercer._array import Array
 from mercer._coupling import required
 from mercer._parameters import NONE, Rules, rho, seed, whole
 from mercer._random import seed_of
 from mercer._verdict import Verdict
 from mercer.kernels.base.model import LONGEST, ModelKernel
+from mercer.kernels.probabilityproduct import ProbabilityProduct
 
 
 class MeanField(ModelKernel):
@@ -38,8 +41,8 @@ class MeanField(ModelKernel):
 
     (PPK-6). For `FactorialHMMs`, Q has one Markov chain per chain of both models, and observations are integrated out
     (PPK-6.1); for `BayesNets`, Q factorizes over all nodes. One factor of Q after the other is replaced by the best
-    one, so the bound never decreases. The matrix of bounds is not positive semi-definite in general; wrap the kernel
-    in `Repaired`.
+    one, so the bound never decreases. `gap` tells how far below the exact value it is, where that can be computed. The
+    matrix of bounds is not positive semi-definite in general; wrap the kernel in `Repaired`.
 
     Examples
     --------
@@ -76,6 +79,33 @@ class MeanField(ModelKernel):
         self.random_state = random_state
         self.normalize = normalize
         self.on_zero = on_zero
+
+    def gap(self, X: Any, Y: Any = None) -> Array:
+        """Return how far the bounds are below the exact log kernels, before any normalization, ``(N, M)``.
+
+        Parameters
+        ----------
+        X : data
+            Objects to compare, as in ``kernel(X)``.
+        Y : data, default=None
+            The other side; None compares ``X`` with itself.
+
+        Raises
+        ------
+        ValueError
+            If the exact kernel is too large, with its size.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> nets = mc.BayesNets({"a": [[0.2, 0.8]], "b": [[[0.9, 0.1], [0.2, 0.8]]]}, {"a": 2, "b": 2}, {"b": ["a"]})
+        >>> mc.MeanField(rho=1.0).gap(nets).round(3)
+        array([[0.071]])
+        """
+        kernel, left, right = self.sources(X, Y)
+        exact = ProbabilityProduct(rho=float(self.rho), length=self.length, normalize=False)
+        bound = clone(kernel).set_params(model=None, normalize=False)
+        return exact.log(left, right) - bound.log(left, right)
 
     def _prepare(self, source: Any) -> Any:
         able = "mc.FactorialHMMs or mc.BayesNets"

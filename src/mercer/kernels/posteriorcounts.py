@@ -25,7 +25,8 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     Parameters
     ----------
     model : estimator, or batch of shape (1,)
-        The shared model of symbols: `HMM` or `Mixture`, fitted to the training data, or fitted `HMMs` or `Mixtures`.
+        The shared model of symbols: `HMM`, `FactorialHMM` or `Mixture`, or a `BayesNet` of discrete nodes, fitted to
+        the training data, or a fitted batch of one of these.
     k : {1, 2}, default=1
         Length of the counted words, which are counted with their states: symbols (1) or pairs of neighboring symbols
         (2) (the paper calls it the order).
@@ -44,8 +45,10 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     .. math:: c_{o,i}(x) = \frac1L \sum_t P(h_t = i, x_t = o \mid x), \qquad k(x, y) = \langle c(x), c(y)\rangle
 
     (MK-7); for k = 2, :math:`c_{o,o',i,j} = \frac1{L-1}\sum_t P(h_t = i, x_t = o, h_{t+1} = j, x_{t+1} = o' \mid x)`.
-    For n states and s symbols there are (n s)^k features. The count of an ambiguity code is
-    distributed over its symbols by their posterior probabilities.
+    A network counts the states of each node jointly with those of its parents, averaged over the rows of a sample (k =
+    1); a factorial hidden Markov model counts symbols with the states of all chains. For n states and s symbols there
+    are (n s)^k features. The count of an ambiguity code is distributed over its symbols by their posterior
+    probabilities.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     ['count[a, 0]', 'count[a, 1]', 'count[b, 0]', 'count[b, 1]']
     """
 
+    _empty_has_zero_norm: ClassVar[bool] = True
     _parameters: ClassVar[Rules] = {"k": whole(1, 2, cure="1 counts symbols, 2 counts pairs of neighbors.")}
     nonnegative = True
     _needed = "one model for all data, such as mc.HMM() or mc.Mixture(mc.Categorical())"
@@ -80,8 +84,12 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         if isinstance(self.model, Batch):
             self._check_model(self.model)
 
-    @staticmethod
-    def _check_model(model: Any) -> None:
+    def _check_model(self, model: Any) -> None:
+        if hasattr(model, "latent_cliques"):
+            if self.k != 1:
+                raise ValueError(f"k must be 1 for {type(model).__name__}, which has no pairs of neighbors; got k = 2.")
+            model.require_discrete("PosteriorCounts")
+            return
         SymbolShares(hidden_chain(model, "PosteriorCounts").emission)
 
     def _learn(self, X: Any, y: Any = None) -> None:
@@ -89,6 +97,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
         self._check_model(self.model_)
 
     def _prepare(self, source: Sequences) -> Rows:
+        if hasattr(self.model_, "latent_cliques"):
+            tables = [clique.table for clique in self._cliques(source)]
+            return Rows(np.concatenate([table.reshape(len(table), -1) for table in tables], axis=1))
         chain = hidden_chain(self.model_, "PosteriorCounts")
         if self.k == 2:
             counts = chain.step_counts(source)
@@ -107,9 +118,18 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     def _features(self, a: Rows) -> Any:
         return a.values.rows.to_scipy() if a.sparse else a.values
 
+    def _cliques(self, source: Any) -> list[Any]:
+        return [clique for clique in self.model_.latent_cliques(source) if not clique.step]
+
+    def _feature_names(self, width: int) -> list[str]:
+        return [str(name) for name in self.get_count_names()]
+
     def get_count_names(self) -> Floats:
         """Return the names of the columns of ``features``, such as "count[a, 0]" for symbol a in state 0."""
         check_is_fitted(self, "model_")
+        if hasattr(self.model_, "latent_cliques"):
+            named = [product(*clique.names) for clique in self._cliques(self.model_.no_samples())]
+            return np.array([f"count[{', '.join(place)}]" for places in named for place in places], dtype=object)
         chain = hidden_chain(self.model_, "PosteriorCounts")
         symbols = SymbolShares(chain.emission).alphabet.symbols
         k, states = int(self.k), range(chain.n_states)

@@ -10,25 +10,28 @@ import numpy as np
 
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
-from mercer._checks import check_rho, is_whole
+from mercer._checks import check_rho
 from mercer._coupling import Coupling, PowerProduct
 from mercer._parameters import check, whole
 from mercer._probability import drawn
-from mercer._random import random_generator
+from mercer._random import random_generator, whole_size
 from mercer.data.segments import segments
 from mercer.families.base import Family
 from mercer.families.gaussian import Gaussians
 from mercer.models._nets.bif import read_bif
+from mercer.models._nets.cliques import net_cliques
 from mercer.models._nets.convert import hmm_parts, pgmpy_parts, tree_parts
 from mercer.models._nets.evidence import expected, groups, log_probabilities
 from mercer.models._nets.graph import Graph, Nodes, Parents, checked_graph, graph_of
 from mercer.models._nets.history import SharedNodes, shared_nodes
+from mercer.models._nets.mixed import MixedNets
 from mercer.models._nets.nodes import NodeBound
 from mercer.models._nets.operand import NetOperand, check_observed, layout_of, operand_of
 from mercer.models._nets.reading import values_of
 from mercer.models._nets.scores import net_scores, score_names
 from mercer.models._nets.tables import checked_rows, flat_rows
 from mercer.models._scores.weighted import check_parametrization
+from mercer.models.hidden import Clique
 
 if TYPE_CHECKING:
     from mercer.models.bayesnet_estimator import BayesNet
@@ -176,7 +179,7 @@ class BayesNets(Family):
         return cls(lifted, graph.nodes, graph.parents, graph.hidden)
 
     @classmethod
-    def from_hmm(cls, hmms: Any, length: int) -> Self:
+    def from_hmm(cls, hmms: Any, length: int, names: Sequence[str] | None = None) -> Self:
         """Unroll hidden Markov models of symbols, or of univariate Gaussians, over a number of observations.
 
         Parameters
@@ -185,6 +188,8 @@ class BayesNets(Family):
             The models.
         length : int
             Number of observations; nodes are "state0", ..., which are hidden, and "x0", ...
+        names : sequence of str, default=None
+            Names of the observed nodes, if not "x0", ...
 
         Examples
         --------
@@ -194,12 +199,44 @@ class BayesNets(Family):
         >>> mc.BayesNets.from_hmm(hmms, 3).log_prob([list("HHT")]).round(6) == hmms.log_prob(["HHT"]).round(6)
         array([[ True]])
         """
-        return cls(**hmm_parts(hmms, length)._asdict())
+        return cls(**hmm_parts(hmms, length, names)._asdict())
 
     @classmethod
     def from_tree(cls, trees: Any) -> Self:
         """Convert `HiddenTrees` of one topology; internal nodes are "node0", ..., leaves have their names."""
         return cls(**tree_parts(trees)._asdict())
+
+    @classmethod
+    def together(cls, batches: Sequence[Any]) -> MixedNets:
+        """Join networks of several structures over the same observed variables, for one Gram matrix.
+
+        Parameters
+        ----------
+        batches : sequence of BayesNets
+            One structure each. `HMMs` are unrolled over the observed nodes of the first networks, in their order.
+
+        Returns
+        -------
+        batch of shape (N,)
+            It can be indexed and split, and compared by `ProbabilityProduct`, `MeanMap` and `MeanField`.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> apart = mc.BayesNets({"a": [[0.5, 0.5]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2})
+        >>> linked = mc.BayesNets({"a": [[0.5, 0.5]], "b": [[[0.9, 0.1], [0.1, 0.9]]]}, {"a": 2, "b": 2}, {"b": ["a"]})
+        >>> mc.ProbabilityProduct(rho=0.5)(mc.BayesNets.together([apart, linked])).round(4)
+        array([[1.    , 0.8944],
+               [0.8944, 1.    ]])
+        """
+        if not isinstance(batches, list | tuple) or not batches or not all(isinstance(b, Batch) for b in batches):
+            raise TypeError(f"together needs a list of batches of networks; got {batches!r}.")
+        first = next((batch for batch in batches if isinstance(batch, BayesNets)), batches[0])
+        found = [batch.adapted(first) for batch in batches]
+        for batch in found:
+            if not isinstance(batch, BayesNets):
+                raise TypeError(f"together needs BayesNets, and HMMs next to them; got {type(batch).__name__}.")
+        return MixedNets(found)
 
     @classmethod
     def from_pgmpy(cls, network: Any, hidden: Sequence[str] = ()) -> Self:
@@ -265,8 +302,14 @@ class BayesNets(Family):
         nodes = {name: list(states) or "gaussian" for name, states in self.nodes}
         return BayesNet(nodes, {name: list(above) for name, above in self.parents}, list(self.hidden))
 
+    def adapted(self, other: Batch) -> Any:
+        """Return these networks as one structure of several, if ``other`` has several; otherwise as they are."""
+        return MixedNets([self]) if isinstance(other, MixedNets) else self
+
     def _check_alike(self, other: Batch) -> None:
         """Raise if the observed variables or their states differ; the structures may differ."""
+        if isinstance(other, MixedNets):
+            other = other.groups[0]
         if type(self) is not type(other):
             super()._check_alike(other)
         assert isinstance(other, BayesNets)
@@ -277,8 +320,8 @@ class BayesNets(Family):
         for other in batches[1:]:
             if other._graph is not batches[0]._graph:
                 raise ValueError(
-                    "A batch of BayesNets has one structure; got networks of two structures. Compare them with "
-                    "kernel(a, b)."
+                    "A batch of BayesNets has one structure; got networks of two structures. Use "
+                    "mc.BayesNets.together([a, b]), or kernel(a, b)."
                 )
         return batches
 
@@ -369,8 +412,7 @@ class BayesNets(Family):
 
     def sample(self, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` points of the observed nodes from each member, ``(*B, size, D)``, as floats."""
-        if not is_whole(size, 0):
-            raise ValueError(f"size must be a whole number of points, 0 or more; got {size!r}.")
+        size = whole_size(size)
         graph, rng = self._graph, random_generator(random_state)
         probability, mean, variance = self._numpy()
         n = len(probability)
@@ -425,6 +467,35 @@ class BayesNets(Family):
         if not np.all(np.diff(offsets) == 1):
             raise ValueError("Marginalization compares samples of one row each; got tables. Pass a matrix of rows.")
         return shared_nodes(self._graph, values_of(self._graph, x), self._numpy())
+
+    infers_missing: ClassVar[bool] = True
+    """Whether latent kernels replace missing values by their posteriors."""
+
+    def latent_cliques(self, X: Any) -> list[Clique]:
+        """Return the mean posteriors of all nodes with their parents, for `LatentMeanMap` and `PosteriorCounts`.
+
+        Parameters
+        ----------
+        X : array of shape (N, D), or Sequences
+            Samples of one row each, or tables of rows, for a batch of shape ``(1,)``.
+        """
+        self._require_one()
+        x, offsets = segments(X)
+        table = values_of(self._graph, x)
+        self._check_possible(table, "posterior")
+        return net_cliques(self._graph, table, np.asarray(offsets), self._numpy())
+
+    def require_discrete(self, kernel: str) -> None:
+        """Raise if there is a Gaussian node."""
+        for v in self._graph.gaussian:
+            raise TypeError(
+                f"{kernel} needs networks of discrete nodes; got the Gaussian node {self._graph.names[v]!r}. Use "
+                "mc.LatentMeanMap."
+            )
+
+    def no_samples(self) -> Any:
+        """Return an empty matrix of data."""
+        return np.empty((0, self.dimension))
 
     def contraction_cost(self, other: Self | None = None, *, mean_map: bool = False) -> ContractionCost:
         """Return the cost of the kernel of one pair, in multiplications and entries of the largest table.

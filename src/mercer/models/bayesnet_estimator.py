@@ -81,6 +81,8 @@ class BayesNet(IterativeEstimator):
            [0.83, 0.17]])
     """
 
+    infers_missing: ClassVar[bool] = True
+
     _parameters: ClassVar[Rules] = {
         "nodes": Rule("a dict of names and states", lambda value: isinstance(value, dict) and bool(value)),
         "parents": Rule("a dict of names and lists of names, or None", lambda v: v is None or isinstance(v, dict)),
@@ -116,6 +118,7 @@ class BayesNet(IterativeEstimator):
     @property
     def has_hidden(self) -> bool:  # type: ignore[override]
         """Whether there are hidden nodes."""
+        self._check_parameter("hidden")
         return len(self.hidden) > 0
 
     def _graph(self) -> Graph:

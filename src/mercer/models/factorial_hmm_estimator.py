@@ -11,61 +11,83 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats, Indices
+from mercer._batch import Batch
 from mercer._notices import notify_unconverged
-from mercer._parameters import Rule, Rules, nonnegative, one_of, whole
+from mercer._parameters import Rule, Rules, nonnegative, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
+from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import in_digest_order, in_double
+from mercer.families.categorical import Categorical
 from mercer.families.estimator import Context
-from mercer.models._factorial.em import Parameters, Sums, exact, log_prior, maximized, penalty, variational
-from mercer.models._fitting.checks import check_range, warn_of_one_series
+from mercer.models._factorial import em, table
+from mercer.models._factorial.dense import FEW_JOINT, MOST_JOINT
+from mercer.models._fitting.checks import (
+    check_observed,
+    check_range,
+    check_something,
+    impossible,
+    warn_of_one_series,
+)
 from mercer.models._fitting.climb import Climbed
 from mercer.models._fitting.iterative import IterativeEstimator
-from mercer.models.factorial_hmm import MOST_JOINT, FactorialHMMs
+from mercer.models.factorial_hmm import FactorialHMMs
+from mercer.models.inference import double
 
 __all__ = ["FactorialHMM"]
-
-FEW_JOINT = 64
-"""Number of joint states up to which ``inference="auto"`` is exact."""
 
 
 @dataclass(frozen=True)
 class FactorialContext(Context):
-    """What series share: besides the rest, what the pooled model expects of one observation."""
+    """What series share: besides the rest, what the prior expects of one observation."""
 
-    expected: Sums | None = None
+    expected: Any = None
 
 
 class _Fit(NamedTuple):
-    model: Parameters
+    model: Any
     objective: float
     steps: int
     converged: bool
-    sums: Sums
+    sums: Any
+
+
+def _is_prior(value: Any) -> bool:
+    if isinstance(value, Batch):
+        return isinstance(value, FactorialHMMs) and value.shape == (1,)
+    return value is None or (isinstance(value, str) and value == "pooled")
 
 
 class FactorialHMM(IterativeEstimator):
-    """Fit factorial hidden Markov models by EM, one per series or one to all series.
+    """Fit factorial hidden Markov models by EM, one per sequence or one to all sequences.
+
+    Sequences of vectors have additive Gaussian emissions, sequences of symbols a table over all joint states.
 
     Parameters
     ----------
     n_chains, n_states : int, default=2
         Number of chains, and of the states of each.
     inference : {"auto", "exact", "variational"}, default="auto"
-        The E-step: through all joint states, or structured mean field, which keeps the Markov chain of each chain.
-        "auto" is exact for up to 64 joint states.
+        The E-step: through all joint states, of which there may be 100,000, or structured mean field, which keeps the
+        Markov chain of each chain. "auto" is exact for up to 64 joint states. Models of symbols are always exact.
     floor : float, default=1e-3
         Fraction of the pooled variance of each channel that is added to the variance of the noise.
-    prior : {"pooled"} or None, default="pooled"
-        What the model of each series is shrunk to: one model of all training data, from which its fit also starts.
+    alphabet : Alphabet, str, iterable or None, default=None
+        Alphabet of symbols; None takes it from `Sequences` or infers it from the training data.
+    prior : "pooled", None or FactorialHMMs of shape (1,), default="pooled"
+        What the model of each sequence is shrunk to, and where its fit starts: one model of all training data, or a
+        given one.
     prior_strength : float, default=20.0
-        Weight of the prior, in observations.
+        Weight of the prior, in observations. Of a model of symbols and of a given model, this is the weight in each row
+        of each table of probabilities.
     n_iter, tol : int and float, default=100 and 1e-4
         The maximum number of iterations, and the growth of the objective per observation at which they stop.
     n_init : int, default=3
         Number of starts, if there is no prior to start from; the best fit is kept.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the starts.
+    unknown : {"raise", "missing"}, default="raise"
+        Whether a symbol outside the alphabet raises an error or is a missing symbol.
 
     Attributes
     ----------
@@ -76,8 +98,9 @@ class FactorialHMM(IterativeEstimator):
 
     Notes
     -----
-    The observation is a sum of effects of all chains plus Gaussian noise (PPK-6.1; Ghahramani and Jordan 1997). The
-    objective, the log probability or its lower bound plus the log prior, never decreases.
+    A vector is a sum of effects of all chains plus Gaussian noise (PPK-6.1; Ghahramani and Jordan 1997). Missing values
+    (NaN, missing symbols) are marginalized, also in single coordinates. The objective, the log probability or its lower
+    bound plus the log prior, never decreases.
 
     Examples
     --------
@@ -95,13 +118,13 @@ class FactorialHMM(IterativeEstimator):
     has_hidden: ClassVar[bool] = True
 
     _parameters: ClassVar[Rules] = {
-        "n_chains": whole(1),
-        "n_states": whole(1),
+        "n_chains": states(),
+        "n_states": states(),
         "inference": one_of("auto", "exact", "variational"),
         "floor": nonnegative("It is a fraction of the pooled variance."),
-        "prior": Rule(
-            "None or 'pooled'", lambda value: value is None or (isinstance(value, str) and value == "pooled")
-        ),
+        "alphabet": ALPHABET,
+        "unknown": one_of("raise", "missing"),
+        "prior": Rule("None, 'pooled' or FactorialHMMs of shape (1,)", _is_prior),
     }
 
     def __init__(
@@ -110,57 +133,130 @@ class FactorialHMM(IterativeEstimator):
         n_states: int = 2,
         inference: str = "auto",
         floor: float = 1e-3,
-        prior: str | None = "pooled",
+        alphabet: Any = None,
+        prior: Any = "pooled",
         prior_strength: float = 20.0,
         n_iter: int = 100,
         tol: float = 1e-4,
         n_init: int = 3,
         random_state: Any = 0,
+        unknown: str = "raise",
     ) -> None:
         self.n_chains = n_chains
         self.n_states = n_states
         self.inference = inference
         self.floor = floor
+        self.alphabet = alphabet
         self.prior = prior
         self.prior_strength = prior_strength
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init
         self.random_state = random_state
+        self.unknown = unknown
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    @property
+    def _joint(self) -> int:
+        return int(self.n_states) ** int(self.n_chains)
+
+    def _missing_allowed(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        joint = int(self.n_states) ** int(self.n_chains)
-        if self.inference == "exact" and joint > MOST_JOINT:
+        if self.inference == "exact" and self._joint > MOST_JOINT:
             raise ValueError(
-                f"inference='exact' takes up to {MOST_JOINT:,} joint states; got {joint:,}. Use 'variational'."
+                f"inference='exact' takes up to {MOST_JOINT:,} joint states; got {self._joint:,}. Use 'variational'."
             )
+        if isinstance(self.prior, FactorialHMMs):
+            found, wanted = tuple(self.prior.initial.shape[1:]), (int(self.n_chains), int(self.n_states))
+            if found != wanted:
+                raise ValueError(
+                    f"prior has {found[0]} chains of {found[1]} states; expected {wanted[0]} of {wanted[1]}. Make them "
+                    f"equal, as in n_chains={found[0]}, n_states={found[1]}."
+                )
 
     def accept(self, X: Any, *, owner: Any = None, reset: bool = False, context: Context | None = None) -> Sequences:
-        """Convert ``X`` to `Sequences` of vectors; a 2-D array is N univariate series."""
+        """Convert ``X`` to `Sequences`; a 2-D array is N univariate series if floats, N strings if integers."""
         if isinstance(X, list | tuple) and not len(X):
             raise ValueError("X must have at least one sample; got an empty list.")
         if context is None:
             warn_of_one_series(X)
-        X = in_double(Sequences(X))
+        X = Sequences(X, alphabet=self._known_alphabet(context), unknown=self.unknown)
+        if context is not None and (context.alphabet is not None) != X.is_symbols:
+            kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
+            raise TypeError(f"The training sequences are {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
+        if isinstance(self.prior, FactorialHMMs):
+            self._check_prior(X)
+        if X.is_symbols:
+            self._check_symbols()
+            accepted: Sequences = Categorical(X.alphabet, self.unknown).accept(X)
+            return accepted
+        X = in_double(X)
         self._check_vectors(X)
-        self._check_observed(X)
         check_range(X)
         return X
 
+    def _known_alphabet(self, context: Context | None) -> Any:
+        if context is not None:
+            return context.alphabet
+        given = self.prior.alphabet if isinstance(self.prior, FactorialHMMs) else None
+        return given if self.alphabet is None else self.alphabet
+
+    def _check_symbols(self) -> None:
+        if self.inference == "variational":
+            raise ValueError("inference='variational' needs vectors; got symbols. Use inference='exact'.")
+        if self._joint > MOST_JOINT:
+            raise ValueError(
+                f"Models of symbols take up to {MOST_JOINT:,} joint states; got {self._joint:,}. Use fewer chains or "
+                "states."
+            )
+
+    def _check_prior(self, X: Sequences) -> None:
+        if self.prior.of_symbols != X.is_symbols:
+            kinds = ("symbols", "vectors") if X.is_symbols else ("vectors", "symbols")
+            raise TypeError(f"prior is a model of {kinds[1]}; got {kinds[0]}. Pass {kinds[1]}.")
+        if not X.is_symbols and X.dimension not in (None, self.prior.dimension):
+            raise ValueError(
+                f"prior has {self.prior.dimension} coordinates; the data have {X.dimension}. Make them equal."
+            )
+
+    def _check_data(self, X: Any, offsets: Floats) -> None:
+        super()._check_data(X, offsets)
+        if self.prior is None and not X.is_symbols:
+            check_observed(X, offsets)
+
+    # -- what all models share -------------------------------------------------------------------------------
+
     def context(self, X: Any) -> Context:
-        """Learn the moments of the channels and, with a pooled prior, one model of all series."""
+        """Learn the moments of the channels, or the alphabet, and what the prior expects."""
         X = in_digest_order(X)
         if not len(X.values):
             raise ValueError("There is nothing to fit: every sample is empty.")
-        scale = X.values.var(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        found = FactorialContext(dimension=X.dimension, center=X.values.mean(axis=0), scale=scale)
+        check_something(X, Categorical() if X.is_symbols else self)
+        if X.is_symbols:
+            found = FactorialContext(dimension=len(X.alphabet), alphabet=X.alphabet)
+        else:
+            scale = np.nanvar(X.values, axis=0)
+            scale = np.where(scale > 0, scale, 1.0)
+            found = FactorialContext(dimension=X.dimension, center=np.nanmean(X.values, axis=0), scale=scale)
         if self.prior is None:
             return found
+        if isinstance(self.prior, FactorialHMMs):
+            return replace(found, expected=_steps(found).prior_sums(_centered(self.prior, found)))
         alone = clone(self).set_params(prior=None)
-        fit = alone._best(X.values, X.offsets, found)
-        return replace(found, pooled=_batch([fit]), expected=fit.sums.per_observation())
+        fit = alone._best(X.values, X.offsets, found, smooth=True)
+        expected = table.prior_sums(fit.model) if X.is_symbols else fit.sums.per_observation()
+        return replace(found, pooled=_batch([fit], found), expected=expected)
+
+    # -- fits ------------------------------------------------------------------------------------------------
 
     def _fit_shared(self, X: Any, context: Context) -> Any:
         if context.pooled is not None:
@@ -168,69 +264,122 @@ class FactorialHMM(IterativeEstimator):
         X = in_digest_order(X)
         fit = self._best(X.values, X.offsets, context)
         self._warn([fit], lambda i: "the model of all series")
-        return _batch([fit])
+        return _batch([fit], context)
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         fits = []
-        for begin, end in pairwise(X.offsets):
+        for i, (begin, end) in enumerate(pairwise(X.offsets)):
             fits.append(self._best(X.values[begin:end], np.array([0, end - begin]), context))
+            if np.isneginf(fits[-1].objective):
+                raise impossible(name(i), "the prior")
         self._warn(fits, name)
         objective = np.array([fit.objective for fit in fits])
         steps, converged = np.array([fit.steps for fit in fits]), np.array([fit.converged for fit in fits])
-        return Climbed(_batch(fits), objective, steps, converged, np.empty((len(fits), 0)))
+        return Climbed(_batch(fits, context), objective, steps, converged, np.empty((len(fits), 0)))
 
     def _warn(self, fits: list[_Fit], name: Callable[[int], str]) -> None:
         if self.tol > 0 and self.n_iter > 1:
             late = [name(i) for i, fit in enumerate(fits) if not fit.converged]
             notify_unconverged("EM", int(self.n_iter), late)
 
-    def _best(self, x: Floats, offsets: Indices, context: Context) -> _Fit:
-        """Fit one model to one or several series, from the pooled model or from the best of several starts."""
-        assert context.center is not None
+    def _best(self, x: Any, offsets: Indices, context: Context, *, smooth: bool = False) -> _Fit:
+        """Fit one model to one or several series, from the prior or from the best of several starts.
+
+        With ``smooth``, each joint state of a model of symbols has seen one observation that is spread evenly.
+        """
         expected = getattr(context, "expected", None) if self.prior is not None else None
-        share = context.center / int(self.n_chains)  # fits are centered, so that squares do not cancel
         if expected is not None:
-            pooled = Parameters(*(getattr(context.pooled, part)[0] for part in Parameters._fields))
-            starts = [pooled._replace(mean=pooled.mean - share)]
+            starts = [_centered(self.prior if isinstance(self.prior, FactorialHMMs) else context.pooled, context)]
         else:
-            starts = [self._start(context, k) for k in range(int(self.n_init))]
+            starts = [self._start(context, k, x) for k in range(int(self.n_init))]
+        if context.alphabet is not None:
+            strength = float(self.prior_strength)
+            if smooth:
+                expected, strength = table.even_sums(starts[0]), 1.0
+            fits = [self._climb_table(x, offsets, start, context, expected, strength) for start in starts]
+            return max(fits, key=lambda fit: fit.objective)
         fits = [self._climb(x - context.center, offsets, start, context, expected) for start in starts]
         best = max(fits, key=lambda fit: fit.objective)
-        return best._replace(model=best.model._replace(mean=best.model.mean + share))
+        return best._replace(model=best.model._replace(mean=best.model.mean + _share(context, int(self.n_chains))))
 
-    def _start(self, context: Context, k: int) -> Parameters:
-        assert context.scale is not None
+    def _start(self, context: Context, k: int, x: Any) -> Any:
         rng = np.random.default_rng([seed_of(self.random_state), k])
         chains, n, d = int(self.n_chains), int(self.n_states), context.dimension
-        spread = np.sqrt(context.scale / chains)
-        mean = spread * rng.standard_normal((chains, n, d))
         transition = np.full((chains, n, n), 0.3 / n) + 0.7 * np.eye(n)
-        return Parameters(np.full((chains, n), 1 / n), transition, mean, np.diag(context.scale))
+        if context.alphabet is not None:
+            often = np.bincount(x, minlength=d)[:d] + 1.0
+            rows = often / often.sum() * rng.gamma(1.0, size=(self._joint, d)) + 1e-3
+            return table.TableParameters(
+                np.full((chains, n), 1 / n), transition, rows / rows.sum(axis=1, keepdims=True)
+            )
+        assert context.scale is not None
+        mean = np.sqrt(context.scale / chains) * rng.standard_normal((chains, n, d))
+        return em.Parameters(np.full((chains, n), 1 / n), transition, mean, np.diag(context.scale))
 
-    def _climb(self, x: Floats, offsets: Indices, model: Parameters, context: Context, expected: Sums | None) -> _Fit:
+    def _climb(self, x: Floats, offsets: Indices, model: em.Parameters, context: Context, expected: Any) -> _Fit:
+        """Fit a model of vectors."""
         assert context.scale is not None
         floor, strength = float(self.floor) * context.scale, float(self.prior_strength)
-        joint = int(self.n_states) ** int(self.n_chains)
-        whole = self.inference == "exact" or (self.inference == "auto" and joint <= FEW_JOINT)
+        whole = self.inference == "exact" or (self.inference == "auto" and self._joint <= FEW_JOINT)
         before, states = -np.inf, None
         for step in range(1, int(self.n_iter) + 1):
             if whole:
-                objective, sums = exact(model, x, offsets)
+                objective, sums = em.exact(model, x, offsets)
             else:
-                objective, sums, states = variational(model, x, offsets, states)
+                objective, sums, states = em.variational(model, x, offsets, states)
             total = sums
             if expected is not None:
-                objective += log_prior(model, expected, strength)
+                objective += em.log_prior(model, expected, strength)
                 total = sums.plus(expected, strength)
-            objective -= penalty(model, total.size, floor)
+            objective -= em.penalty(model, total.size, floor)
             settled = self.tol > 0 and objective - before <= self.tol * max(len(x), 1)
             if total.size > 0:
-                model = maximized(total, model, floor)
+                model = em.maximized(total, model, floor)
+            if settled:
+                return _Fit(model, objective, step, True, sums)
+            before = objective
+        return _Fit(model, objective, int(self.n_iter), self.tol == 0, sums)
+
+    def _climb_table(
+        self, x: Indices, offsets: Indices, model: Any, context: Context, expected: Any, strength: float
+    ) -> _Fit:
+        """Fit a model of symbols."""
+        before = -np.inf
+        for step in range(1, int(self.n_iter) + 1):
+            objective, sums = table.exact(model, x, offsets, context.alphabet)
+            total = sums
+            if expected is not None:
+                objective += table.log_prior(model, expected, strength)
+                total = sums.plus(expected, strength)
+            settled = self.tol > 0 and objective - before <= self.tol * max(len(x), 1)
+            model = table.maximized(total, model)
             if settled:
                 return _Fit(model, objective, step, True, sums)
             before = objective
         return _Fit(model, objective, int(self.n_iter), self.tol == 0, sums)
 
 
-def _batch(fits: list[_Fit]) -> FactorialHMMs:
-    return FactorialHMMs(*(np.stack([getattr(fit.model, part) for fit in fits]) for part in Parameters._fields))
+def _steps(context: Context) -> Any:
+    """Return the module of the steps of EM."""
+    return em if context.alphabet is None else table
+
+
+def _share(context: Context, chains: int) -> Any:
+    """Return what centering subtracts from the effects of each chain, so that squares do not cancel."""
+    return context.center / chains  # type: ignore[operator]
+
+
+def _centered(models: FactorialHMMs, context: Context) -> Any:
+    """Return the parameters of one model, of centered data."""
+    kind = em.Parameters if context.alphabet is None else table.TableParameters
+    parts = kind(*(double(getattr(models, part))[0] for part in kind._fields))
+    if isinstance(parts, em.Parameters):
+        return parts._replace(mean=parts.mean - _share(context, len(parts.mean)))
+    return parts
+
+
+def _batch(fits: list[_Fit], context: Context) -> FactorialHMMs:
+    names = type(fits[0].model)._fields
+    return FactorialHMMs(
+        **{name: np.stack([getattr(fit.model, name) for fit in fits]) for name in names}, alphabet=context.alphabet
+    )

@@ -15,7 +15,23 @@ from mercer.models._forward.interface import Evidence, Expectations, Runs, expec
 from mercer.models._scores.weighted import code_counts
 from mercer.models.inference import double
 
-__all__ = ["HiddenChain", "SymbolShares", "hidden_chain"]
+__all__ = ["Clique", "HiddenChain", "SymbolShares", "hidden_chain"]
+
+
+class Clique(NamedTuple):
+    """Variables that a graphical model relates, such as a node and its parents: their mean posterior (LMMK-0)."""
+
+    table: Floats
+    """Mean posteriors of each sample, ``(N, *axes)``, or, of a clique with points, of each observation, divided by the
+    number of observations of its sample, ``(T, *axes)``."""
+    names: tuple[tuple[str, ...], ...]
+    """Names of the states of the variable of each axis."""
+    hidden: tuple[bool, ...]
+    """Whether the variable of each axis is hidden."""
+    step: bool = False
+    """Whether it is a transition of hidden states."""
+    column: slice | None = None
+    """Columns of the data that are a point, if a variable is real."""
 
 
 def hidden_chain(model: Any, kernel: str) -> HiddenChain:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._array import Floats
 from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
-from mercer._parameters import NONE, Rules, function, instance_of, one_of, whole
+from mercer._parameters import NONE, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
@@ -57,10 +57,6 @@ POOLED_TRIAL = 10
 """Number of iterations after which these starts are compared."""
 CHUNK = 512
 """Number of sequences that one thread fits together."""
-
-
-MOST_STATES = 10_000
-"""Number of states beyond which the transitions of one model take more than 0.8 GB."""
 
 
 class HMM(IterativeEstimator):
@@ -160,13 +156,10 @@ class HMM(IterativeEstimator):
     of_sequences = True
     has_hidden = True
 
-    _algorithm = "Baum-Welch"
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
-        "n_states": whole(1, MOST_STATES, cure="A model of n states has n x n transitions.")
-        | function()
-        | one_of("jebara"),
+        "n_states": states() | function() | one_of("jebara"),
         "emission": instance_of(
             Estimator, what="an estimator", cure="Use a family or a mixture, such as mc.Gaussian('full')."
         )
@@ -324,7 +317,7 @@ class HMM(IterativeEstimator):
         if not callable(self.n_states):
             return int(self.n_states)
         size = self.n_states(length)
-        whole(1, MOST_STATES)(f"n_states({length})", size)
+        states()(f"n_states({length})", size)
         return int(size)
 
     def _shared_size(self, X: Sequences) -> int:

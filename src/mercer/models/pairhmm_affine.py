@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._array import Array, Floats, as_float, to_numpy
 from mercer._batch import Batch
+from mercer._checks import is_choice
 from mercer._probability import checked_probability
 from mercer.data import Alphabet, Sequences
 from mercer.models._pairs.joint import checked_joint
@@ -138,7 +139,7 @@ class AffinePairHMMs(Batch):
         """
         from mercer.models._pairs.affine_operand import AffineOperand
 
-        if precision not in PRECISIONS:
+        if not is_choice(precision, PRECISIONS):
             raise ValueError(f"precision must be 'float64' or 'float32'; got {precision!r}.")
         self._require_one()
         return AffineOperand.of(self, read(self, X), precision)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from mercer._array import Floats, to_numpy
-from mercer._checks import is_number
+from mercer._checks import is_choice, is_number
 from mercer._notices import notify
 from mercer._parameters import NONE, Rules, between, one_of, positive
 from mercer._random import seed_of
@@ -167,6 +167,10 @@ class AffinePairHMM(PairEstimator):
     @classmethod
     def of(cls, model: AffinePairHMMs) -> Self:
         """Return an estimator that reads data as ``model`` does, and whose ``fit`` is its first member."""
+        from mercer.models.pairhmm_affine import AffinePairHMMs
+
+        if not isinstance(model, AffinePairHMMs):
+            raise TypeError(f"model must be AffinePairHMMs, such as the model_ of a fit; got {model!r}.")
         if 0 in model.shape:
             raise ValueError(
                 f"An estimator stands for one model; got a batch of shape {model.shape}. Pass one member, such as "
@@ -208,7 +212,7 @@ class AffinePairHMM(PairEstimator):
         if not isinstance(self.learn, str | tuple | list | set | frozenset):
             raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNED))}; got {self.learn!r}.")
         named = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
-        odd = [part for part in named if part not in LEARNED]
+        odd = [part for part in named if not is_choice(part, LEARNED)]
         if odd:
             raise ValueError(
                 f"learn must be some of {', '.join(map(repr, LEARNED))}; got {odd[0]!r} in {self.learn!r}."

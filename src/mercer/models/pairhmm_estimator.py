@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, whole
+from mercer._parameters import NONE, Rules, instance_of, nonnegative, one_of, states, whole
 from mercer._random import seed_of
 from mercer._renamed import Removed
 from mercer.data import Sequences
@@ -92,7 +92,7 @@ class PairHMM(PairEstimator):
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
-        "n_states": whole(1),
+        "n_states": states(),
         "n_init": whole(1),
         "fit_to": one_of(*GOALS),
         "smoothing": nonnegative("It is added to every expected count."),

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
-from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, whole
+from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, states, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context
 from mercer.models._dynamics.em import Averages, LDSGoal, Regression
@@ -117,7 +117,7 @@ class SwitchingLDS(LDS):
     has_hidden = True
 
     _parameters: ClassVar[Rules] = {
-        "n_regimes": whole(1),
+        "n_regimes": states(),
         "state_dim": whole(1),
         "shared_emission": boolean("True shares emission and observation noise between all regimes."),
         "noise": one_of("full", "diagonal", "isotropic"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,8 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
+from mercer._checks import is_choice, is_listing
 from mercer._notices import warns_once
-from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, whole
+from mercer._parameters import NONE, Rules, between, boolean, nonnegative, one_of, states, whole
 from mercer.data import Alphabet
 from mercer.data.alphabet import ALPHABET
 from mercer.families.estimator import Context, Estimator
@@ -118,7 +118,7 @@ class HiddenTree(Estimator):
     _parameters: ClassVar[Rules] = {
         "alphabet": ALPHABET,
         "prior": None,
-        "n_states": whole(1),
+        "n_states": states(),
         "n_iter": whole(0, cure="With 0 the model is used as given."),
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "pruning": between(0, 1, cure="It is a probability."),
@@ -166,7 +166,7 @@ class HiddenTree(Estimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        unknown = [what for what in self._learned() if what not in LEARNABLE]
+        unknown = [what for what in self._learned() if not is_choice(what, LEARNABLE)]
         if unknown:
             raise ValueError(f"learn must be some of {', '.join(map(repr, LEARNABLE))}; got {unknown[0]!r}.")
         if "emission" in self._learned() and self.emission is None and self.n_iter:
@@ -217,7 +217,7 @@ class HiddenTree(Estimator):
         known = trees[0].leaves
         if self.leaves is None:
             return known
-        if isinstance(self.leaves, str) or not isinstance(self.leaves, Iterable):
+        if isinstance(self.leaves, str) or not is_listing(self.leaves):
             raise TypeError(
                 f"leaves must be the names of the leaves, in the order of the columns; got {self.leaves!r}."
             )

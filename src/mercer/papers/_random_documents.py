@@ -117,10 +117,10 @@ def figure(
             progress(f"{name}, run {number + 1}", draws * len(VOCABULARIES))
             runs.append(one_run(part, axis, words, [seed, number, words], variants, concentration))
         lines = {method: _line(runs, method) for method in runs[0]}
-        found += _curves(name, axis, {method: line.chosen for method, line in lines.items()}, PAPER[part, name])
+        found += curves(name, axis, {method: line.chosen for method, line in lines.items()}, PAPER[part, name])
         if variants:
             best = {method: line.best for method, line in lines.items()}
-            found += _curves(f"{name}, best", axis, best, PAPER[part, name])
+            found += curves(f"{name}, best", axis, best, PAPER[part, name])
     return found
 
 
@@ -179,8 +179,8 @@ def _line(runs: Sequence[dict[str, list[tuple[float, Floats]]]], method: str) ->
     )
 
 
-def _curves(panel: str, axis: Sequence[float], lines: dict[str, Floats], paper: dict[str, str]) -> list[Curve]:
-    """Average the errors of every curve over the runs."""
+def curves(panel: str, axis: Sequence[float], lines: dict[str, Floats], paper: dict[str, str]) -> list[Curve]:
+    """Average the errors of every curve ``(runs, points)`` over the runs."""
     found = []
     for method, runs in lines.items():
         spread = runs.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(axis))

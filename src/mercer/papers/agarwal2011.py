@@ -1,4 +1,4 @@
-"""Agarwal and Daumé, Generative kernels for exponential families (AISTATS 2011): text tables, random documents."""
+"""Agarwal and Daumé, Generative kernels for exponential families (AISTATS 2011): text tables and figures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import Bunch
 
+from mercer._checks import is_choice
 from mercer.datasets import fetch_r8, fetch_webkb
-from mercer.papers import _random_documents
+from mercer.papers import _random_documents, _real_documents
 from mercer.papers._document_methods import METHODS, document_methods
 from mercer.papers._protocol import balanced_wrong, draw_training, evaluate, share_wrong
 from mercer.papers._results import Cell, Curve, Figure, Progress
@@ -65,7 +66,7 @@ TABLES = {
 }
 
 
-PARTS: dict[str, Table | Figure] = {**TABLES, **_random_documents.FIGURES}
+PARTS: dict[str, Table | Figure] = {**TABLES, **_random_documents.FIGURES, **_real_documents.FIGURES}
 """Tables and figures that can be reproduced."""
 
 
@@ -95,13 +96,13 @@ def reproduce(
         Whether to run further methods that help to explain the numbers of the table or figure.
     balanced : bool, default=False
         Whether to average the test errors over the two classes, as if they had equal size in the test set, which they
-        have in figures.
+        have in figures 4 and 5.
     seed : int, default=0
         Seed of the draws.
     per_class : int, default=20
         Tables: number of training documents per class.
     concentration : float, default=1.0
-        Figures: parameter of the symmetric Dirichlet distribution of the classes.
+        Figures 4 and 5: parameter of the symmetric Dirichlet distribution of the classes.
     progress : callable
         Called as ``progress(what, steps)`` before every step, with the total number of steps, or 0 if unknown.
 
@@ -110,7 +111,7 @@ def reproduce(
     list of Cell or Curve
         By task or panel, then by method.
     """
-    if part not in PARTS:
+    if not is_choice(part, PARTS):
         raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     if draws is None:
         draws = 3 if quick else 20
@@ -118,6 +119,11 @@ def reproduce(
         raise ValueError(f"draws must be at least 1; got {draws}.")
     if part in TABLES:
         return _table(TABLES[part], draws, quick, variants, balanced, seed, per_class, progress)
+    if part in _real_documents.FIGURES:
+        rate = balanced_wrong if balanced else share_wrong
+        return _real_documents.figure(
+            part, draws=draws, quick=quick, variants=variants, seed=seed, rate=rate, progress=progress
+        )
     return _random_documents.figure(
         part,
         draws=draws,

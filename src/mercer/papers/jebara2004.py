@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 import mercer as mc
+from mercer._checks import is_choice
 from mercer.datasets import fetch_webkb
 from mercer.papers import _jebara_dna, _jebara_series
 from mercer.papers._along_costs import curve, drawn_splits, outcome
@@ -90,7 +91,7 @@ def reproduce(
         By panel: the test error along log C, its standard deviation over the splits, and the error with C (and T, K
         or the strength of a prior, if the curve covers several) chosen within the training part.
     """
-    if part not in PARTS:
+    if not is_choice(part, PARTS):
         raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     if draws is None and part == "figure10":
         draws = 1

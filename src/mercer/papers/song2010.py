@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import mercer as mc
+from mercer._checks import is_choice
 from mercer.datasets import fetch_char_trajectories, fetch_fsdd, fetch_watch_imu
 from mercer.papers import _song_streams as streams
 from mercer.papers._protocol import Floats
@@ -63,7 +64,7 @@ def reproduce(
     -------
     list of Curve
     """
-    if part not in PARTS:
+    if not is_choice(part, PARTS):
         raise ValueError(f"part must be one of {', '.join(PARTS)}; got {part!r}.")
     return {"known": _known, "horizon": _horizon, "audio": _audio}[part](quick, seed, progress)
 

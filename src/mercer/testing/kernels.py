@@ -242,6 +242,15 @@ class KernelContract:
             np.testing.assert_allclose(other.transform(X), K, rtol=1e-9, atol=1e-10)
             np.testing.assert_allclose(other(X), K, rtol=1e-9, atol=1e-10)
 
+    def test_save_and_load(self, tmp_path):
+        X = self.data(14, 6)
+        k = self.kernel().fit(X)
+        own = [] if type(k).__module__.startswith("mercer.") else [type(k)]
+        mc.save(k, tmp_path / "kernel.mercer", trusted=own)
+        again = mc.load(tmp_path / "kernel.mercer", trusted=own)
+        with mc.config(memo_bytes=0):
+            np.testing.assert_array_equal(again.transform(X), k.transform(X))
+
     def test_parameters_stay_as_given(self):
         k = self.kernel()
         given = k.get_params(deep=False)

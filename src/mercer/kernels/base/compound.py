@@ -94,6 +94,10 @@ class Compound(Kernel):
             self._copy_width()
         return accepted
 
+    def _check_empty(self, X: Any) -> None:
+        for part, data in zip(self._parts(), X.parts, strict=False):  # confounds may follow the parts
+            part._check_empty(data)
+
     def _copy_width(self) -> None:
         """Follow scikit-learn's rule: a fitted estimator knows the number of columns of its input."""
         for name in ("n_features_in_", "feature_names_in_"):

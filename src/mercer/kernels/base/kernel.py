@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import _config
 from mercer._array import Array, Floats, namespace, safe_log
+from mercer._batch import Batch
 from mercer._cache import parameter_key
 from mercer._notices import warns_once
+from mercer.data.sequences import Sequences
 from mercer.data.wrapped import is_wrapped
 from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._operands import scaled_rows
+from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 
@@ -67,6 +70,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     @warns_once
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
+        n = length_of(X)
+        check_matrix(n, n, type(self).__name__)  # before models are fitted, which may take hours
+        warn_of_second_kernel(self)
         self.fit(X, y, **fit_params)
         return self._gram(self._train_side, None)
 
@@ -76,6 +82,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         check_is_fitted(self, "train_")
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
+        check_matrix(length_of(X), n_objects(self.train_), type(self).__name__)
         source = self._source(self._admit(unwrapped(X), reset=False))
         check_libraries(source, self.train_)
         return self._gram(Side(self._match(source, self.train_)), self._train_side)
@@ -113,6 +120,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
+        check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
         kernel, a, b = self.operands(X, Y)
         return kernel._evaluation.matrix(a, b)
 
@@ -181,6 +189,8 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
             return kernel, left, None
         right = kernel._source(kernel._admit(Y, reset=False))
         check_libraries(left, right)
+        if isinstance(left, Batch) and isinstance(right, Batch):
+            left = left.adapted(right)
         return kernel, left, kernel._match(right, left)
 
     def _gram(self, left: Side, right: Side | None, *, log: bool = False) -> Array:
@@ -206,7 +216,22 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         if reset:  # input with columns sets them again
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        return self._accept(X, reset=reset)
+        accepted = self._accept(X, reset=reset)
+        if not reset:
+            self._check_empty(accepted)
+        return accepted
+
+    def _check_empty(self, X: Any) -> None:
+        """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
+
+        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), or it is
+        given with the probability of an empty history.
+        """
+        model = getattr(self, "model", None)
+        empty = getattr(model, "empty", None) if isinstance(model, Batch) else None
+        ordinary = getattr(model, "end", False) or (empty is not None and bool((empty > 0).any()))
+        if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
+            X.require_nonempty()
 
     def _check_confounds(self, *data: Any) -> None:
         """Raise if objects come with confounds and the kernel does not accept them."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from sklearn.exceptions import NotFittedError
 
 from mercer._array import Array, beside, namespace
 from mercer._batch import Batch
-from mercer._checks import is_number, is_whole
+from mercer._checks import is_listing, is_number, is_whole
 from mercer._coupling import Coupling
 from mercer._parameters import NONE, Rules, instance_of, whole
 from mercer.families.estimator import Estimator
@@ -164,7 +163,7 @@ class CoupledKernel(ModelKernel):
         >>> mc.ProbabilityProduct(rho=1.0).path(models, lengths=[1, 2, 10])[:, 0, 1].round(4)
         array([0.7809, 0.6098, 0.0843])
         """
-        asked = [lengths] if is_number(lengths) else list(lengths) if isinstance(lengths, Iterable) else []
+        asked = [lengths] if is_number(lengths) else list(lengths) if is_listing(lengths) else []
         wrong = [length for length in asked if not is_whole(length, 1)]
         if wrong or not asked:
             raise ValueError(f"lengths must be one or more whole numbers, 1 or more; got {lengths!r}.")

@@ -89,14 +89,14 @@ def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression,
     q, r = systems.process_covariance, systems.observation_covariance
     state = Regression(
         steps[:, None, None] * q + q @ total(found.process) @ q,
-        q @ np.concatenate([total(found.transition), total(found.state_offset)[..., None]], axis=-1),
-        _augmented(total(found.state_moment), total(found.state_sum), steps),
+        q @ total(found.transition),
+        _augmented(total(found.state_moment), steps),
         steps,
     )
     observation = Regression(
         seen[:, None, None] * r + r @ total(found.observation) @ r,
-        r @ np.concatenate([total(found.emission), total(found.observation_offset)[..., None]], axis=-1),
-        _augmented(total(found.observed_moment), total(found.observed_sum), seen),
+        r @ total(found.emission),
+        _augmented(total(found.observed_moment), seen),
         seen,
     )
     s = systems.initial_covariance[data.model]
@@ -104,8 +104,9 @@ def _moments(found: Expected, systems: Systems, data: Data) -> tuple[Regression,
     return state, observation, total(away), total(s + s @ found.initial @ s)
 
 
-def _augmented(second: Floats, first: Floats, count: Floats) -> Floats:
+def _augmented(moments: Floats, count: Floats) -> Floats:
     """Return second moments of (s, 1)."""
+    second, first = moments[..., :-1], moments[..., -1]
     n = first.shape[-1]
     out = np.empty((len(first), n + 1, n + 1))
     out[:, :n, :n], out[:, :n, n], out[:, n, :n], out[:, n, n] = (second + _t(second)) / 2, first, first, count

@@ -120,7 +120,7 @@ def _at_zero(
     if len(i):
         pairs = np.stack([i, j], axis=1).astype(np.int64)
         steps = np.asarray(lengths, dtype=np.int64)
-        run_pairs(aligned((at.size,)), at, *flat, pairs, steps, n, m, d, noise, extra, out)
+        run_pairs(aligned((int(at[-1]),)), at, *flat, pairs, steps, n, m, d, noise, extra, out)
     if not np.isfinite(out).all():
         raise ValueError(
             "The kernel of a pair of linear dynamical systems is not finite: the covariance of a predicted observation "

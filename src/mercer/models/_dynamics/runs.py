@@ -20,6 +20,8 @@ _MOST = 2**25
 """Numbers that the smoother keeps of the steps of a group; of a longer series it filters parts again."""
 _FEWEST = 256
 """Steps that are kept at least: of systems with many coordinates, and in filters of series that share nothing."""
+_WORK = "steps before covariances converge"
+"""What the smoother leaves in the plans of its runs for the next iteration of EM."""
 _NONE = np.empty(0)
 
 
@@ -75,26 +77,18 @@ class Expected(NamedTuple):
     """
 
     log_prob: Floats
+    emission: Floats
+    """Gradient in the emission and the offset of the observation, ``(S, d, n + 1)``."""
     transition: Floats
-    """Gradient in the transition, ``(S, n, n)``."""
-    state_offset: Floats
-    """``(S, n)``."""
+    """Gradient in the transition and the offset of the state, ``(S, n, n + 1)``."""
     process: Floats
     """Twice the gradient in the process covariance, ``(S, n, n)``."""
-    emission: Floats
-    """``(S, d, n)``."""
-    observation_offset: Floats
-    """``(S, d)``."""
     observation: Floats
     """Twice the gradient in the observation covariance, ``(S, d, d)``."""
     state_moment: Floats
-    """Second moments of the states with a successor, ``(S, n, n)``."""
-    state_sum: Floats
-    """First moments of them, ``(S, n)``."""
+    """Second and first moments of the states with a successor, ``(S, n, n + 1)``."""
     observed_moment: Floats
-    """Second moments of the states at which something was observed, ``(S, n, n)``."""
-    observed_sum: Floats
-    """First moments of them, ``(S, n)``."""
+    """Second and first moments of the states at which something was observed, ``(S, n, n + 1)``."""
     initial_mean: Floats
     """Gradient in the mean of the first state, ``(S, n)``."""
     initial: Floats
@@ -119,6 +113,15 @@ def _by_model(x: Floats, runs: Runs) -> list[Indices]:
     return np.split(order, np.flatnonzero(np.diff(runs.model[order])) + 1)
 
 
+def _by_work(runs: Runs) -> Indices:
+    """Return runs in an order in which those of a group take about as many steps, and converge after about as many."""
+    work = runs.plans.get(_WORK)
+    if work is None:
+        return np.argsort(-runs.length, kind="stable")
+    classes = np.ceil(8 * np.log2(np.maximum(runs.length, 1)))
+    return np.lexsort((work, -classes))
+
+
 def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], records: int) -> None:
     """Run a compiled loop over all series; ``loop(buffer, places, flat systems, ...)``.
 
@@ -137,17 +140,17 @@ def _run(systems: Systems, x: Floats, runs: Runs, loop: Callable[..., None], rec
 
     if not len(runs.length):
         return
-    (n, d), runs = systems.size, runs.plain
+    (n, d), plain = systems.size, runs.plain
     points, *flat = (_read_only(part) for part in (x, *systems))
     shared = len(runs.length) >= 2 * LANES * len(systems.transition)  # then groups of one model share covariances
-    orders = _by_model(points, runs) if shared else [np.argsort(-runs.length, kind="stable")]
+    orders = _by_model(points, plain) if shared else [_by_work(runs)]
     slots = np.concatenate([np.append(order, np.full(-len(order) % LANES, -1)) for order in orders])
     step = (_SHARED if shared else _GROUPS) * LANES
     block = max(min(int(runs.length.max()), max(records, _RECORDS) if shared else records), 1)
     at = places(n, d, block)
 
     def work(slots: Indices) -> None:
-        loop(aligned((int(at[-1]),)), at, tuple(flat), points, *runs, slots, block, n, d)
+        loop(aligned((int(at[-1]),)), at, tuple(flat), points, *plain, slots, block, n, d)
 
     pieces = [slots[k : k + step] for k in range(0, len(slots), step)]
     thread_map(work, pieces, threads=n_threads(), label="Kalman filter")
@@ -182,7 +185,9 @@ def _smooth(
     n, d = systems.size
     size, records = len(runs.length), max(_MOST // (2 * (n + d + 1) ** 2 * LANES), _FEWEST)
     log_prob, sums, first = np.empty(size), np.empty((size, sums_width(n, d))), np.empty((size, n + n * n))
-    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, *outputs), records)
+    work = np.empty(size)
+    _run(systems, x, runs, lambda *args: run_smoother(*args, log_prob, sums, first, work, *outputs), records)
+    runs.plans[_WORK] = work
     return log_prob, sums, first
 
 
@@ -198,7 +203,7 @@ def expected(systems: Systems, x: Floats, runs: Runs) -> Expected:
     """Return what scores and EM need of every series (FK-10)."""
     n, d = systems.size
     log_prob, sums, first = _smooth(systems, x, runs, (_NONE, _NONE, _NONE))
-    shapes = [(n, n), (n,), (n, n), (d, n), (d,), (d, d), (n, n), (n,), (n, n), (n,)]
+    shapes = [(d, n + 1), (n, n + 1), (n, n), (d, d), (n, n + 1), (n, n + 1)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     parts = [part.reshape(len(sums), *shape) for part, shape in zip(np.split(sums, ends, axis=1), shapes, strict=True)]
     r, curve = first[:, :n], first[:, n:].reshape(-1, n, n)

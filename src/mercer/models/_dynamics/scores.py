@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,11 @@ def sequence_scores(models: Any, X: Sequences) -> Floats:
     found = runs.expected(runs.systems_of(models), values, Runs.crossed(X.offsets, len(models)))
     possible(found.log_prob.reshape(shape), X)
     parts = [
-        found.transition, found.state_offset, triangle(found.process), found.emission, found.observation_offset,
-        triangle(found.observation), found.initial_mean, triangle(found.initial),
+        found.transition[..., :-1], found.transition[..., -1], triangle(found.process),
+        found.emission[..., :-1], found.emission[..., -1], triangle(found.observation),
+        found.initial_mean, triangle(found.initial),
     ]  # fmt: skip
-    return np.concatenate([part.reshape(*shape, -1) for part in parts], axis=-1)
+    return np.concatenate([part.reshape(*shape, math.prod(part.shape[1:])) for part in parts], axis=-1)
 
 
 def score_names(n: int, d: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Expectation maximization of factorial hidden Markov models, exact or by structured mean field (PPK-6.1)."""
+"""EM of factorial hidden Markov models with additive Gaussians, exact or by structured mean field (PPK-6.1)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 
 from mercer._array import Floats, Indices
 from mercer._probability import normalized
+from mercer.models._factorial.chains import Joint, joint_states
+from mercer.models._factorial.dense import expected_joint
+from mercer.models._factorial.missing import GaussianEvidence, Patterns, completed
 from mercer.models._forward.interface import Densities, Runs, expectations
 
 INNER = 1e-6
 """Growth of the bound per observation at which sweeps over the chains end."""
 SWEEPS = 30
 """Most sweeps over all chains in one iteration."""
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Parameters(NamedTuple):
@@ -50,77 +52,67 @@ class Sums(NamedTuple):
         return Sums(*parts)
 
 
-def joint_states(n: int, chains: int) -> Floats:
-    """Return indicators of the states of all chains in each joint state, ``(n^C, C n)``."""
-    at = np.indices((n,) * chains).reshape(chains, -1)
-    found = np.zeros((at.shape[1], chains * n))
-    for c in range(chains):
-        found[np.arange(len(found)), c * n + at[c]] = 1.0
-    return found
-
-
 def exact(model: Parameters, x: Floats, offsets: Indices) -> tuple[float, Sums]:
     """Return the log probability and the expected statistics, through all joint states."""
-    chains, n = model.initial.shape
-    initial, transition = model.initial[0], model.transition[0]
-    for c in range(1, chains):
-        initial, transition = np.kron(initial, model.initial[c]), np.kron(transition, model.transition[c])
+    evidence = GaussianEvidence(model.mean, model.covariance, x)
+    found = expected_joint(model.initial, model.transition, evidence, offsets)
+    return float(found.log_prob.sum()), sums_of(model, evidence, found, found.kinds[0])
+
+
+def sums_of(model: Parameters, patterns: Patterns, found: Joint, kinds: Floats) -> Sums:
+    """Return the expected statistics of posteriors, where ``kinds (K, J)`` are sums over each pattern."""
+    chains, n, d = model.mean.shape
     shown = joint_states(n, chains)
-    means = shown @ model.mean.reshape(chains * n, -1)
-    logs = _log_density(x[:, None] - means, model.covariance)
-    found = expectations(initial[None], transition[None], Densities(logs), Runs.shared(offsets), states=True)
-    assert found.states is not None
-    first, steps = np.zeros((chains, n)), np.zeros((chains, n, n))
-    whole = found.transitions.sum(axis=0)
-    for c in range(chains):
-        own = shown[:, c * n : (c + 1) * n]
-        first[c], steps[c] = found.first.sum(axis=0) @ own, own.T @ whole @ own
-    crossed = shown.T @ (found.states.T @ x)
-    states = shown.T @ (found.states.sum(axis=0)[:, None] * shown)
-    return float(found.log_prob.sum()), Sums(first, steps, crossed, states, x.T @ x, float(len(x)))
+    pairs = np.stack([shown.T @ (row[:, None] * shown) for row in kinds])
+    eta = found.states.reshape(-1, chains * n)
+    moments = completed(patterns, model.mean.reshape(-1, d), model.covariance, eta, pairs)
+    return Sums(found.first.sum(axis=0), found.transitions.sum(axis=0), *moments, float(len(eta)))
 
 
 def variational(model: Parameters, x: Floats, offsets: Indices, start: Floats | None) -> tuple[float, Sums, Floats]:
     """Return the structured bound, its expected statistics, and the posteriors of the states ``(T, C, n)``."""
     chains, n = model.initial.shape
-    precision = np.linalg.inv(model.covariance)
-    runs = Runs.shared(offsets)
-    pulled = model.mean @ precision  # (C, n, d)
-    square = np.einsum("cid,cid->ci", pulled, model.mean)
+    patterns, runs = Patterns(x), Runs.shared(offsets)
+    precision = patterns.precisions(model.covariance)
+    pulled = np.einsum("cid,kde->kcie", model.mean, precision)
+    square = np.einsum("kcid,cid->kci", pulled, model.mean)
     states = np.full((len(x), chains, n), 1 / n) if start is None else start.copy()
     first, steps, energies = np.zeros((chains, n)), np.zeros((chains, n, n)), np.zeros(chains)
     means = np.einsum("tci,cid->tcd", states, model.mean)
-    before = -np.inf
+    local, before = np.empty((len(x), n)), -np.inf
     for _ in range(SWEEPS):
         for c in range(chains):
-            rest = x - means.sum(axis=1) + means[:, c]
-            local = rest @ pulled[c].T - square[c] / 2
+            rest = patterns.filled - means.sum(axis=1) + means[:, c]
+            for k, rows in enumerate(patterns.rows):
+                local[rows] = rest[rows] @ pulled[k, c].T - square[k, c] / 2
             found = expectations(model.initial[c][None], model.transition[c][None], Densities(local), runs, states=True)
             assert found.states is not None
             states[:, c] = found.states
             first[c], steps[c] = found.first.sum(axis=0), found.transitions.sum(axis=0)
             energies[c] = found.log_prob.sum() - (found.states * local).sum()
             means[:, c] = found.states @ model.mean[c]
-        logs = _log_density(x - means.sum(axis=1), model.covariance)
-        spread = np.einsum("tci,ci->", states, square) - np.einsum("tcd,de,tce->", means, precision, means)
+        logs = patterns.residual_logs(patterns.filled - means.sum(axis=1), model.covariance)
+        spread = 0.0
+        for k, rows in enumerate(patterns.rows):
+            spread += np.einsum("tci,ci->", states[rows], square[k])
+            spread -= np.einsum("tcd,de,tce->", means[rows], precision[k], means[rows])
         bound = float(energies.sum() + logs.sum() - spread / 2)
         if bound - before <= INNER * len(x):
             break
         before = bound
     flat = states.reshape(len(x), -1)
+    pairs = np.stack([_independent(flat[rows], chains, n) for rows in patterns.rows])
+    moments = completed(patterns, model.mean.reshape(chains * n, -1), model.covariance, flat, pairs)
+    return bound, Sums(first, steps, *moments, float(len(x))), states
+
+
+def _independent(flat: Floats, chains: int, n: int) -> Floats:
+    """Sum posteriors of pairs of states ``(C n, C n)`` of independent chains."""
     pairs = flat.T @ flat
     for c in range(chains):
         own = slice(c * n, (c + 1) * n)
         pairs[own, own] = np.diag(flat[:, own].sum(axis=0))
-    return bound, Sums(first, steps, flat.T @ x, pairs, x.T @ x, float(len(x))), states
-
-
-def _log_density(away: Floats, covariance: Floats) -> Floats:
-    """Log density of a centered Gaussian, ``(..., d) -> (...)``."""
-    root = np.linalg.cholesky(covariance)
-    scaled = away @ np.linalg.inv(root).T
-    constant = len(covariance) * LOG_2PI + 2 * np.log(np.diag(root)).sum()
-    return np.asarray(-((scaled**2).sum(axis=-1) + constant) / 2)
+    return pairs
 
 
 def maximized(sums: Sums, old: Parameters, floor: Floats) -> Parameters:
@@ -152,7 +144,22 @@ def log_prior(model: Parameters, expected: Sums, strength: float) -> float:
     residual = expected.squares - explained - explained.T + mean.T @ expected.states @ mean
     _, log_det = np.linalg.slogdet(model.covariance)
     value = -(np.sum(precision * residual) + expected.size * log_det) / 2
-    for counts, p in ((expected.first, model.initial), (expected.transitions, model.transition)):
-        seen = counts > 0
-        value += float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))
+    value += log_of(expected.first, model.initial) + log_of(expected.transitions, model.transition)
     return float(strength * value)
+
+
+def log_of(counts: Floats, p: Floats) -> float:
+    """Return the log probability of counts, up to a constant."""
+    seen = counts > 0
+    return float(np.sum(counts[seen] * np.log(np.maximum(p[seen], 1e-300))))
+
+
+def prior_sums(model: Parameters) -> Sums:
+    """Return what a given model expects of one observation whose states are equally probable."""
+    chains, n = model.initial.shape
+    states = np.full((chains * n, chains * n), 1 / n**2)
+    for c in range(chains):
+        states[c * n : (c + 1) * n, c * n : (c + 1) * n] = np.eye(n) / n
+    mean = model.mean.reshape(chains * n, -1)
+    squares = mean.T @ states @ mean + model.covariance
+    return Sums(model.initial, model.transition, states @ mean, states, squares, 1.0)

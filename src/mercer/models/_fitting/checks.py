@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._array import Floats
-from mercer._notices import notify, notify_unconverged
+from mercer._notices import About, Finding, notify, notify_unconverged, repeat
 from mercer.data import Sequences
 from mercer.data.csr import CSRRows
 from mercer.data.segments import point_name, sample_name, segment_sum, segments
@@ -183,14 +183,14 @@ def impossible(name: str, source: str) -> ValueError:
 
 def warn_of_short(lengths: Floats, sizes: Floats, components: int, name: Callable[[int], str], cure: str) -> None:
     """Warn if a model without a prior has more states, or components of states, than observations."""
-    short = np.flatnonzero(lengths < sizes * components)
-    if len(short):
-        i = int(short[0])
-        others = f" (and {len(short) - 1} others)" if len(short) > 1 else ""
-        each = f" of {components} components" if components > 1 else ""
-        notify(
-            f"{name(i)}{others} has {lengths[i]} observations for {sizes[i]} states{each}; {cure}.",
+    each = f" of {components} components" if components > 1 else ""
+    repeat(
+        About(
+            Finding(f"short; {cure}", f"{{first}} has {lengths[i]} observations for {sizes[i]} states{each}; {cure}."),
+            name(int(i)),
         )
+        for i in np.flatnonzero(lengths < sizes * components)
+    )
 
 
 def warn_of_unconverged(found: Found, n_iter: int, who: str = "Baum-Welch") -> None:
@@ -200,14 +200,15 @@ def warn_of_unconverged(found: Found, n_iter: int, who: str = "Baum-Welch") -> N
 
 def warn_of_unvisited(found: Found, cure: str) -> None:
     """Warn, once for all models, of states that no sequence visits."""
-    empty = [
-        (name(i), int(np.argmax(row)))
+    repeat(
+        About(
+            Finding(
+                f"unvisited; {cure}",
+                f"State {np.argmax(row)} of {{first}} is never visited and keeps its starting values; {cure}.",
+            ),
+            name(i),
+        )
         for fit, name in found
         for i, row in enumerate(fit.visits < UNVISITED)
         if row.any()
-    ]
-    if empty:
-        others = f" (and {len(empty) - 1} other models)" if len(empty) > 1 else ""
-        notify(
-            f"State {empty[0][1]} of {empty[0][0]}{others} is never visited and keeps its starting values; {cure}.",
-        )
+    )

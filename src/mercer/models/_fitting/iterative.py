@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from mercer._notices import notify_unconverged, warns_once
+from mercer._notices import warns_once
 from mercer._parameters import Rules, boolean, check, nonnegative, seed, whole
 from mercer.data.segments import sample_name
 from mercer.families.estimator import Context, Estimator
@@ -21,8 +21,6 @@ class IterativeEstimator(Estimator):
         "tol": nonnegative("With 0, EM always makes n_iter iterations."),
         "random_state": seed(),
     }
-    _algorithm: ClassVar[str] = "EM"
-    """Name in warnings."""
     n_iter: int
     tol: float
     n_init: int
@@ -58,14 +56,6 @@ class IterativeEstimator(Estimator):
 
     def _fit_named(self, X: Any, context: Context, name: Callable[[int], str]) -> Any:
         return self._climb_each(X, context, name).models
-
-    def _fit_noted(self, X: Any, context: Context, name: Callable[[int], str]) -> tuple[Any, list[bool]]:
-        found = self._climb_each(X, context, name)
-        late = ~found.converged & (self.n_iter > 1 and self.tol > 0)
-        return found.models, late.tolist()
-
-    def _warn_again(self, names: list[str]) -> None:
-        notify_unconverged(self._algorithm, self.n_iter, names)
 
     def _climb_each(self, X: Any, context: Context, name: Callable[[int], str]) -> Climbed:
         """Fit one model to each sample; ``name(i)`` is the name of sample i in messages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ class Parts(NamedTuple):
     variance: dict[str, Any] | None = None
 
 
-def hmm_parts(hmms: Any, length: Any) -> Parts:
-    """Unroll hidden Markov models: hidden nodes "state0", ... and observed nodes "x0", ..."""
+def hmm_parts(hmms: Any, length: Any, names: Sequence[str] | None = None) -> Parts:
+    """Unroll hidden Markov models: hidden nodes "state0", ... and observed nodes "x0", ... or with other names."""
     if not is_whole(length):
         raise ValueError(f"length must be a whole number of observations, 1 or more; got {length!r}.")
     emission: Any = getattr(hmms, "emission", None)
@@ -34,7 +35,12 @@ def hmm_parts(hmms: Any, length: Any) -> Parts:
             "A network is made of HMMs of symbols or of univariate Gaussians; got "
             f"{type(hmms).__name__} of {type(emission).__name__}."
         )
-    state, seen = [f"state{t}" for t in range(length)], [f"x{t}" for t in range(length)]
+    seen = [f"x{t}" for t in range(length)] if names is None else list(names)
+    if len(seen) != length or len(set(seen)) != length:
+        raise ValueError(f"names must be {length} different names, one per observation; got {seen!r}.")
+    state = [f"state{t}" for t in range(length)]
+    while set(state) & set(seen):
+        state = [f"_{name}" for name in state]
     n = int(hmms.initial.shape[-1])
     probability: dict[str, Array] = {state[0]: hmms.initial} | dict.fromkeys(state[1:], hmms.transition)
     parents = {state[t]: [state[t - 1]] for t in range(1, length)} | {x: [s] for x, s in zip(seen, state, strict=True)}

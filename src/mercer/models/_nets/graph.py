@@ -177,7 +177,9 @@ def _check_hidden(kept: Mapping[str, States], hidden: tuple[str, ...]) -> None:
 def _listed(value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         raise TypeError
-    return tuple(value)
+    listed = tuple(value)
+    hash(listed)  # names can be looked up
+    return listed
 
 
 def _name(name: Any) -> str:

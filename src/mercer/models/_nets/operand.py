@@ -179,7 +179,7 @@ class NetOperand(OneAxis):
     tile_hint: int = field(default=64)
 
     def __len__(self) -> int:
-        return len(next(iter(self.tables.values())))
+        return int(next(iter(self.tables.values())).shape[0])
 
     def __getitem__(self, key: Any) -> Self:
         taken = {v: x[key] if isinstance(x, Gaussians) else take_rows(x, (key,)) for v, x in self.tables.items()}
@@ -199,7 +199,10 @@ class NetOperand(OneAxis):
         return xp.concat(
             [
                 xp.concat(
-                    [self[i : i + rows]._block(other[j : j + columns], layout) for j in range(0, len(other), columns)],
+                    [
+                        self[i : min(i + rows, len(self))]._block(other[j : min(j + columns, len(other))], layout)
+                        for j in range(0, len(other), columns)
+                    ],
                     axis=1,
                 )
                 for i in range(0, len(self), rows)
@@ -222,7 +225,7 @@ class NetOperand(OneAxis):
         xp, size = namespace(self._any()), max(1, MEMORY // layout.plan.largest)
         rows = []
         for i in range(0, len(self), size):
-            part = self[i : i + size]
+            part = self[i : min(i + size, len(self))]
             factors, scales = part.factors(part, layout.graph, aligned=True)
             logs, lost = run(layout.plan, factors)
             if bool(xp.any(lost)):

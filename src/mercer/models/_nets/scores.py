@@ -18,7 +18,7 @@ def net_scores(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Fl
         for i in range(n):
             tables = expected(group, parameters, np.full(len(table), i)).tables
             for v, posterior in tables.items():
-                counts = _counts(group, v, posterior)
+                counts = counts_of(group, v, posterior)
                 start = graph.places[v].start
                 at = slice(start, start + counts.shape[1])
                 if graph.sizes[v]:
@@ -35,7 +35,7 @@ def net_scores(graph: Graph, table: Floats, parameters: tuple[Floats, Floats, Fl
     return found
 
 
-def _counts(group: Group, v: int, posterior: Floats) -> Floats:
+def counts_of(group: Group, v: int, posterior: Floats) -> Floats:
     """Return the expected counts of the whole table of node v in each row, ``(T, size)``."""
     graph = group.graph
     place = graph.places[v]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Floats
+from mercer._array import Floats, as_array
 from mercer._notices import warns_once
 from mercer._parameters import Rules, nonnegative, seed, whole
 from mercer.data import Sequences
@@ -90,8 +89,9 @@ class PairEstimator(Estimator):
 
     def _check_classes(self, X: Sequences, y: Any) -> None:
         """Raise if y has another length."""
-        if y is not None and np.shape(y)[:1] != (len(X),):
-            raise ValueError(f"y must have one class per sequence; got shape {np.shape(y)} for {len(X)} sequences.")
+        shape = (len(X),) if y is None else as_array(y, "y", "one class per sequence").shape
+        if shape[:1] != (len(X),):
+            raise ValueError(f"y must have one class per sequence; got shape {shape} for {len(X)} sequences.")
 
     def fit_each(self, X: Any, context: Context | None = None, *, return_info: bool = False) -> NoReturn:
         """Raise, because a pair HMM is a distribution of pairs and cannot be fitted to one sequence."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._array import Array, Floats, namespace, to_numpy
+from mercer._array import Array, Floats, as_rows, namespace, to_numpy
 from mercer.data import Sequences
 from mercer.data.segments import segment_sum
 from mercer.families.categorical import Categoricals
@@ -156,8 +157,7 @@ def _assembled(models: Any, c: int, X: Sequences, found: Expectations, parametri
     else:
         assert found.states is not None
         emitted = weighted_scores(emission, X.values, X.offsets, found.states, parametrization)
-    size = len(X)
-    return np.concatenate([first, steps.reshape(size, -1), emitted.reshape(size, -1)], axis=1)
+    return np.concatenate([first, as_rows(steps), as_rows(emitted)], axis=1)
 
 
 def probability_scores(counts: Floats, p: Floats, divided: Floats | None, parametrization: str) -> Floats:
@@ -233,7 +233,7 @@ def mixture_scores(mixtures: Any, x: Any, parametrization: str = "logit") -> Arr
     inner = xp.reshape(inner, (*components.shape, *inner.shape[-2:])) * share[..., None]
     inner = xp.moveaxis(inner, -3, -2)  # (*B, T, m, P)
     own = xp.matrix_transpose(share - weights[..., None])
-    return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], -1))], axis=-1)
+    return xp.concat([own, xp.reshape(inner, (*inner.shape[:-2], math.prod(inner.shape[-2:])))], axis=-1)
 
 
 def family_scores(models: Any, x: Any, offsets: Floats, parametrization: str = "logit") -> Floats:

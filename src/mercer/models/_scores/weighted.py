@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import Floats, logsumexp, safe_log, to_numpy
+from mercer._checks import is_choice
 from mercer.data.segments import segment_sum
 from mercer.families._covariance import upper
 from mercer.families.categorical import Categoricals
@@ -19,7 +20,7 @@ PARAMETRIZATIONS = ("logit", "weight")
 
 def check_parametrization(parametrization: Any) -> None:
     """Raise if the parametrization is not one of FK-0."""
-    if parametrization not in PARAMETRIZATIONS:
+    if not is_choice(parametrization, PARAMETRIZATIONS):
         raise ValueError(
             "parametrization must be 'logit', or 'weight' for unnormalized weights at the normalized point (FK-0); "
             f"got {parametrization!r}."
@@ -223,4 +224,4 @@ def _mixture_sums(members: Any, x: Any, offsets: Floats, weights: Floats, parame
         own = segment_sum(over, offsets) - total
     else:
         own = segment_sum(share, offsets) - mixing * total
-    return np.concatenate([own, inner.reshape(len(own), n, -1)], axis=-1)
+    return np.concatenate([own, inner.reshape(len(own), n, inner.shape[1] * inner.shape[2] // n)], axis=-1)

@@ -77,17 +77,17 @@ def advance(
     parent, system, point : array of int of shape (B,)
         State, system and observation of every branch.
     """
-    from mercer.compiled.kalman_branches import branch_places, run_branches
+    from mercer.compiled.kalman_branches import places, run_branches
     from mercer.compiled.lanes import aligned
 
     n, d = systems.size
-    size, at = len(system), branch_places(n, d)
+    size, at = len(system), places(n, d, 1)
     rows = max(size, 1)  # one that nothing comes from where there is none
     density, means, covariances = np.empty(size), np.zeros((rows, n)), np.zeros((rows, n, n))
     if size:
         before = States(np.empty(0), np.empty(0)) if states is None else states
         run_branches(
-            aligned((at.size,)), at, tuple(part.reshape(-1) for part in systems), x.reshape(-1),
+            aligned((int(at[-1]),)), at, tuple(part.reshape(-1) for part in systems), x.reshape(-1),
             *(np.ascontiguousarray(part).reshape(-1) for part in before),
             *(np.require(part, np.int64, ["C", "W"]) for part in (parent, system, point)), n, d,
             density, means.reshape(-1), covariances.reshape(-1),

@@ -155,7 +155,7 @@ class SwitchingOperand:
                 for one in (self, other)]  # fmt: skip
         steps = np.asarray(self.lengths, dtype=np.int64).copy()
         if len(pairs):
-            run_path_pairs(aligned((at.size,)), at, *flat, self._flat_paths, other._flat_paths,
+            run_path_pairs(aligned((int(at[-1]),)), at, *flat, self._flat_paths, other._flat_paths,
                            np.ascontiguousarray(pairs, np.int64), steps, n, m, d, noise, extra, out)  # fmt: skip
         if not np.isfinite(out).all():
             raise ValueError(

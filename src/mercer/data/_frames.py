@@ -1,0 +1,46 @@
+"""Tables passed as data: all numbers are one series per row; anything else is for `read_table`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.data._names import telling
+from mercer.data.columns import columns_of
+
+
+def is_frame(data: Any) -> bool:
+    """Whether an object is a table with named columns of pandas, polars or Arrow."""
+    library = type(data).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return hasattr(data, "column_names")
+    return hasattr(data, "columns") and (
+        hasattr(data, "iloc") or (library == "polars" and hasattr(data, "get_columns"))
+    )
+
+
+def rows_of_frame(data: Any) -> NDArray[Any]:
+    """Return the numbers of a table, one row per series; raise if a column looks like an id, a time or a label."""
+    if 0 in np.shape(data) if hasattr(data, "shape") else data.num_rows == 0:
+        return np.empty(tuple(data.shape))
+    plain = hasattr(data, "iloc") and data.index.nlevels == 1  # an index of one level is no column of numbers
+    table = columns_of(data.reset_index(drop=True) if plain else data)
+    roles = telling(table.columns)
+    how = ", ".join(f"{role}={name!r}" for role, name in roles.items()) or "id=..., time=..."
+    if roles:
+        role, name = next(iter(roles.items()))
+        what = "an id" if role == "id" else f"a {role}"
+        raise ValueError(
+            f"X is a table with the column {name!r}, which looks like {what}, so its rows are not series. Read it with "
+            f"mc.read_table(df, {how}), or pass an array if every row is a series."
+        )
+    for name, column in table.columns.items():
+        if column.raw.dtype.kind not in "iufb" and (column.kind != "number" or column.bad.any()):
+            raise ValueError(
+                f"X is a table, and its column {name!r} is not numbers, so its rows are not series. Read it with "
+                f"mc.read_table(df, {how}), or pass a column of sequences itself, such as df[{name!r}]."
+            )
+    arrays = [c.raw if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()]
+    return np.stack(arrays, axis=1)

@@ -1,0 +1,225 @@
+"""The functions `save`, `load` and `file_info`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.base import BaseEstimator
+
+from mercer import _files
+from mercer._batch import Batch, UnknownBatch
+from mercer._version import __version__
+from mercer.gram import GramFile
+from mercer.saving._expected import expected_input
+from mercer.saving._reader import Reader, Untrusted
+from mercer.saving._writer import Writer
+
+KINDS = ("batch", "gram", "pipeline")
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a file says about itself.
+
+    Parameters
+    ----------
+    kind : {"pipeline", "batch", "gram"}
+        What the file contains.
+    description : str
+        The ``repr`` of the pipeline.
+    input : dict
+        What the pipeline expects: ``"kind"`` ("symbols", "vectors" or "table"), and where known ``"alphabet"``,
+        ``"dimension"``, ``"n_features"``, ``"feature_names"`` and ``"classes"``.
+    metadata : dict
+        The argument ``metadata`` of `save`.
+    versions : dict
+        Versions of mercer, scikit-learn, NumPy, SciPy and Python that wrote the file.
+
+    Examples
+    --------
+    >>> import mercer as mc, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.mercer"
+    >>> mc.save(mc.Spectrum(2).fit(["ACGT", "GGTA"]), path)
+    >>> mc.file_info(path).input["kind"]
+    'symbols'
+    """
+
+    kind: str
+    description: str = ""
+    input: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def save(
+    pipeline: Any,
+    path: str | os.PathLike[str],
+    *,
+    metadata: dict[str, Any] | None = None,
+    trusted: Iterable[type] = (),
+) -> None:
+    """Save a fitted pipeline, estimator, kernel or batch to one file of arrays and JSON, without pickle.
+
+    Parameters
+    ----------
+    pipeline : estimator or batch
+        A pipeline, an estimator or a search of scikit-learn, a kernel or a model of mercer, or a combination of them.
+    path : str or path
+        Where to write. An existing file is replaced when the new one is complete.
+    metadata : dict, default=None
+        Anything that JSON can represent, such as the settings with which the data were read. `file_info` returns it.
+    trusted : iterable of classes, default=()
+        Your own classes in the pipeline. `load` needs the same list.
+
+    See Also
+    --------
+    load : Read the pipeline in another process: it gives the same predictions, bit by bit.
+
+    Examples
+    --------
+    >>> import mercer as mc, tempfile, pathlib
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> X, y = ["ACGT", "ACGA", "TTTT", "TTTA"], [0, 0, 1, 1]
+    >>> model = make_pipeline(mc.Spectrum(2), SVC(kernel="precomputed")).fit(X, y)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.mercer"
+    >>> mc.save(model, path, metadata={"source": "made by hand"})
+    >>> mc.load(path).predict(["ACGG", "TTTC"])
+    array([0, 1])
+    """
+    _files.check_path(path)
+    if isinstance(pipeline, type) or not (isinstance(pipeline, BaseEstimator | Batch) or hasattr(pipeline, "predict")):
+        raise TypeError(f"pipeline must be an estimator, a kernel or a batch; got {pipeline!r}.")
+    writer = Writer(_by_name(trusted))
+    value = writer.value(pipeline, type(pipeline).__name__)
+    header = {
+        "kind": "pipeline",
+        "description": _description(pipeline),
+        "input": expected_input(pipeline),
+        "metadata": _checked_metadata(metadata),
+        "versions": _versions(),
+        "object": value,
+        "nodes": writer.nodes,
+    }
+    _files.write(path, header, writer.arrays)
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> Any:
+    """Read a file that `save`, ``batch.save`` or `mercer.gram.save` wrote.
+
+    No code in the file is run, also if it was crafted: a file contains arrays and JSON, and names only types on a
+    `published list <saving.html#trusted-types>`_.
+
+    Parameters
+    ----------
+    path : str or path
+        An npz archive with mercer's header.
+    trusted : iterable of classes, default=()
+        Your own classes that the file may contain.
+
+    Returns
+    -------
+    pipeline, batch or GramFile
+        The contents of the file.
+
+    Examples
+    --------
+    >>> import numpy as np, mercer as mc, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> mc.Poissons(rate=[[1.0], [2.0]]).save(folder / "rates.npz")
+    >>> mc.load(folder / "rates.npz")
+    Poissons(shape=(2,))
+    >>> mc.gram.save(folder / "gram.npz", np.eye(2))
+    >>> mc.load(folder / "gram.npz").K
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    allowed = _by_name(trusted)
+    header, arrays = _files.read(path, *KINDS)
+    if header["kind"] == "batch":
+        return Batch._from_file(path, header, arrays)
+    if header["kind"] == "gram":
+        return GramFile._from_file(path, header, arrays)
+    name = os.fspath(path)
+    try:
+        return Reader(header["nodes"], arrays, allowed).value(header["object"])
+    except Untrusted as error:
+        raise ValueError(
+            f"{name} contains the type {error}, which is not on the list of types that mc.load trusts. Pass it in "
+            "trusted=[...] if it is your own class, and upgrade mercer if a newer version wrote the file."
+        ) from error
+    except UnknownBatch as error:
+        raise ValueError(f"{name}: {error}") from error
+    except Exception as error:  # the table of a damaged file can have any form
+        raise _files.damaged(name, error) from error
+
+
+def file_info(path: str | os.PathLike[str]) -> FileInfo:
+    """Return what a file contains, what its pipeline expects, and its metadata, without making its objects.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `save`, ``batch.save`` or `mercer.gram.save` wrote.
+
+    Returns
+    -------
+    FileInfo
+        Its fields are ``kind``, ``description``, ``input``, ``metadata`` and ``versions``.
+
+    Examples
+    --------
+    >>> import mercer as mc, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.mercer"
+    >>> mc.save(mc.Spectrum(2).fit(["ACGT", "GGTA"]), path, metadata={"reader": {"format": "fasta"}})
+    >>> mc.file_info(path).metadata
+    {'reader': {'format': 'fasta'}}
+    """
+    header, _ = _files.read(path, *KINDS)
+    given = {name: header.get(name) for name in ("input", "metadata", "versions")}
+    description = header.get("description", "")
+    if not isinstance(description, str) or not all(isinstance(value, dict | None) for value in given.values()):
+        raise _files.damaged(os.fspath(path), ValueError("its description is not a dictionary"))
+    return FileInfo(header["kind"], description, **{name: value or {} for name, value in given.items()})
+
+
+def _by_name(trusted: Any) -> dict[str, type]:
+    """Return the user's own trusted classes by name."""
+    classes = list(trusted) if isinstance(trusted, Iterable) and not isinstance(trusted, str | type) else [trusted]
+    for cls in classes:
+        if not isinstance(cls, type):
+            raise TypeError(f"trusted must be a list of classes; got {cls!r}.")
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+
+
+def _checked_metadata(metadata: Any) -> dict[str, Any]:
+    """Return metadata that JSON represents completely."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise TypeError(f"metadata must be a dictionary; got {metadata!r}.")
+    try:
+        kept = json.loads(json.dumps(metadata))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"metadata must be numbers, strings, lists and dictionaries; {error}.") from None
+    return dict(kept)
+
+
+def _description(pipeline: Any) -> str:
+    text = re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(pipeline))  # equal pipelines give equal files
+    return text if len(text) <= 2000 else f"{text[:2000]}..."
+
+
+def _versions() -> dict[str, str]:
+    others = {"scikit-learn": sklearn, "numpy": np, "scipy": scipy}
+    found = {name: module.__version__ for name, module in others.items()}
+    return {"mercer": __version__, **found, "python": platform.python_version()}

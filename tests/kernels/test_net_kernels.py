@@ -1,0 +1,64 @@
+"""The batteries of kernels between networks and between factorial hidden Markov models."""
+
+import itertools
+
+import numpy as np
+from array_api_compat import array_namespace
+from tests.models.test_bayesnet import brute_product
+from tests.models.test_factorial_hmm import exact_product
+
+import mercer as mc
+from mercer.testing import Gradients, PluralContract
+
+
+def simplex(z):
+    """Probabilities from unconstrained numbers ``(..., k)``."""
+    xp = array_namespace(z)
+    p = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
+    return p / xp.sum(p, axis=-1, keepdims=True)
+
+
+def network(z):
+    """A hidden cause of two binary symptoms, one of which also has the other as a parent: 14 numbers."""
+    xp = array_namespace(z)
+    n = z.shape[0]
+    tables = {
+        "cause": simplex(z[:, :2]),
+        "a": simplex(xp.reshape(z[:, 2:6], (n, 2, 2))),
+        "b": simplex(xp.reshape(z[:, 6:14], (n, 2, 2, 2))),
+    }
+    return mc.BayesNets(tables, dict.fromkeys(tables, 2), {"a": ["cause"], "b": ["cause", "a"]}, ["cause"])
+
+
+def factorial(z):
+    """Two chains of two states, of one coordinate: 17 numbers."""
+    xp = array_namespace(z)
+    n = z.shape[0]
+    return mc.FactorialHMMs(
+        simplex(xp.reshape(z[:, :4], (n, 2, 2))),
+        simplex(xp.reshape(z[:, 4:12], (n, 2, 2, 2))),
+        xp.reshape(z[:, 12:16], (n, 2, 2, 1)),
+        xp.reshape(xp.exp(z[:, 16:17]), (n, 1, 1)),
+    )
+
+
+class TestProductOfNetworks(Gradients, PluralContract):
+    width, build = 14, staticmethod(network)
+
+    def kernel(self):
+        return mc.ProbabilityProduct(rho=0.5)
+
+    def truth(self, X):
+        pairs = itertools.product(range(len(X)), repeat=2)
+        return np.array([brute_product(X, X, i, j, 0.5) for i, j in pairs]).reshape(len(X), -1)
+
+
+class TestProductOfChains(PluralContract):
+    width, build = 17, staticmethod(factorial)
+
+    def kernel(self):
+        return mc.ProbabilityProduct(rho=0.5, length=2)
+
+    def truth(self, X):
+        pairs = itertools.product(range(len(X)), repeat=2)
+        return np.array([exact_product(X, X, i, j, 0.5, 2) for i, j in pairs]).reshape(len(X), -1)
