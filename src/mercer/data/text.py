@@ -49,6 +49,8 @@ class Records:
         One line: what a table was taken for, and how to correct it; empty for the other readers.
     problems : dict
         Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
+    covariates : dict
+        Columns of a table with one number per sample, such as confounds or weights, by their names.
     step : float, or None
         Time between two steps of series on a regular grid, in the unit of the time stamps, seconds for dates; None if
         there are no time stamps or they are irregular.
@@ -63,6 +65,7 @@ class Records:
     description: str = ""
     problems: dict[str | int, str] = field(default_factory=dict)
     step: float | None = None
+    covariates: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.X, Sequences):  # frozen: what the sequences know is not written twice by the readers
