@@ -172,6 +172,10 @@ class TestRoles:
         with pytest.raises(ValueError, match=r"column 'device' contains text \('watch'\).*pass values="):
             read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
 
+    def test_names_of_channels_are_told(self):
+        with pytest.raises(ValueError, match=r"'sensor' \('x'\) looks like the name of a channel.*pivot_table"):
+            read("id,time,sensor,value", "a,0,x,1", "a,0,y,2", "a,1,x,3", "a,1,y,4")
+
     def test_no_such_column(self):
         with pytest.raises(ValueError, match="id='name' is not a column of the file; its columns are 'id', 'x'"):
             read("id,x", "a,1", id="name")

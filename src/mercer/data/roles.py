@@ -136,6 +136,11 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     if text:
         name = text[0]
         first = next((x for x in table.columns[name].text if x is not None), "")
+        if looks_like("channel", [name]) and numbers:
+            raise ValueError(
+                f"{table.name}: the column {name!r} ({first[:20]!r}) looks like the name of a channel; make one column "
+                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, values={numbers[-1]!r})."
+            )
         raise ValueError(
             f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
             f"({first[:20]!r}), and its name does not tell its role; pass it as id, time, label or group, or pass "
