@@ -139,7 +139,8 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
         if looks_like("channel", [name]) and numbers:
             raise ValueError(
                 f"{table.name}: the column {name!r} ({first[:20]!r}) looks like the name of a channel; make one column "
-                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, values={numbers[-1]!r})."
+                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, "
+                f"values={numbers[-1]!r})."
             )
         raise ValueError(
             f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
