@@ -47,8 +47,8 @@ def rows_of_frame(data: Any) -> NDArray[Any]:
     if found is not None:
         raise ValueError(
             f"X is a table whose columns {found[0]!r} and {found[1]!r} count like an id and a time, so its rows are "
-            f"not series. Read it with mc.read_table(df, id={found[0]!r}, time={found[1]!r}), or pass an array if every "
-            "row is a series."
+            f"not series. Read it with mc.read_table(df, id={found[0]!r}, time={found[1]!r}), or pass an array if "
+            "every row is a series."
         )
     arrays = [c.raw if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()]
     return np.stack(arrays, axis=1)
