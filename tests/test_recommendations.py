@@ -23,8 +23,8 @@ SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families)
 ELSEWHERE = {
-    # Parameters of other libraries, environment variables, class attributes, and settings.
-    "C", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "domain", "extend_gap_score", "family", "implementation",
+    # Parameters of other libraries, environment variables, class attributes, and entries of data.
+    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain", "extend_gap_score", "family", "implementation",
     "model_beta", "normalize_y", "open_gap_score", "rhos", "scoring", "xp", "_smooth",
 }  # fmt: skip
 
@@ -54,8 +54,8 @@ def wrong_calls(code: str) -> Iterator[str]:
     except SyntaxError:  # no code, or an abbreviation
         return
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
+        if not isinstance(node, ast.Call) or not re.fullmatch(r"[\w.]+", ast.unparse(node.func)):
+            continue  # a method of a result
         target: Any = mc
         for part in ast.unparse(node.func).removeprefix("mc.").split("."):
             target = getattr(target, part, None)
