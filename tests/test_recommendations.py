@@ -24,7 +24,8 @@ CALL = re.compile(r"\bmc\.[A-Za-z_.]+\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.families)
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
-    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain", "extend_gap_score", "family", "implementation",
+    "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain",
+    "extend_gap_score", "family", "implementation",
     "model_beta", "normalize_y", "open_gap_score", "rhos", "scoring", "xp", "_smooth",
 }  # fmt: skip
 
