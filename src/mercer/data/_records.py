@@ -21,7 +21,8 @@ def fasta_text(source: Any, problems: dict[str | int, str] | None = None) -> Tex
 
     FASTQ records that cannot be read raise, or are left out and added to ``problems``.
     """
-    if isinstance(source, Iterable) and not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
+    several = isinstance(source, Iterable) and getattr(source, "shape", None) != ()
+    if several and not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         return _from_records(source)
     text = read_text(source, "FASTA")
     return _from_fastq(text, problems) if text.raw.lstrip().startswith(b"@") else text
