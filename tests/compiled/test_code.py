@@ -184,3 +184,40 @@ def test_the_machine_is_read_from_the_target(triple, features, expected):
 
     assert _machine(triple, features) == expected
     assert np.log2(MACHINE.width).is_integer()
+
+
+MADE = """
+import numpy as np
+
+from mercer.compiled.code import compiled
+
+
+def make(k):
+    @compiled
+    def helper(x, y):  # too long to be inlined
+        total = 0.0
+        for i in range(x.size):
+            a = x[i] * k
+            b = np.exp(-a) + np.sin(a) + np.log1p(a)
+            for j in range(y.size):
+                c = y[j] * b + np.cos(y[j])
+                while c > 100.0:
+                    c = c / 3.0 + np.sqrt(c)
+                total += c * k
+        return total
+
+    @compiled
+    def loop(x):
+        return helper(x, x) + helper(x, x[:1]) + helper(x[1:], x)
+
+    return loop
+"""
+
+
+def test_functions_of_one_name_that_were_compiled_in_two_processes_are_not_confused_in_a_third(package: Path):
+    (package / "mercer" / "compiled" / "made.py").write_text(MADE, encoding="utf-8")
+    code = "import numpy as np; from mercer.compiled.made import make; print(*(make(k)(np.ones(3)) for k in {}))"
+    one, two = (run(package, code.format(which)) for which in ("[1]", "[2]"))
+    assert one != two
+    assert run(package, code.format("[1, 2]")) == f"{one} {two}"
+    assert run(package, code.format("[2, 1]")) == f"{two} {one}"

@@ -70,6 +70,17 @@ class TestSources:
             check_long(mc.read_table(source))
         check_long(mc.read_table(frame.convert_dtypes(dtype_backend="pyarrow")))
 
+    def test_an_index_without_a_name(self):
+        frame = pd.DataFrame(
+            {"id": "a", "x": [1.0, 2.0, 3.0]}, index=pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-04"])
+        )
+        assert mc.read_table(frame).X.lengths.tolist() == [4]
+        wide = pd.DataFrame({"t0": [1.0, 2.0], "t1": [3.0, 4.0]}, index=["p", "q"])
+        assert mc.read_table(wide).ids == ("p", "q")
+        assert len(mc.Sequences(wide.rename_axis("id"))) == 2
+        with pytest.raises(ValueError, match="looks like an id"):
+            mc.Sequences(pd.DataFrame(ROWS)[["id", "time", "x"]].set_index(["id", "time"]))
+
     def test_polars(self):
         pl = pytest.importorskip("polars")
         check_long(mc.read_table(pl.DataFrame(ROWS)))
@@ -190,6 +201,7 @@ class TestTime:
         found = read("id,date,x", "a,2024-01-01,1", "a,2024-02-01,2", "a,2024-04-01,3")
         assert len(found.X[0]) == 4
         assert "regular steps of 1 month" in found.description
+        assert len(read("id,date,x", "a,2024-01,1", "a,2024-02,2", "a,2024-04,3").X[0]) == 4
 
     def test_rows_in_any_order(self):
         found = read("id,time,x", "b,1,4", "a,1,2", "b,0,3", "a,0,1")

@@ -55,9 +55,13 @@ def compiled(function: Callable[..., Any] | None = None, *, contract: bool = Fal
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "inline": "always" if inline else "never"}
     if contract:
         options["fastmath"] = {"contract"}
+    described = repr(sorted(options.items(), key=str))
+    # Numba numbers functions in the order in which a process meets them. Functions of one name that two processes have
+    # numbered alike have the same symbol, and a third process that loads both would run the first of them for both.
+    function.__qualname__ += "_" + hashlib.sha256((function_key(function) + described).encode()).hexdigest()[:16]
     with _switched_on():
         dispatcher = njit(**options)(function)
-    dispatcher._cache = _cache_of(function, repr(sorted(options.items(), key=str)))
+    dispatcher._cache = _cache_of(function, described)
     dispatcher.get_call_template = _without_literals(dispatcher.get_call_template)
     if config.DISABLE_JIT:
         dispatcher.compile = _always(dispatcher.compile)
@@ -188,7 +192,7 @@ class _Cache(caching.FunctionCache):
         self._impl = _Implementation(function)
         self._cache_path = str(folder)
         self._folder, self._options, self._file = folder, options, file
-        self._prefix = f"{file.stem}.{function.__qualname__.rpartition('.')[2]}"
+        self._prefix = f"{file.stem}.{function.__name__}"
         self.enable()
 
     def _path(self, signature: Any, codegen: Any) -> Path:
@@ -249,7 +253,7 @@ def function_key(function: Any) -> str:
     code = function.__code__
     cells = [_cell_key(cell.cell_contents) for cell in function.__closure__ or ()]
     source = _digest_of_file(Path(code.co_filename))
-    return repr((function.__module__, function.__qualname__, code.co_firstlineno, source, cells))
+    return repr((function.__module__, code.co_qualname, code.co_firstlineno, source, cells))
 
 
 def _cell_key(value: Any) -> str:

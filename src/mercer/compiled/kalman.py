@@ -9,6 +9,7 @@ there, whatever the other lanes do. A run that has ended leaves its lane to itse
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.compiled.code import compiled
 from mercer.compiled.kalman_step import (
     ACTIVE,
     CM,
+    EYE,
     FC,
     FIRST,
     GAIN,
@@ -70,6 +72,7 @@ from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
     add,
+    add_squares,
     block_product,
     chain,
     copy,
@@ -104,10 +107,12 @@ def _load_models(w: Floats, at: Any, systems: Any, runs: Floats, n: int, d: int)
 
 
 @compiled
-def begin_groups(w: Floats, at: Any, block: int) -> None:  # pragma: no cover - compiled
+def begin_groups(w: Floats, at: Any, block: int, d: int) -> None:  # pragma: no cover - compiled
     """Set the vectors that all groups share."""
     begin_buffer(w, at)
     copy(w, at[GOING], at[ONE], 1)
+    for k in range(d * d):
+        copy(w, at[EYE] + k * LANES, at[ONE] if k % (d + 1) == 0 else ZERO, 1)
     for s in range(-1, block + 1):
         copy(w, at[STATES] + s * at[STATE] + at[UNIT], at[ONE], 1)
 
@@ -215,34 +220,44 @@ def _observe(
         t = stop
 
 
-@compiled
-def _leave_out(w: Floats, at: Any, state: int, d: int) -> None:  # pragma: no cover - compiled
-    """Take down what a step with gaps has seen, and set the rest to zero."""
-    for lane in range(LANES):
-        count = 0
-        for i in range(d):
-            k = i * LANES + lane
-            seen = w[state + at[ZE] + k] == w[state + at[ZE] + k]
-            w[state + at[SEEN] + k] = 1.0 if seen else 0.0
-            if not seen:
-                w[state + at[ZE] + k] = 0.0
-            count += seen
-        w[state + at[SOME] + lane] = 1.0 if count > 0 else 0.0
-        w[at[MISSING] + lane] += d - count
+def _emit_left_out(
+    e: Emitter, w: Value, ze: Value, seen: Value, some: Value, missing: Value, out: Value, noise: Value, d: Value
+) -> None:
+    """Emit what a step has seen, zeros for the rest of it, and the noise of what was seen."""
+    code, one = e.builder, e.constant(LANES)
+    no, yes = e.number(0.0), e.number(1.0)
+    count = cgutils.alloca_once(code, e.vector)
+    code.store(no, count)
+
+    def at(base: Value, *steps: Value) -> Value:
+        return code.add(base, code.mul(functools.reduce(code.add, steps), one))
+
+    with cgutils.for_range(code, d) as loop:
+        value = e.load(w, at(ze, loop.index))
+        mark = e.where(value, "==", value, yes, no)
+        e.store(mark, w, at(seen, loop.index))
+        e.store(e.where(value, "==", value, value, no), w, at(ze, loop.index))
+        code.store(code.fadd(code.load(count), mark), count)
+    found = code.load(count)
+    e.store(e.where(found, ">", no, yes, no), w, some)
+    whole = e.filled(code.sitofp(d, ir.DoubleType()))
+    e.store(code.fadd(e.load(w, missing), code.fsub(whole, found)), w, missing)
+    with cgutils.for_range(code, d) as rows, cgutils.for_range(code, d) as columns:
+        i, j = rows.index, columns.index
+        both = code.fmul(e.load(w, at(seen, i)), e.load(w, at(seen, j)))
+        own = code.select(code.icmp_signed("==", i, j), yes, no)
+        here = code.add(code.mul(i, d), j)
+        e.store(e.where(both, ">", no, e.load(w, at(noise, here)), own), w, at(out, here))
+
+
+_left_out = vector_function(LANES)(_emit_left_out)
 
 
 @compiled
-def mask(w: Floats, at: Any, state: int, n: int, d: int) -> None:  # pragma: no cover - compiled
-    """Take the coordinates that were not seen out of emission and noise."""
-    seen = state + at[SEEN]
-    scale_rows(w, at[CM], at[C], seen, d, n)
-    for i in range(d):
-        for j in range(d):
-            own = 1.0 if i == j else 0.0
-            k = (i * d + j) * LANES
-            for lane in range(LANES):
-                both = w[seen + i * LANES + lane] * w[seen + j * LANES + lane]
-                w[at[RM] + k + lane] = w[at[R] + k + lane] if both > 0.0 else own
+def _leave_out(w: Floats, at: Any, state: int, n: int, d: int) -> None:  # pragma: no cover - compiled
+    """Take the coordinates that were not seen in a step out of it, and out of emission and noise."""
+    _left_out(w, state + at[ZE], state + at[SEEN], state + at[SOME], at[MISSING], at[RM], at[R], d)
+    scale_rows(w, at[CM], at[C], state + at[SEEN], d, n)
 
 
 # -- covariances -----------------------------------------------------------------------------------------
@@ -291,9 +306,7 @@ def _filter_means(
     chain(w, mean, step, record + at[LOOP], 1, n, n, steps)
     block_product(w, ze, step, ze, step, mean, step, 1, cm, 1, n, steps, n, d, -1.0)
     solve(w, ze, ze, 1, step, record + at[LOWER], record + at[INVERSE], False, d, steps)
-    for s in range(steps):
-        here = ze + s * at[STATE]
-        product(w, at[SQUARES], at[SQUARES], here, 1, 1, here, 1, 1, 1, d, 1, 1.0)
+    add_squares(w, at[SQUARES], ze, step, d, steps)
     take_probability(w, at, record, steps)
     if filtered:
         block_product(w, mean, step, mean, step, ze, step, 1, record + at[Z], n, 1, steps, d, n, 1.0)
@@ -334,8 +347,7 @@ def forward(
         state, gap = at[STATES] + s * at[STATE], gaps[s] != 0
         cm, rm = at[C], at[R]
         if gap:
-            _leave_out(w, at, state, d)
-            mask(w, at, state, n, d)
+            _leave_out(w, at, state, n, d)
             cm, rm, known, steady = at[CM], at[RM], min(known, s), False
         if s >= known:
             if steady:
@@ -411,7 +423,7 @@ def run_filter(
     """
     runs, which, gaps = np.empty((4, LANES), np.int64), np.empty(block, np.int64), np.empty(block, np.int64)
     before, known = -1, 0
-    begin_groups(w, at, block)
+    begin_groups(w, at, block, d)
     for group in range(len(slots) // LANES):
         own = place_runs(w, at, systems, group, slots, start, length, model, runs, before, n, d)
         known = known if own == before and own >= 0 else 0

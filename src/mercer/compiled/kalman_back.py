@@ -25,7 +25,6 @@ from mercer.compiled.kalman import (
     begin_groups,
     begin_runs,
     forward,
-    mask,
     place_runs,
     predict_covariance,
     previous_end,
@@ -38,6 +37,7 @@ from mercer.compiled.kalman_step import (
     DC_PART,
     END_OF_START,
     END_OF_SUMS,
+    EYE,
     FC,
     GAIN,
     GOING,
@@ -136,12 +136,7 @@ def _back_covariance(
     symmetric_product(w, sc, fc, m, 1, n, at[NM], n, 1, n, n, -1.0)
     # Of the emission: G' (I - A' N A F), and of its noise: V^-1 + K' N K.
     product(w, at[DC_PART], record + at[GAIN], kt, n, 1, at[NM], n, 1, d, n, n, -1.0)
-    for i in range(d):
-        copy(w, at[V] + i * (d + 1) * LANES, at[ONE], 1)
-        for j in range(d):
-            if i != j:
-                copy(w, at[V] + (i * d + j) * LANES, ZERO, 1)
-    solve_lower(w, at[V], record + at[LOWER], record + at[INVERSE], at[V], d, d)
+    solve_lower(w, at[V], record + at[LOWER], record + at[INVERSE], at[EYE], d, d)
     symmetric_product(w, at[HR_PART], ZERO, at[V], 1, d, at[V], d, 1, d, d, 1.0)
     if gap:
         scale_rows(w, at[HR_PART], at[HR_PART], state + at[SEEN], d, d)
@@ -228,10 +223,7 @@ def _add_up(w: Floats, at: Any, state: int, steps: int, n: int, d: int, sc: int)
     block_product(w, out, n + 1, out, n + 1, u, 1, -step, mean, -step, 1, d + 2 * n, steps, n + 1, 1.0)
     product(w, at[HQ], at[HQ], r, 1, -step, r, -step, 1, n, steps, n, 1.0)
     product(w, at[HR], at[HR], u, 1, -step, u, -step, 1, d, steps, d, 1.0)
-    add_times(w, at[SUM_NM], at[NM], n * n, steps)
-    add_times(w, at[SUM_DC], at[DC_PART], d * n, steps)
-    add_times(w, at[SUM_CURVE], at[CURVE], n * n, steps)
-    add_times(w, at[SUM_HR], at[HR_PART], d * d, steps)
+    add_times(w, at[SUM_CURVE], at[CURVE], 2 * n * n + d * n + d * d, steps)  # and all parts behind
     add_times(w, at[SUM_SC], sc, n * n, steps)
 
 
@@ -253,10 +245,7 @@ def _add_up_weighted(
         scale_rows(w, column, mean, at[T1], 1, n)
         product(w, weight, weight, column, 1, 1, mean, n + 1, 1, n, 1, n + 1, 1.0)
         add(w, more, more, sc, at[T1], n * n)
-    add_times(w, at[SUM_NM], at[NM], n * n, 1)
-    add_times(w, at[SUM_DC], at[DC_PART], d * n, 1)
-    add_times(w, at[SUM_CURVE], at[CURVE], n * n, 1)
-    add_times(w, at[SUM_HR], at[HR_PART], d * d, 1)
+    add_times(w, at[SUM_CURVE], at[CURVE], 2 * n * n + d * n + d * d, 1)
 
 
 # -- many steps ------------------------------------------------------------------------------------------
@@ -312,7 +301,7 @@ def _backward(
         ended = _end_runs(w, at, runs, state, begin + s, n)
         weighted = ended
         if gap:
-            mask(w, at, state, n, d)
+            scale_rows(w, at[CM], at[C], state + at[SEEN], d, n)
             cm, some = at[CM], state + at[SOME]
             for lane in range(LANES):
                 weighted |= w[some + lane] == 0.0
@@ -404,7 +393,7 @@ def run_smoother(
         blocks = max(blocks, -(-length[run] // block))
     from_, width = at[PM], at[END_OF_START] - at[PM]
     starts = np.empty((blocks, width))  # what the way back filters blocks again from
-    begin_groups(w, at, block)
+    begin_groups(w, at, block, d)
     for group in range(len(slots) // LANES):
         own = place_runs(w, at, systems, group, slots, start, length, model, runs, before, n, d)
         known = known if own == before and own >= 0 else 0

@@ -42,15 +42,15 @@ LOG_2 = math.log(2.0)
     PM, FIRST, MANTISSA, EXPONENT, SQUARES, MISSING, END_OF_START,
     # One step: the emission and the noise of what was seen, and the update.
     CM, RM, CP, V, REST, T1, T2, T3,
-    # The way back: r and N, the next smoothed mean, and what smoothing takes; see `mercer.compiled.kalman_back`.
-    BACK, CURVE, NEXT_MEAN, NEXT_CURVE, NM, DC_PART, HR_PART, SC, OTHER_SC, ROOT, ROOT_INVERSE, JT, NC, ROWS,
+    # The way back: r, N and its shares of the scores, the next smoothed mean, and what smoothing takes (`kalman_back`).
+    BACK, CURVE, NM, DC_PART, HR_PART, NEXT_MEAN, NEXT_CURVE, EYE, SC, OTHER_SC, ROOT, ROOT_INVERSE, JT, NC, ROWS,
     # Sums over time, of means and of covariances.
-    SUMS, CROSS, HQ, HR, MORE_S, MORE_O, SUM_NM, SUM_DC, SUM_SC, SUM_CURVE, SUM_HR, MORE_SC_S, MORE_SC_O, END_OF_SUMS,
+    SUMS, CROSS, HQ, HR, MORE_S, MORE_O, SUM_CURVE, SUM_NM, SUM_DC, SUM_HR, SUM_SC, MORE_SC_S, MORE_SC_O, END_OF_SUMS,
     # Records and states: where the first ones begin, their sizes, and their parts from there.
     RECORDS, RECORD, PC, FC, M, LOWER, INVERSE, Z, GAIN, KT, LOOP, DET, POWER,
     STATES, STATE, U, RB, MEAN, UNIT, ZE, SEEN, SOME,
     SIZE,
-) = range(80)  # fmt: skip
+) = range(81)  # fmt: skip
 
 
 def places(n: int, d: int, block: int) -> Indices:
@@ -61,7 +61,7 @@ def places(n: int, d: int, block: int) -> Indices:
     sizes |= dict.fromkeys((A, Q, S, FIRST, REST, T1, CURVE, NEXT_CURVE, NM, SC, OTHER_SC, ROOT, JT, NC), square)
     sizes |= dict.fromkeys((HQ, SUM_NM, SUM_SC, SUM_CURVE, MORE_SC_S, MORE_SC_O), square)
     sizes |= dict.fromkeys((C, CM, CP, DC_PART, SUM_DC), wide)
-    sizes |= dict.fromkeys((R, RM, V, HR_PART, HR, SUM_HR), d * d)
+    sizes |= dict.fromkeys((R, RM, V, EYE, HR_PART, HR, SUM_HR), d * d)
     sizes |= {D: d, END_OF_START: 0, SUMS: 0, END_OF_SUMS: 0, T2: max(square, wide, d * d), T3: square, ROWS: d + 2 * n}
     sizes |= {CROSS: (d + 2 * n) * (n + 1), MORE_S: moment, MORE_O: moment}
     record = {PC: square, FC: square, M: square, LOWER: d * d, INVERSE: d, Z: wide, GAIN: wide, KT: wide}

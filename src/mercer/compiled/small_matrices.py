@@ -24,6 +24,7 @@ __all__ = [
     "LANES",
     "ZERO",
     "add",
+    "add_squares",
     "add_times",
     "block_product",
     "chain",
@@ -414,6 +415,27 @@ _added_times = _vector_function(_emit_added_times)
 def add_times(w: Floats, out: int, a: int, count: int, times: int) -> None:  # pragma: no cover - compiled
     """Add ``count`` entries of ``a`` to those of ``out``, ``times`` times: the same digits as in as many calls."""
     _added_times(w, out, a, count, times)
+
+
+def _emit_squares(e: Emitter, w: Value, out: Value, x: Value, step: Value, count: Value, times: Value) -> None:
+    """Emit ``out += x' x`` for vectors that lie ``step`` apart."""
+    code = e.builder
+    total = cgutils.alloca_once(code, e.vector)
+    code.store(e.load(w, out), total)
+    with cgutils.for_range(code, times) as steps, cgutils.for_range(code, count) as entries:
+        at = code.add(x, code.add(code.mul(steps.index, step), code.mul(entries.index, e.constant(LANES))))
+        value = e.load(w, at)
+        code.store(e.add(code.load(total), e.multiply(value, value)), total)
+    e.store(code.load(total), w, out)
+
+
+_squared = _vector_function(_emit_squares)
+
+
+@compiled
+def add_squares(w: Floats, out: int, x: int, step: int, count: int, times: int) -> None:  # pragma: no cover - compiled
+    """Add the squares of all entries of ``times`` vectors of ``count`` entries that lie ``step`` entries apart."""
+    _squared(w, out, x, step * LANES, count, times)
 
 
 def _emit_symmetrized(e: Emitter, w: Value, a: Value, n: Value) -> None:

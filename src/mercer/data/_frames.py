@@ -25,7 +25,8 @@ def rows_of_frame(data: Any) -> NDArray[Any]:
     """Return the numbers of a table, one row per series; raise if a column looks like an id, a time or a label."""
     if 0 in np.shape(data) if hasattr(data, "shape") else data.num_rows == 0:
         return np.empty(tuple(data.shape))
-    table = columns_of(data)
+    plain = hasattr(data, "iloc") and data.index.nlevels == 1  # an index of one level is no column of numbers
+    table = columns_of(data.reset_index(drop=True) if plain else data)
     roles = telling(table.columns)
     how = ", ".join(f"{role}={name!r}" for role, name in roles.items()) or "id=..., time=..."
     if roles:

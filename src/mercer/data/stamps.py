@@ -67,7 +67,9 @@ def stamps_of(column: Column) -> Stamps:
 
 
 def _moment(value: Any) -> np.datetime64:
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    text = str(value).strip()
+    text += "-01" if re.fullmatch(r"[0-9]{4}-[0-9]{2}", text) else ""  # a month
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(moment, "ns")

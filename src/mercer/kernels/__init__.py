@@ -8,6 +8,7 @@ from mercer.kernels.centered import Centered
 from mercer.kernels.confounds import Confounded
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
 from mercer.kernels.empiricalmeanmap import EmpiricalMeanMap
+from mercer.kernels.features import Features
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.fisherensemble import FisherEnsemble
 from mercer.kernels.gaussianized import Gaussianized
@@ -42,6 +43,7 @@ __all__ = [
     "Confounded",
     "EmpiricalKernelMap",
     "EmpiricalMeanMap",
+    "Features",
     "Fisher",
     "FisherEnsemble",
     "Gaussianized",

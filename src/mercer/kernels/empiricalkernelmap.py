@@ -9,6 +9,7 @@ import numpy as np
 from mercer._array import Array, Floats, safe_log, to_numpy
 from mercer._parameters import Rules, gamma, number, optional
 from mercer._verdict import Verdict
+from mercer.kernels._data import object_name
 from mercer.kernels._evaluation import Side
 from mercer.kernels._operands import Rows, finite
 from mercer.kernels._trained import FeaturedWrapper
@@ -122,6 +123,9 @@ class EmpiricalKernelMap(FeaturedWrapper):
 
     def _distance_tile(self, a: Any, b: Any) -> Array | None:
         return super()._distance_tile(a, b) if self.gamma is None else None
+
+    def _feature_names(self, width: int) -> list[str]:
+        return [f"log k(., {object_name(self._inner.train_, i)})" for i in range(width)]
 
     def _features(self, a: Rows) -> Array:
         if self.gamma is not None:

@@ -13,6 +13,7 @@ from mercer._verdict import Verdict
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.segments import check_observed
+from mercer.kernels._names import words
 from mercer.kernels._operands import LogPairs, Rows, scaled_rows
 from mercer.kernels._random_features import RandomFeatures
 from mercer.kernels._windows.counts import WindowCounts
@@ -154,6 +155,11 @@ class EmpiricalMeanMap(RandomFeatures, LogPairs, Kernel):
             return values
         scale = np.exp(-a.norm / 2) if kernel.domain == "log" else 1 / np.sqrt(a.norm)
         return scaled_rows(values, scale)
+
+    def _feature_names(self, width: int) -> list[str]:
+        if self.alphabet_ is None:
+            return super()._feature_names(width)
+        return words(self.alphabet_.symbols, int(self.order) + 1, width, gap="_")
 
     # -- the error of random features ----------------------------------------------------------------------
 

@@ -314,6 +314,11 @@ class Fisher(InnerProducts, SharedModelKernel):
             scores = _powered(scores, power)
         return Rows(CSRRows.of(scores) if sparse.issparse(scores) else scores)
 
+    def _feature_names(self, width: int) -> list[str]:
+        if self._whiten is None or isinstance(self._whiten, information_.Diagonal):
+            return [str(name) for name in self.get_score_names()]
+        return [f"whitened[{i}]" for i in range(width)]  # a full matrix mixes the parameters
+
     def get_score_names(self) -> Floats:
         """Return the names of the parameters of the unwhitened scores, such as "transition[0, 1]"."""
         check_is_fitted(self, "model_")

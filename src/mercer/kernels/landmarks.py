@@ -326,6 +326,19 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
         X, kernel = self._read(X), self.kernel_
         return kernel.features(X) if self.explicit_ else self._mapped(kernel._source(kernel._admit(X, reset=False)))
 
+    def get_feature_names_out(self, input_features: Any = None) -> Floats:
+        """Return the names of the features: those of the kernel's explicit features, or numbers for landmarks.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for API consistency.
+        """
+        check_is_fitted(self, "kernel_")
+        if not self.explicit_:
+            return np.asarray(super().get_feature_names_out(input_features))
+        return np.array(self.kernel_._feature_names(self._n_features_out), dtype=object)
+
     def errors(self, X: Any) -> Errors:
         """Return the errors of the features on ``X``; this computes the whole exact kernel matrix.
 

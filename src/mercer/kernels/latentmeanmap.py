@@ -15,6 +15,7 @@ from mercer.data import Sequences
 from mercer.data.segments import check_observed, segments
 from mercer.kernels._cliques import SummedPoints, clique_points, clique_rows
 from mercer.kernels._gaussian_points import GaussianPoints
+from mercer.kernels._names import table
 from mercer.kernels._operands import InnerProducts, Rows
 from mercer.kernels._weighted_points import WeightedPoints
 from mercer.kernels.base.hooks import WIDE, Bounds
@@ -206,6 +207,14 @@ class LatentMeanMap(InnerProducts, SharedModelKernel):
         frequencies = np.sqrt(2 * gamma) * self._frequencies
         seen = _random_means(points, states, offsets, frequencies) / lengths[:, None]
         return Rows(np.concatenate([seen, steps], axis=1))
+
+    def _feature_names(self, width: int) -> list[str]:
+        if _has_cliques(self.model_) or _has_vector_states(self.model_) or not _is_symbols(self.train_):
+            return super()._feature_names(width)
+        chain = hidden_chain(self.model_, type(self).__name__)
+        states = range(chain.n_states)
+        seen = table("mean", self.train_.alphabet.symbols, states)
+        return seen + (table("step", states, states) if self.transitions and chain.ordered else [])
 
     def _of_cliques(self, source: Any, gamma: float, gamma_states: float) -> Rows | SummedPoints:
         """Return the operand of a graphical model, a sum over its cliques."""

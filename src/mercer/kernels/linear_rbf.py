@@ -61,6 +61,10 @@ class Linear(InnerProducts, _VectorKernel):
         self.normalize = normalize
         self.on_zero = on_zero
 
+    def _feature_names(self, width: int) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{i}" for i in range(width)] if names is None else [str(name) for name in names]
+
 
 class RBF(_VectorKernel):
     r"""The Gaussian kernel :math:`e^{-\gamma\|x-y\|^2}`.

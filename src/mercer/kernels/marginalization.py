@@ -162,6 +162,9 @@ class Marginalization(LogPairs, SharedModelKernel):
     def _features(self, a: Any) -> Array:
         return a.values if self.weights is not None else super()._features(a)
 
+    def _feature_names(self, width: int) -> list[str]:
+        return [f"model[{i}]" for i in range(width)]
+
 
 def _require_history(model: Any) -> None:
     if not hasattr(model, "shared_history"):

@@ -121,6 +121,9 @@ class PosteriorCounts(InnerProducts, SharedModelKernel):
     def _cliques(self, source: Any) -> list[Any]:
         return [clique for clique in self.model_.latent_cliques(source) if not clique.step]
 
+    def _feature_names(self, width: int) -> list[str]:
+        return [str(name) for name in self.get_count_names()]
+
     def get_count_names(self) -> Floats:
         """Return the names of the columns of ``features``, such as "count[a, 0]" for symbol a in state 0."""
         check_is_fitted(self, "model_")

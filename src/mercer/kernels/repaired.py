@@ -66,5 +66,8 @@ class Repaired(FeaturedWrapper):
         self.clipped_ = float(np.abs(values[values < 0]).sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
         self._projection = vectors[:, keep] / np.sqrt(values[keep])
 
+    def _feature_names(self, width: int) -> list[str]:
+        return [f"direction[{i}]" for i in range(width)]
+
     def _map(self, objects: Side) -> Floats:
         return np.asarray(to_numpy(self._columns(objects)) @ self._projection)

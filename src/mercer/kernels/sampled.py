@@ -248,6 +248,9 @@ class Sampled(ModelKernel):
             )
         return a.values
 
+    def _feature_names(self, width: int) -> list[str]:
+        return [f"sample[{i}]" for i in range(width)]
+
     # -- errors ------------------------------------------------------------------------------------------
 
     def standard_errors(self, X: Any, Y: Any = None) -> Floats:

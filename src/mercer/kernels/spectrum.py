@@ -16,6 +16,7 @@ from mercer.data import Alphabet, Sequences
 from mercer.data.alphabet import ALPHABET
 from mercer.data.csr import CSRRows
 from mercer.data.windows import windows_of
+from mercer.kernels._names import words
 from mercer.kernels._operands import CHEAP_COLUMNS, InnerProducts, Rows
 from mercer.kernels.base.kernel import Kernel
 
@@ -200,6 +201,9 @@ class Spectrum(InnerProducts, Kernel):
         if isinstance(a, FarColumns):
             return a.rows
         return a.values.rows.to_scipy() if a.sparse else a.values
+
+    def _feature_names(self, width: int) -> list[str]:
+        return words(self.alphabet_.symbols, int(self.k), width)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -224,6 +224,9 @@ class TOP(InnerProducts, SharedModelKernel):
         tangents = self._kept(source, "tangents") or self._tangents(source)
         return tangents if self._scales is None else tangents.scaled(*self._scales)
 
+    def _feature_names(self, width: int) -> list[str]:
+        return [str(name) for name in self.get_score_names()]
+
     def get_score_names(self) -> Floats:
         """Return the names of the features, such as "log_odds[0]" and "log_odds[0] / model[1].mean[0]"."""
         if not isinstance(self.model, Batch):

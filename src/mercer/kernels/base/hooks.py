@@ -95,6 +95,11 @@ class Hooks(CheckedParameters):
             f"EmpiricalKernelMap({name}(...))."
         )
 
+    def _feature_names(self, width: int) -> list[str]:
+        """Return the names of the ``width`` columns of ``features``; called after ``fit``."""
+        name = type(self).__name__.lower()
+        return [f"{name}{i}" for i in range(width)]
+
     def _cheap_pairs(self, source: Any) -> bool:
         """Whether a pair is cheaper to compute than to look up, so that the memo of pairs is not used."""
         return False

@@ -118,7 +118,7 @@ def _by_work(runs: Runs) -> Indices:
     work = runs.plans.get(_WORK)
     if work is None:
         return np.argsort(-runs.length, kind="stable")
-    classes = np.ceil(4 * np.log2(np.maximum(runs.length, 1)))
+    classes = np.ceil(8 * np.log2(np.maximum(runs.length, 1)))
     return np.lexsort((work, -classes))
 
 
