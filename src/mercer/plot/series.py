@@ -206,7 +206,7 @@ def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
     ('to state', 'from state')
     """
     found = getattr(model, "model_", model)
-    table = to_numpy(getattr(found, "transition", None)) if hasattr(found, "transition") else np.empty(0)
+    table: Floats = to_numpy(found.transition) if hasattr(found, "transition") else np.empty(0)
     if table.ndim != 3 or table.shape[1] != table.shape[2] or hasattr(found, "process_covariance"):
         raise TypeError(
             f"model must be HMMs, SwitchingLDSs or MarkovChains of order 1; got {type(model).__name__}. Fit it first."
