@@ -172,6 +172,10 @@ class TestRoles:
         with pytest.raises(ValueError, match=r"column 'device' contains text \('watch'\).*pass values="):
             read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
 
+    def test_names_of_channels_are_told(self):
+        with pytest.raises(ValueError, match=r"'sensor' \('x'\) looks like the name of a channel.*pivot_table"):
+            read("id,time,sensor,value", "a,0,x,1", "a,0,y,2", "a,1,x,3", "a,1,y,4")
+
     def test_no_such_column(self):
         with pytest.raises(ValueError, match="id='name' is not a column of the file; its columns are 'id', 'x'"):
             read("id,x", "a,1", id="name")
@@ -283,6 +287,27 @@ class TestTime:
         found = read(*rows, invalid="mask")
         assert found.ids == ("b",)
         assert list(found.problems) == ["a"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_written_is_read(seed):
+    """Series with missing values, written as rows in any order, come back to the last bit."""
+    rng = np.random.default_rng(seed)
+    series = [rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-8, 9) for n in rng.integers(2, 9, size=6)]
+    rows = []
+    for i, x in enumerate(series):
+        x[1:-1][rng.random(len(x) - 2) < 0.2] = np.nan  # absent steps, but for the first two of a series
+        steps = [t for t in range(len(x)) if not np.isnan(x[t]).all()]
+        rows += [(f"s{i}", 10.0 + 0.25 * t, *x[t], i % 2) for t in steps]
+    rows += [("grid", 0.25 * t, 1.0, 1.0, 0) for t in range(3)]
+    order = rng.permutation(len(rows))
+    frame = pd.DataFrame([rows[i] for i in order], columns=["id", "time", "u", "v", "label"])
+    for source in (frame, io.StringIO(frame.to_csv(index=False)), pa.Table.from_pandas(frame, preserve_index=False)):
+        found = mc.read_table(source)
+        for name, x, y in zip(found.ids, found.X, found.y, strict=True):
+            if name != "grid":
+                np.testing.assert_array_equal(x, series[int(name[1:])])
+                assert y == int(name[1:]) % 2
 
 
 class TestValues:

@@ -23,6 +23,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "label": ("label", "labels class classes classlabel classname category diagnosis", "y"),
     "target": ("target", "targets response outcome"),
     "group": ("group", "groups family familyid gene geneid cluster clusterid", _SUBJECTS),
+    "channel": ("channel", "variable channelname channelid dimension dim dimid sensor sensorname signal feature kind"),
     "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
 }
 

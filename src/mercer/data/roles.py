@@ -24,6 +24,7 @@ class Roles:
     target: str | None
     group: str | None
     values: tuple[str, ...]
+    covariates: tuple[str, ...]
     guessed: frozenset[str]
     ignored: tuple[str, ...]
 
@@ -37,18 +38,20 @@ def roles_of(
     label: Choice = None,
     target: Choice = None,
     group: Choice = None,
+    covariates: Any = None,
 ) -> Roles:
     """Return the roles of the columns: those that are given, and guesses for the others."""
     given = {"time": time, "label": label, "target": target, "group": group}
     ids = _several(table, id, "id")
     listed = _several(table, values, "values")
+    beside = _several(table, covariates, "covariates")
     found: dict[str, str | None] = {
         role: None if choice is None or choice is False else _known(table, choice, role)
         for role, choice in given.items()
     }
     if label not in (None, False) and target not in (None, False):
         raise ValueError(f"label={label!r} and target={target!r} cannot both be y; pass one of them.")
-    taken = {*ids, *listed, *(name for name in found.values() if name is not None)}
+    taken = {*ids, *listed, *beside, *(name for name in found.values() if name is not None)}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
     if id is None:
@@ -74,9 +77,9 @@ def roles_of(
         free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
         listed = _guess_values(table, free)
         guessed.add("values")
-    used = {*ids, *listed, *found.values()}
+    used = {*ids, *listed, *beside, *found.values()}
     ignored = tuple(name for name in table.columns if name not in used)
-    return Roles(ids, **found, values=listed, guessed=frozenset(guessed), ignored=ignored)
+    return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
 
 
 def _known(table: Columns, choice: Any, role: str) -> str:
@@ -133,6 +136,12 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     if text:
         name = text[0]
         first = next((x for x in table.columns[name].text if x is not None), "")
+        if looks_like("channel", [name]) and numbers:
+            raise ValueError(
+                f"{table.name}: the column {name!r} ({first[:20]!r}) looks like the name of a channel; make one column "
+                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, "
+                f"values={numbers[-1]!r})."
+            )
         raise ValueError(
             f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
             f"({first[:20]!r}), and its name does not tell its role; pass it as id, time, label or group, or pass "
