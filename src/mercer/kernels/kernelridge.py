@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer._array import Floats, as_array, to_numpy
+from mercer._array import Floats, to_numpy
 from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
@@ -167,7 +167,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
                 if hasattr(self.kernel_, name):
                     setattr(self, name, getattr(self.kernel_, name))
             return K
-        K = validate_data(self, X if hasattr(X, "shape") else as_array(X, "X", "a kernel matrix"), dtype=float)
+        K = validate_data(self, X, dtype=float)
         size = np.abs(K).max(initial=0.0)
         if K.shape[0] != K.shape[1] or np.abs(K - K.T).max(initial=0.0) > 1e-8 * size:
             what = "not symmetric" if K.shape[0] == K.shape[1] else f"of shape {K.shape}"
