@@ -351,3 +351,42 @@ def test_bad_pairs_are_named():
     certain = mc.BayesNets({"a": [[1.0, 0.0]], "b": [[0.5, 0.5]]}, {"a": 2, "b": 2}, hidden=["b"])
     with pytest.raises(ValueError, match="Row 0 has probability zero"):
         certain.posterior({"a": 1}, "b")
+
+
+def binary_net(seed, observed, hidden, size=1):
+    """Networks of binary nodes over a random graph with up to three parents."""
+    rng = np.random.default_rng(seed)
+    names = [*(f"x{k}" for k in range(observed)), *(f"h{k}" for k in range(hidden))]
+    order = list(rng.permutation(names))
+    above = {name: list(rng.permutation(order[:k])[: rng.integers(0, 4)]) for k, name in enumerate(order)}
+    tables = {name: rng.dirichlet([1, 1], size=(size, *(2,) * len(above[name]))) for name in names}
+    return mc.BayesNets(tables, dict.fromkeys(names, 2), above, names[observed:])
+
+
+def whole_table(net, observed, power=1.0):
+    """The table of the observed nodes: powers of all joint probabilities, summed over the hidden nodes."""
+    names = [name for name, _ in net.nodes]
+    joint = np.ones((2,) * len(names))
+    for name, above in net.parents:
+        family = [names.index(v) for v in (*above, name)]
+        axes = np.argsort(family)
+        shape = [2 if k in family else 1 for k in range(len(names))]
+        joint = joint * np.transpose(np.asarray(net.table(name))[0] ** power, axes).reshape(shape)
+    return joint.sum(axis=tuple(range(observed, len(names))))
+
+
+@pytest.mark.parametrize(("observed", "hidden"), [(12, 0), (8, 4), (5, 7), (1, 11)])
+def test_twelve_binary_nodes_by_brute_force(observed, hidden):
+    p, q = binary_net(0, observed, hidden), binary_net(1, observed, max(hidden - 2, 0))
+    for rho in (0.3, 0.5, 1.0, 2.0):
+        expected = (whole_table(p, observed, rho) * whole_table(q, observed, rho)).sum()
+        found = mc.ProbabilityProduct(rho=rho, normalize=False)(p, q)
+        np.testing.assert_allclose(found, [[expected]], rtol=1e-10)
+    smooth = whole_table(q, observed)
+    for axis in range(observed):  # a mismatch has the value exp(-2 gamma)
+        smooth = smooth + np.exp(-0.8) * np.flip(smooth, axis)
+    expected = (whole_table(p, observed) * smooth).sum()
+    np.testing.assert_allclose(mc.MeanMap(gamma=0.4, normalize=False)(p, q), [[expected]], rtol=1e-10)
+    every = np.indices((2,) * observed).reshape(observed, -1).T
+    logs = np.log(whole_table(p, observed).ravel())
+    np.testing.assert_allclose(p.log_prob(every)[0], logs, rtol=1e-9)

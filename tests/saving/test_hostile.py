@@ -272,9 +272,9 @@ class TestList:
         assert {name.rpartition(".")[2] for name in gone} <= older_or_newer
 
     def test_pipelines_of_other_types_name_the_type(self, tmp_path):
-        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.ensemble import RandomForestClassifier
 
         X = np.random.default_rng(0).normal(size=(20, 2))
-        model = make_pipeline(KNeighborsClassifier(algorithm="kd_tree")).fit(X, X[:, 0] > 0)
-        with pytest.raises(TypeError, match=r"Pipeline\.steps\[0\]\[1\]\._tree is of the type .*KDTree"):
+        model = make_pipeline(RandomForestClassifier(2)).fit(X, X[:, 0] > 0)
+        with pytest.raises(TypeError, match=r"Pipeline\.steps\[0\]\[1\] is of the type .*RandomForest"):
             mc.save(model, tmp_path / "x")

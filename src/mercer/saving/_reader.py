@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 
 from mercer._batch import Batch
 from mercer.saving import _trusted
-from mercer.saving._rebuilt import REBUILT, check_state, generator, sparse_matrix
+from mercer.saving._rebuilt import REBUILT, build_tree, check_state, generator, sparse_matrix
 
 LISTINGS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 KEY_DEPTH = 3
@@ -216,6 +216,7 @@ class Reader:
             _set_state(made, content)
         _add_parameters(made)
         check_state(made)
+        build_tree(made)
         return made
 
     def _class(self, name: Any) -> Any:

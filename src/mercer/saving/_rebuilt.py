@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import BallTree, KDTree
 
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows, Prepared
@@ -15,6 +17,7 @@ from mercer.data.objects import Datum
 SPARSE = {
     f"{form}_{kind}": getattr(sparse, f"{form}_{kind}") for form in ("csr", "csc") for kind in ("array", "matrix")
 }
+TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
@@ -113,6 +116,25 @@ def generator(kind: Any, state: Any) -> Any:
         return made
     bits.state = state
     return np.random.Generator(bits)
+
+
+def plain_state(given: Any) -> Any:
+    """Return the state of an object, without the search tree of nearest neighbors, which is built again."""
+    state = given.__getstate__()
+    if _has_neighbors(given) and isinstance(state.get("_tree"), tuple(TREES.values())):
+        return {**state, "_tree": None}
+    return state
+
+
+def build_tree(made: Any) -> None:
+    """Build the search tree of nearest neighbors as scikit-learn does when it fits them."""
+    tree = TREES.get(getattr(made, "_fit_method", None)) if _has_neighbors(made) else None
+    if tree is not None:
+        made._tree = tree(made._fit_X, made.leaf_size, metric=made.effective_metric_, **made.effective_metric_params_)
+
+
+def _has_neighbors(given: Any) -> bool:
+    return type(given).__module__.startswith("sklearn.neighbors.") and isinstance(given, BaseEstimator)
 
 
 def check_state(made: Any) -> None:

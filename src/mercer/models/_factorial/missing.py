@@ -18,7 +18,7 @@ def log_density(away: Floats, covariance: Floats) -> Floats:
     root = np.linalg.cholesky(covariance)
     scaled = away @ np.linalg.inv(root).T
     constant = len(covariance) * LOG_2PI + 2 * np.log(np.diag(root)).sum()
-    return np.asarray(-((scaled**2).sum(axis=-1) + constant) / 2)
+    return np.asarray(-(np.einsum("...d,...d->...", scaled, scaled) + constant) / 2)
 
 
 class Patterns:
