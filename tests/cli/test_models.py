@@ -83,6 +83,15 @@ class TestFitAndPredict:
         rows = json.loads(run("predict", str(saved), str(new), "--json", "-").stdout)
         assert [row["id"] for row in rows] == ["n1", "n2"]
 
+    def test_a_wide_table_with_its_labels_is_predicted_without_them(self, tmp_path):
+        path, saved = tmp_path / "wide.csv", tmp_path / "wide.mercer"
+        rng = np.random.default_rng(0)
+        rows = [",".join([*map(str, rng.normal(size=6) + 3 * (i % 2)), "ab"[i % 2]]) for i in range(20)]
+        path.write_text("\n".join(["t0,t1,t2,t3,t4,t5,label", *rows]))
+        assert run("fit", str(path), "--kernel", "empiricalmeanmap", "-o", str(saved)).exit_code == 0
+        rows = json.loads(run("predict", str(saved), str(path), "--json", "-").stdout)
+        assert [row["prediction"] for row in rows] == ["a", "b"] * 10
+
     def test_numbers(self, tmp_path):
         walks, saved = write_long(tmp_path / "walks.csv", answer="speed"), tmp_path / "speed.mercer"
         arguments = ("--id", "walk", "--target", "speed", "--group", "person")

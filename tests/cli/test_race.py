@@ -198,11 +198,11 @@ class TestResults:
     @pytest.mark.slow
     def test_random_labels_recommend_nothing(self):
         wins = 0
-        for seed in range(20):
+        for seed in range(10):
             rng = np.random.default_rng(seed)
             task = Task("noise", rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2), [])
             wins += verdict(results_of(task, MAJORITY, LINEAR, KERNEL), task, 3, 0)[1]
-        assert wins <= 3  # of 20, at 2.5 % each
+        assert wins <= 2  # of 10, at 2.5 % each
 
     def test_what_the_verdict_says(self):
         ring = np.random.default_rng(0)

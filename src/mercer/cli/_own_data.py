@@ -58,7 +58,8 @@ class Known:
         names = list(records.channels)
         if not isinstance(records.X, Sequences):
             return cls(words=names)
-        return cls(channels=names if names and len(names) == records.X.dimension else None)
+        is_long = "long form" in records.description  # a wide table names the channel by the columns of the time steps
+        return cls(channels=names if is_long and names else None)
 
 
 @dataclass(frozen=True)

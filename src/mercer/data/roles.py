@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from mercer.data._names import looks_like
 from mercer.data.columns import Columns
 
@@ -129,6 +131,12 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     sequences = [x for x in looks_like("sequence", free) if kinds[x] == "text"]
     text = [name for name in free if kinds[name] in ("text", "date")]
     numbers = [name for name in free if kinds[name] == "number"]
+    for name in text:
+        first = next((x for x in table.columns[name].text if x is not None), "")
+        if re.fullmatch(r"[+-]?\d+,\d+", first):
+            raise ValueError(
+                f"{table.name}: the column {name!r} contains {first!r}; pass decimal=',' to read it as a number."
+            )
     if len(sequences) == 1:
         return (sequences[0],)
     if len(text) == 1 and not numbers and kinds[text[0]] == "text":
@@ -150,3 +158,27 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     if not numbers:
         raise ValueError(f"{table.name} has no column of values; pass values=[...].")
     return tuple(numbers)
+
+
+def looks_long(table: Columns, names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two columns of numbers that count like an id and a time, whatever their names; None if there are none.
+
+    The first is constant in blocks of rows, each with another value; the second makes equal steps within every block.
+    """
+    whole = {}
+    for name in names:
+        x = table.columns[name].numbers
+        if len(x) > 3 and np.isfinite(x).all() and (x == np.round(x)).all():
+            whole[name] = x
+    for name, x in whole.items():
+        starts = np.flatnonzero(np.diff(x) != 0) + 1
+        sizes = np.diff([0, *starts, len(x)])
+        if not len(starts) or len(np.unique(x)) != len(sizes) or sizes.min() < 2 or sizes.max() < 3:
+            continue
+        inside = np.ones(len(x) - 1, dtype=bool)
+        inside[starts - 1] = False
+        for other, t in whole.items():
+            within, between = np.diff(t)[inside], np.diff(t)[~inside]
+            if other != name and within[0] > 0 and (within == within[0]).all() and (between < 0).all():
+                return name, other
+    return None

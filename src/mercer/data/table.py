@@ -22,7 +22,7 @@ from mercer.data.documents import word_counts, word_sequences, words_of
 from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection
-from mercer.data.roles import Choice, Roles, roles_of
+from mercer.data.roles import Choice, Roles, looks_long, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records
 
@@ -256,7 +256,15 @@ def _form(table: Columns, roles: Roles) -> str:
             return "long" if roles.time is not None and "time" not in roles.guessed else "wide"
         # A few duplicate ids are a mistake in a wide table; ids of time steps repeat nearly everywhere.
         return "long" if roles.time is not None or 2 * distinct <= len(rows) else "wide"
-    return "long" if roles.time is not None else "wide"
+    if roles.time is not None:
+        return "long"
+    found = looks_long(table, roles.values) if kinds == {"number"} else None
+    if found is not None:
+        raise ValueError(
+            f"{table.name}: the columns {found[0]!r} and {found[1]!r} count like the id and the time of a long table; "
+            f"pass id={found[0]!r} and time={found[1]!r}, or form='wide' if every row is a sample."
+        )
+    return "wide"
 
 
 def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> Series:
