@@ -17,7 +17,7 @@ import mercer as mc
 
 # %%
 # 150 strings of DNA of 40 to 120 letters. Each has its own habit of repeating the previous letter, and the target
-# depends on it: a melting point around 60 degrees. The lengths and the letter frequencies do not matter.
+# depends on it: a melting point above 60 degrees. The lengths do not matter, and letter frequencies little.
 
 rng = np.random.default_rng(0)
 habit = rng.uniform(0.1, 0.9, size=150)

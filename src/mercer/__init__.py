@@ -49,7 +49,7 @@ _HOMES = {
         MeanMap Normalized PosteriorCounts ProbabilityProduct Product RBF Repaired Residualized Sampled Scaled
         Spectrum SubspaceAngles Sum SymmetricKL TOP TargetAligned Tempered target_aligned
     """,
-    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMClassifier",
+    "mercer.embedding": "BeliefKernel EmbeddedHMM EmbeddedHMMCV EmbeddedHMMClassifier",
     "mercer.saving": "file_info load save",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from mercer.data.alphabet import Alphabet
 from mercer.data.fasta import read_fasta
 from mercer.data.svmlight import read_svmlight
+from mercer.data.table import read_table
 from mercer.data.timeseries import read_ts, read_ucr
 
-READERS = [read_fasta, read_ts, read_ucr, read_svmlight]
+READERS = [read_fasta, read_ts, read_ucr, read_svmlight, read_table]
 SMALL = {
     read_fasta: ">s1 first\nACGT\n>s2 second\nGGA\n",
     read_ts: "@classLabel true a b\n@data\n1,2:a\n3:b\n",
     read_ucr: "1\t0.5\t0.7\n2\t0.2\t0.3\n",
     read_svmlight: "1 1:0.5 2:0.7\n2 1:0.2\n",
+    read_table: "id,t0,t1,label\na,1,2,u\nb,3,,v\n",
 }
 
 
@@ -66,8 +68,8 @@ class TestEveryReader:
     @pytest.mark.parametrize(
         ("raw", "sentence"),
         [
-            (b"", r"is empty; pass a \S+ file with at least one (sequence|row)"),
-            (b" \r\n\n", r"is empty; pass a \S+ file with at least one (sequence|row)"),
+            (b"", r"is empty; pass a .* file with at least one (sequence|row)"),
+            (b" \r\n\n", r"is empty; pass a .* file with at least one (sequence|row)"),
             (b">a\0\x01\x02", "is a binary file; pass"),
             (">a\nAC".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
             (gzip.compress(b">a\nAC" * 100)[:-12], "is not a valid gzip file .*; download or copy it again"),
@@ -83,7 +85,7 @@ class TestEveryReader:
     def test_no_file(self, read, tmp_path):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "none.txt")
-        with pytest.raises(TypeError, match="a path or a file open for reading; got 3"):
+        with pytest.raises(TypeError, match=r"a path or a file open for reading; got 3|a path, a folder.* of type int"):
             read(3)
 
 
@@ -491,6 +493,8 @@ class TestBiopython:
     def test_no_records(self):
         with pytest.raises(TypeError, match=r"with a str at position 0. Pass strings to mc.Sequences"):
             read_fasta(["ACGT"])
+        with pytest.raises(TypeError, match="a path or a file open for reading"):
+            read_fasta(np.array("a"))
         with pytest.raises(ValueError, match="There are no records"):
             read_fasta([])
 
@@ -529,6 +533,8 @@ class TestMasks:
         for alphabet in (None, "dna"):
             with pytest.raises(ValueError, match=r"All records are invalid: .*line 1"):
                 read_fasta(lines(">a", "", ">b", ""), invalid="mask", alphabet=alphabet)
+        with pytest.raises(ValueError, match="All records are invalid: the file, line 1"):
+            read_fasta(lines("> ", "AC"), invalid="mask", labels="auto")
         with pytest.raises(ValueError, match="No line can be read"):
             read_ucr(lines("1\tx"), invalid="mask")
 

@@ -51,6 +51,19 @@ class TestFilter:
         np.testing.assert_allclose(belief, model.filter([x]).values[-1], atol=1e-10)
         np.testing.assert_allclose(model.update(None), model.update([np.nan, np.nan]))
 
+    @pytest.mark.parametrize("n_components", [2, 10])
+    @pytest.mark.parametrize("kernel", [mc.RBF(0.1), mc.RBF(3.0), 2.0 * mc.RBF(1.0)])
+    def test_updates_with_features_of_any_kind_equal_the_filter(self, n_components, kernel):
+        for features in ("landmarks", "random"):
+            if features == "random" and not isinstance(kernel, mc.RBF):
+                continue
+            model = mc.EmbeddedHMM(kernel, n_components=n_components, landmarks=60, alpha=1e-3, features=features)
+            model.fit([series(150)])
+            belief = None
+            for row in X[0]:
+                belief = model.update(row, belief)
+            np.testing.assert_allclose(belief, model.filter([X[0]]).values[-1], rtol=1e-7, atol=1e-9)
+
     def test_groups_and_spans_change_nothing(self, model, monkeypatch):
         whole = model.filter(X).values
         monkeypatch.setattr("mercer.embedding._filter.HELD", 40)
@@ -81,8 +94,7 @@ class TestFilter:
     def test_beliefs_stay_bounded_for_20_000_steps(self):
         model = mc.EmbeddedHMM(n_components=8, landmarks=40, alpha=1e-6).fit([series(200, 5)])
         found = model.filter([series(20_000, 6)])
-        radius = model._operators().radius
-        assert np.linalg.norm(found.values - model.start_, axis=1).max() <= radius * (1 + 1e-9)
+        assert np.linalg.norm(found.values, axis=1).max() <= model._operators().radius * (1 + 1e-9)
         assert found.restarted.mean() < 0.01
 
 
@@ -157,6 +169,57 @@ class TestLearning:
             assert blocks.n_triples_ == whole.n_triples_
             np.testing.assert_allclose(blocks.predict(X)[0], whole.predict(X)[0], atol=1e-8)
             np.testing.assert_allclose(blocks.log_prob(X), whole.log_prob(X), atol=1e-8)
+
+    def test_the_cost_of_a_block_does_not_grow(self):
+        setting = {"kernel": mc.RBF(1.0), "n_components": 4, "landmarks": 20, "features": "random"}
+        parts = [series(40, s) for s in range(12)]
+        model = mc.EmbeddedHMM(**setting)
+        for part in parts:
+            model.partial_fit([part])
+            assert model._source.gain.shape == (20, 20, 20)
+            assert model._reads is None  # nothing was computed for all triples
+        whole = mc.EmbeddedHMM(**setting).fit(parts)
+        assert model.score(X[:2]) == pytest.approx(whole.score(X[:2]), abs=1e-8)
+        np.testing.assert_allclose(model.update(X[0][0]), whole.update(X[0][0]), atol=1e-8)
+        assert model._reads is None
+        for more in ({"steps": 3}, {"quantiles": [0.2, 0.9]}, {"best": True}):
+            np.testing.assert_allclose(model.predict(X, **more)[0], whole.predict(X, **more)[0], atol=1e-8)
+
+    def test_many_features_are_kept_rather_than_their_products(self, monkeypatch):
+        monkeypatch.setattr("mercer.embedding._moments.LARGEST_TENSOR", 100)
+        setting = {"kernel": mc.RBF(1.0), "n_components": 4, "landmarks": 20, "features": "random", "start": "first"}
+        parts = [series(60, s) for s in range(3)]
+        blocks = mc.EmbeddedHMM(**setting)
+        for part in parts:
+            blocks.partial_fit([part])
+        assert len(blocks._source.blocks) == 3
+        np.testing.assert_allclose(blocks.predict(X)[0], mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], atol=1e-8)
+
+    def test_parts_of_the_training_data_change_nothing(self, monkeypatch):
+        parts = [series(50, s) for s in range(3)]
+        for window in (1, 2):
+            setting = {"n_components": 3, "window": window, "landmarks": 20}
+            whole = mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0]
+            with monkeypatch.context() as patch:
+                patch.setattr("mercer.embedding._moments.PART", 16)
+                patch.setattr(
+                    "mercer.embedding._moments.Block.parts",
+                    lambda self, *_, **__: (slice(i, i + 7) for i in range(0, len(self.past), 7)),
+                )
+                np.testing.assert_allclose(mc.EmbeddedHMM(**setting).fit(parts).predict(X)[0], whole, atol=1e-9)
+
+    def test_blocks_of_symbols(self):
+        texts = ["abcabcab", "bcacabca", "cabcabcb"] * 4
+        for window in (1, 2):
+            blocks = mc.EmbeddedHMM(n_components=2, window=window)
+            for i in range(0, 12, 3):
+                blocks.partial_fit(texts[i : i + 3])
+            whole = mc.EmbeddedHMM(n_components=2, window=window).fit(texts)
+            for steps in (1, 2):
+                np.testing.assert_allclose(
+                    blocks.predict(["abca"], steps=steps)[0], whole.predict(["abca"], steps=steps)[0], atol=1e-8
+                )
+            np.testing.assert_allclose(blocks.log_prob(["abca"]), whole.log_prob(["abca"]), atol=1e-8)
 
     def test_blocks_after_a_fit_and_of_one_series(self):
         x, window = series(90), 2
@@ -315,6 +378,8 @@ class TestBadInput:
             (lambda: model.forecast(X, steps=1000), "No training sequence has an observation 1000 steps"),
             (lambda: model.sample(0), "length must be"),
             (lambda: model.update([0.0, 0.0], belief=[1.0]), "belief must have shape"),
+            (lambda: model.update([0.0, 0.0], belief=[np.nan] * 4), "belief must have shape"),
+            (lambda: model.update([0.0, 1e200]), "too large to be squared"),
             (lambda: model.score([np.full((3, 2), np.nan)]), "no observed step"),
         ):
             with pytest.raises(ValueError, match=match):

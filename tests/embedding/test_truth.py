@@ -9,7 +9,8 @@ import pytest
 
 import mercer as mc
 from mercer.embedding._comparison import OneHot, delta
-from mercer.embedding._solve import from_features, from_grams
+from mercer.embedding._moments import Block, Moments, Rows, Third
+from mercer.embedding._solve import from_grams, from_moments
 
 INITIAL = np.array([0.5, 0.5])
 TRANSITION = np.array([[0.75, 0.25], [0.25, 0.75]])
@@ -136,16 +137,23 @@ def test_kernel_matrices_equal_features(solver):
     codes = draw_codes(120, np.random.default_rng(2))
     first, second, third = codes[:-2], codes[1:-1], codes[2:]
     z = OneHot(3)
-    a = from_features(z(first), z(second), z(third), z(second), z(second).mean(0), 2, 1e-3, solver)
+    at = np.arange(len(first))
+    block = Block(z(codes), at, at + 1, at + 2, at[:1], None, second, 3)
+    moments = Moments.of(block, regress=solver == "reduced_rank")
+    a, right = from_moments(moments, Rows([block]), "stationary", 2, 1e-3, solver)
+    summed, _ = from_moments(moments, Third.of(block), "stationary", 2, 1e-3, solver)
+    np.testing.assert_allclose(summed.gain, a.gain, atol=1e-12)
+    reads = z(first) @ right
     grams = [delta(x, y) for x, y in ((first, first), (second, second), (second, third), (second, second))]
     b = from_grams(*grams, grams[1].mean(0), 2, 1e-3, solver)
     x = z(codes[:1])[0]
     belief_a = (x @ a.gain).reshape(2, 2) @ a.start
     belief_b = (b.codes(delta(codes[:1], second))[0] * (b.reads @ b.start)) @ b.writes
-    np.testing.assert_allclose(a.reads @ a.start, b.reads @ b.start, atol=1e-10)
-    np.testing.assert_allclose(a.reads @ belief_a, b.reads @ belief_b, atol=1e-10)
+    np.testing.assert_allclose(reads @ a.start, b.reads @ b.start, atol=1e-10)
+    np.testing.assert_allclose(reads @ belief_a, b.reads @ belief_b, atol=1e-10)
     np.testing.assert_allclose(a.start @ a.metric @ a.start, b.start @ b.metric @ b.start, atol=1e-10)
-    assert (a.reads @ a.start).sum() == pytest.approx(1.0)
+    assert (reads @ a.start).sum() == pytest.approx(1.0)
+    assert a.radius == pytest.approx(b.radius)
 
 
 def series(n, seed, d=2):

@@ -13,7 +13,7 @@ from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._container import naming
 from mercer.data._forms import Flat, Kind, Problem
-from mercer.data._samples import Samples, counted, rows_of_ids
+from mercer.data._samples import Samples, counted, not_a_number, rows_of_ids
 from mercer.data.columns import Columns
 from mercer.data.ragged import offsets_of
 from mercer.data.roles import Roles
@@ -66,14 +66,7 @@ def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[
             raise ValueError(
                 f"{samples.table.name}: the column {column.name!r} has no numbers; leave it out of values=[...]."
             )
-        wrong = np.intersect1d(np.flatnonzero(column.bad), samples.order)
-        samples.fail(
-            wrong,
-            lambda row, c=column: (
-                f"has {str(c.raw[row])[:20]!r} in the column {c.name!r}, which is not a number; leave the field "
-                "empty if the value is missing."
-            ),
-        )
+        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     return np.stack([column.numbers for column in columns], axis=1)[samples.order]
 
 
@@ -89,14 +82,14 @@ def _sorted(samples: Samples, name: str) -> Stamps:
     table, column = samples.table, samples.table.columns[name]
     stamps = stamps_of(column)
     samples.fail(
-        np.intersect1d(np.flatnonzero(stamps.bad), samples.order),
+        np.flatnonzero(stamps.bad),
         lambda row: (
             f"has the time {str(column.raw[row])[:30]!r}, which is neither a number nor an ISO date such as "
             "2024-01-31T10:00; convert it, or pass time=False to take the rows in their order."
         ),
     )
     samples.fail(
-        np.intersect1d(np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad), samples.order),
+        np.flatnonzero(np.isnan(stamps.seconds) & ~stamps.bad),
         lambda row: f"has no time, column {name!r}; add it, or pass time=False to take the rows in their order.",
     )
     seconds = stamps.seconds[samples.order]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,15 +38,24 @@ class Samples:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def owner(self, row: int) -> int:
-        """Return the sample of a row of the table."""
-        at = int(np.flatnonzero(self.order == row)[0])
-        return int(np.searchsorted(self.offsets, at, side="right")) - 1
-
-    def fail(self, rows: NDArray[Any], text: Any) -> None:
+    def fail(self, rows: NDArray[Any], text: Callable[[int], str]) -> None:
         """Add a problem for the samples of some rows of the table; ``text`` is a function of the row."""
-        for row in rows.tolist():
-            self.problems.setdefault(self.owner(row), Problem(ValueError, f"({self.table.place(row)}) {text(row)}"))
+        if not len(rows):
+            return
+        owners = np.full(len(self.table), -1, dtype=np.int64)
+        owners[self.order] = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        for row in rows[owners[rows] >= 0].tolist():
+            i = int(owners[row])
+            if i not in self.problems:
+                self.problems[i] = Problem(ValueError, f"({self.table.place(row)}) {text(row)}")
+
+
+def not_a_number(column: Column) -> Callable[[int], str]:
+    """Return a function of the row that says which of its values is not a number."""
+    return lambda row: (
+        f"has {str(column.raw[row])[:20]!r} in the column {column.name!r}, which is not a number; leave the field "
+        "empty if the value is missing."
+    )
 
 
 def rows_as_samples(table: Columns, ids: tuple[str, ...]) -> Samples:
@@ -103,7 +113,7 @@ def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDAr
         column = samples.table.columns[name]
         kind = "label" if roles.label or (column.kind == "text" and "target" in roles.guessed) else "target"
         _check_guess(samples.table, column, kind, roles)
-        y = _targets(samples, column) if kind == "target" else _classes(samples, column, "label")
+        y = numbers_of(samples, column, "target") if kind == "target" else _classes(samples, column, "label")
     groups = _classes(samples, samples.table.columns[roles.group], "group") if roles.group else None
     return y, groups, kind
 
@@ -122,11 +132,11 @@ def _check_guess(table: Columns, column: Column, kind: str, roles: Roles) -> Non
 
 def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     """Return the one value of a column in every sample; several or none of them are problems."""
-    text = np.array(["" if x is None else x for x in column.text], dtype=object)[samples.order]
-    names, codes = np.unique(text.astype(str), return_inverse=True)
-    given = np.array([x is not None for x in column.text])[samples.order]
-    starts = samples.offsets[:-1]
-    high = np.maximum.reduceat(np.where(given, codes, -1), starts)
+    codes_of: dict[str, int] = {}
+    codes = np.array([-1 if x is None else codes_of.setdefault(x, len(codes_of)) for x in column.text])[samples.order]
+    names, starts = list(codes_of), samples.offsets[:-1]
+    given = codes >= 0
+    high = np.maximum.reduceat(codes, starts)
     low = np.minimum.reduceat(np.where(given, codes, len(names)), starts)
     if not given.any():
         raise ValueError(
@@ -142,21 +152,19 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
             ),
         )
     for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
+        part = slice(samples.offsets[i], samples.offsets[i + 1])
         a, b = names[low[i]], names[high[i]]
-        rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
-        places = [
-            samples.table.place(rows[np.flatnonzero(text[samples.offsets[i] : samples.offsets[i + 1]] == x)[0]])
-            for x in (a, b)
-        ]
+        firsts = [samples.order[part][np.flatnonzero(codes[part] == code)[0]] for code in (low[i], high[i])]
+        places = [samples.table.place(row) for row in firsts]
         cure = f"pass id=[...] with all columns that name a series, or {what}=False."
         samples.problems.setdefault(
             i,
             Problem(
                 ValueError,
-                f"has the {what}s {str(a)!r} ({places[0]}) and {str(b)!r} ({places[1]}), but needs one; {cure}",
+                f"has the {what}s {a!r} ({places[0]}) and {b!r} ({places[1]}), but needs one; {cure}",
             ),
         )
-    return [str(names[c]) if c >= 0 else "" for c in high.tolist()]
+    return [names[c] if c >= 0 else "" for c in high.tolist()]
 
 
 def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
@@ -168,8 +176,9 @@ def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
     return whole
 
 
-def _targets(samples: Samples, column: Column) -> NDArray[np.float64]:
-    values = _constant(samples, column, "target")
+def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float64]:
+    """Return one finite number per sample, such as its target; problems are added."""
+    values = _constant(samples, column, what)
     out = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if i in samples.problems:
@@ -177,11 +186,12 @@ def _targets(samples: Samples, column: Column) -> NDArray[np.float64]:
         try:
             out[i] = number(value if column.decimal == "." else value.replace(column.decimal, "."))
         except ValueError:
-            text = f"has the target {value!r}, which is not a number; pass label={column.name!r} for classes."
+            cure = f"; pass label={column.name!r} for classes." if what == "target" else "."
+            text = f"has the {what} {value!r}, which is not a number{cure}"
             samples.problems[i] = Problem(ValueError, text)
             continue
         if not np.isfinite(out[i]):
-            samples.problems[i] = Problem(ValueError, f"has the target {value!r}, which is not finite.")
+            samples.problems[i] = Problem(ValueError, f"has the {what} {value!r}, which is not finite.")
     return out
 
 

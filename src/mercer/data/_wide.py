@@ -12,7 +12,7 @@ from mercer._array import Floats
 from mercer._notices import notify
 from mercer.data._forms import Flat, Problem, flatten
 from mercer.data._long import Series
-from mercer.data._samples import Samples, counted
+from mercer.data._samples import Samples, counted, not_a_number
 from mercer.data.ragged import offsets_of
 from mercer.data.stamps import step_of
 from mercer.data.text import number
@@ -31,13 +31,7 @@ def wide_series(samples: Samples, names: tuple[str, ...]) -> Series:
         column = table.columns[name]
         if column.kind not in ("number", "empty"):
             raise ValueError(f"{table.name}: the column {name!r} has no numbers; leave it out of values=[...].")
-        samples.fail(
-            np.flatnonzero(column.bad),
-            lambda row, c=column: (
-                f"has {str(c.raw[row])[:20]!r} in the column {c.name!r}, which is not a number; leave the field "
-                "empty if the value is missing."
-            ),
-        )
+        samples.fail(np.flatnonzero(column.bad), not_a_number(column))
     channels, layout, step = _layout(samples, names)
     cube = np.full((len(samples), layout.shape[0], layout.shape[1]), np.nan)
     for (t, channel), name in np.ndenumerate(layout):

@@ -37,19 +37,50 @@ class Column:
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
         """Which entries are missing, ``(n,)``."""
-        if self.raw.dtype.kind == "f":
-            return np.isnan(self.raw)
         if self.raw.dtype.kind == "M":
             return np.isnat(self.raw)
-        if self.raw.dtype != object:
-            return np.zeros(len(self.raw), dtype=bool)
-        return np.fromiter((_is_missing(x) for x in self.raw), dtype=bool, count=len(self.raw))
+        if self.raw.dtype == object and self._plain_numbers is None:
+            return np.array([gone for gone, _ in self._entries], dtype=bool)
+        return np.isnan(self.numbers) if self.raw.dtype.kind in "fO" else np.zeros(len(self.raw), dtype=bool)
+
+    @cached_property
+    def _plain_numbers(self) -> NDArray[np.float64] | None:
+        """Entries that are all strings of numbers (or "nan"), parsed at once; None for any other column."""
+        if self.decimal != "." or not all(isinstance(x, str) and "_" not in x for x in self.raw):
+            return None
+        try:
+            return np.array(list(map(float, self.raw)))
+        except ValueError:
+            return None
+
+    @cached_property
+    def _entries(self) -> list[tuple[bool, float | None]]:
+        """Whether every entry is missing, and its number (None if it is not one); equal strings are read once."""
+        known: dict[str, tuple[bool, float | None]] = {}
+        out = []
+        for x in self.raw:
+            if isinstance(x, str):
+                entry = known.get(x)
+                if entry is None:
+                    entry = known[x] = self._entry(x)
+                out.append(entry)
+            else:
+                out.append(self._entry(x))
+        return out
+
+    def _entry(self, x: Any) -> tuple[bool, float | None]:
+        if _is_missing(x):
+            return True, float("nan")
+        try:
+            return False, self._number(x)
+        except (TypeError, ValueError):
+            return False, None
 
     @cached_property
     def kind(self) -> Kind:
         """Kind of the column; mostly numbers is "number", and `bad` marks the other entries."""
         if self.raw.dtype.kind in "iufb":
-            return "number"
+            return "empty" if self.missing.all() else "number"
         if self.raw.dtype.kind == "M":
             return "date"
         seen = self.raw[~self.missing]
@@ -77,17 +108,11 @@ class Column:
         out = np.full(len(self.raw), np.nan)
         if self.raw.dtype.kind == "M":
             return out, ~self.missing
-        bad = none.copy()
-        seen = np.flatnonzero(~self.missing)
-        try:  # all at once, and one by one only if that fails
-            out[seen] = [self._number(x) for x in self.raw[seen]]
-        except (TypeError, ValueError):
-            for i in seen:
-                try:
-                    out[i] = self._number(self.raw[i])
-                except (TypeError, ValueError):
-                    bad[i] = True
-        return out, bad
+        if self._plain_numbers is not None:
+            return self._plain_numbers, none
+        values = [value for _, value in self._entries]
+        bad = np.array([value is None for value in values], dtype=bool)
+        return np.array([np.nan if value is None else value for value in values]), bad
 
     def _number(self, x: Any) -> float:
         if not isinstance(x, str):
@@ -99,7 +124,8 @@ class Column:
         """Entries as they are written; None where they are missing."""
         if self.raw.dtype.kind == "f":  # whole numbers without a point: the ids 1.0, 2.0 of a column with gaps
             shown = [
-                str(int(x)) if x == np.floor(x) and abs(x) < 2**53 else repr(float(x)) for x in np.nan_to_num(self.raw)
+                str(int(x)) if abs(x) < 2**53 and x == np.floor(x) else repr(float(x))
+                for x in np.where(np.isnan(self.raw), 0.0, self.raw)
             ]
         elif self.raw.dtype == object:
             shown = [x.strip() if isinstance(x, str) else str(x) for x in self.raw]
@@ -157,6 +183,9 @@ def columns_of(source: Any, separator: str | None = None, decimal: str = ".", in
         source = source.to_table()
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, Mapping):
+        for name, column in source.items():
+            if isinstance(column, str) or not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
+                raise TypeError(f"The column {name!r} must be a list or an array; got {column!r}.")
         return _made("the table", source.keys(), [_plain(x) for x in source.values()])
     if hasattr(source, "iloc") and hasattr(source, "columns"):
         return _from_pandas(source)
@@ -205,8 +234,9 @@ def _plain(data: Any) -> NDArray[Any]:
 
 
 def _from_pandas(frame: Any) -> Columns:
-    if any(name is not None for name in frame.index.names):  # the id or the time is often the index
-        frame = frame.reset_index()
+    name = _index_name(frame)
+    if name is not None:  # the id or the time is often the index
+        frame = frame.reset_index() if not name else frame.rename_axis(index=name).reset_index()
     arrays = []
     for i in range(frame.shape[1]):
         series = frame.iloc[:, i]
@@ -221,6 +251,14 @@ def _from_pandas(frame: Any) -> Columns:
         else:
             arrays.append(_plain(series.to_numpy(dtype=object) if kind != "m" else series.to_numpy()))
     return _made("the table", frame.columns, arrays)
+
+
+def _index_name(frame: Any) -> str | None:
+    """Return "" for an index with a name, the role of an index of dates or text without a name, else None."""
+    if any(name is not None for name in frame.index.names):
+        return ""
+    role = {"M": "time", "O": "id"}.get(getattr(frame.index.dtype, "kind", ""))
+    return role if role is not None and role not in frame.columns and frame.index.nlevels == 1 else None
 
 
 def _from_polars(series: Any) -> NDArray[Any]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from threading import Lock
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.data.columns import Column, Columns
-from mercer.data.text import Source, Text, decoded, is_numeric, read_text
+from mercer.data.text import MISSING, Source, Text, decoded, is_numeric, read_text
 
+_PIECE = 20_000
+"""Rows that are kept as text at a time."""
+_NOT_ONLY_A_NUMBER = re.compile(r"^\s*(?:[+-]?0\d|\+|-?\d{16,}\s*$)|_", re.MULTILINE)
 _LIMIT = Lock()  # the limit of the csv module belongs to the process
 
 
@@ -30,7 +37,9 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
         raise ValueError(f"{text.name} contains only comments; pass a table with a header line and at least one row.")
     header = not all(is_numeric(x, decimal) for x in first[1])
     names = _names(text, *first) if header else [f"column {i + 1}" for i in range(len(first[1]))]
-    lines, fields = ([], []) if header else ([first[0]], [first[1]])
+    table = _Pieces(len(names), decimal)
+    if not header:
+        table.add(*first)
     problems: dict[str | int, str] = {}
     for line, row in rows:
         if len(row) == len(names) + 1 and not row[-1].strip():
@@ -44,21 +53,61 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
                 raise text.error(line, sentence)
             problems[f"line {line}"] = f"{text.name}, line {line}: {sentence}"
             continue
-        lines.append(line)
-        fields.append(row)
-    if not fields:
+        table.add(line, row)
+    if not table.lines:
         raise ValueError(f"{text.name} has a header line, but no rows; pass a table with at least one.")
-    columns = {}
-    for name, values in zip(names, zip(*fields, strict=True), strict=True):
-        raw = np.empty(len(values), dtype=object)
-        raw[:] = values
-        columns[name] = Column(name, raw, decimal)
-    return Columns(text.name, columns, np.array(lines, dtype=np.int64), header, problems)
+    columns = {name: Column(name, raw, decimal) for name, raw in zip(names, table.columns(), strict=True)}
+    return Columns(text.name, columns, np.array(table.lines, dtype=np.int64), header, problems)
+
+
+class _Pieces:
+    """Columns that grow piece by piece: numbers take eight bytes each, and equal strings are kept once."""
+
+    def __init__(self, n: int, decimal: str) -> None:
+        self.decimal = decimal
+        self.lines: list[int] = []
+        self._rows: list[list[str]] = []
+        self._pieces: list[list[NDArray[Any]]] = [[] for _ in range(n)]
+        self._strings: dict[str, str] = {}
+
+    def add(self, line: int, row: list[str]) -> None:
+        """Add a row."""
+        self.lines.append(line)
+        self._rows.append(row)
+        if len(self._rows) == _PIECE:
+            self._pack()
+
+    def _pack(self) -> None:
+        for pieces, texts in zip(self._pieces, zip(*self._rows, strict=True), strict=True):
+            pieces.append(self._packed(texts))
+        self._rows = []
+
+    def _packed(self, texts: tuple[str, ...]) -> NDArray[Any]:
+        # What another text could mean, such as the id 007 or a long integer, stays text.
+        if self.decimal == "." and not _NOT_ONLY_A_NUMBER.search("\n".join(texts)):
+            with suppress(ValueError):
+                return np.array(list(map(float, texts)))
+            with suppress(ValueError):
+                return np.array([float("nan" if x.strip().lower() in MISSING else x) for x in texts])
+        out = np.empty(len(texts), dtype=object)
+        out[:] = [self._strings.setdefault(x, x) for x in texts]
+        return out
+
+    def columns(self) -> Iterator[NDArray[Any]]:
+        """Yield the columns: numbers, or objects if a piece is text."""
+        if self._rows:
+            self._pack()
+        for pieces in self._pieces:
+            if all(piece.dtype != object for piece in pieces) or len(pieces) == 1:
+                yield np.concatenate(pieces)
+                continue
+            parts = [piece if piece.dtype == object else np.array(Column("", piece).text, object) for piece in pieces]
+            yield np.concatenate(parts)
 
 
 def _separator(content: str, decimal: str) -> str:
     """Return the separator of the first line that is no comment; "" for white space."""
-    first = next((x for x in content.split("\n") if x.strip() and not x.startswith("#")), "")
+    first = next((x for x in _lines(content) if x.strip() and not x.startswith("#")), "")
     if "\t" in first:
         return "\t"
     if first.count(";") > first.count(",") or (decimal == "," and ";" in first):
@@ -69,14 +118,14 @@ def _separator(content: str, decimal: str) -> str:
 def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the fields of every row."""
     if '"' not in content or not separator:
-        for line, whole in enumerate(content.split("\n"), start=1):
+        for line, whole in enumerate(_lines(content), start=1):
             if whole.strip() and not whole.startswith("#"):
                 yield line, whole.split(separator) if separator else whole.split()
         return
     with _LIMIT:
         before = csv.field_size_limit(sys.maxsize)  # a field may be a long sequence
         try:
-            rows, start = csv.reader(content.split("\n"), delimiter=separator, strict=True, skipinitialspace=True), 1
+            rows, start = csv.reader(_lines(content), delimiter=separator, strict=True, skipinitialspace=True), 1
             found = []
             try:
                 for row in rows:
@@ -90,6 +139,16 @@ def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, li
         finally:
             csv.field_size_limit(before)
     yield from found
+
+
+def _lines(content: str) -> Iterator[str]:
+    """Yield the lines one by one: a list of all of them takes more memory than the file."""
+    start = 0
+    while (end := content.find("\n", start)) >= 0:
+        yield content[start:end]
+        start = end + 1
+    if start < len(content):
+        yield content[start:]
 
 
 def _names(text: Text, line: int, fields: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from mercer._array import Floats
 from mercer.data.columns import Column
 from mercer.data.ragged import offsets_of
 
-_TOLERANCE = 0.1
+_TOLERANCE = 0.05
 """Largest distance of a stamp from the grid, in steps, for a grid to be called regular."""
 _LARGEST_FILL = 20
 """Largest factor by which absent steps may lengthen the series; more is a wrong stamp or a wrong column."""
@@ -67,7 +67,9 @@ def stamps_of(column: Column) -> Stamps:
 
 
 def _moment(value: Any) -> np.datetime64:
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    text = str(value).strip()
+    text += "-01" if re.fullmatch(r"[0-9]{4}-[0-9]{2}", text) else ""  # a month
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(moment, "ns")

@@ -4,5 +4,6 @@ from mercer.embedding._filter import Beliefs
 from mercer.embedding.belief_kernel import BeliefKernel
 from mercer.embedding.classifier import EmbeddedHMMClassifier
 from mercer.embedding.estimator import EmbeddedHMM
+from mercer.embedding.search import EmbeddedHMMCV
 
-__all__ = ["BeliefKernel", "Beliefs", "EmbeddedHMM", "EmbeddedHMMClassifier"]
+__all__ = ["BeliefKernel", "Beliefs", "EmbeddedHMM", "EmbeddedHMMCV", "EmbeddedHMMClassifier"]

@@ -95,7 +95,7 @@ class Comparison:
     def __init__(self, kernel: Any, values: Any, starts: Indices, window: int, rng: np.random.Generator) -> None:
         self.window = window
         self.vectors = isinstance(values, np.ndarray) and values.ndim == 2
-        self.is_linear = False
+        self.is_linear, self.is_objects = False, isinstance(values, list)
         self.is_delta = not self.vectors and kernel is None
         if self.is_delta:
             self._grams: tuple[Any, Any] = (delta, delta)
@@ -120,6 +120,11 @@ class Comparison:
                 return Gaussian(median_gamma(rows, rng))
             return Gaussian(1.0 / rows.shape[1] if kernel.gamma is None else float(kernel.gamma))
         return Fitted(clone(kernel).fit(rows))
+
+    @property
+    def of_one(self) -> Any:
+        """The kernel of observations."""
+        return self._grams[0]
 
     def observations(self, a: Any, b: Any) -> Floats:
         """Return the kernel of observations, ``(n, k)``."""

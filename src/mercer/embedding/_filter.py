@@ -26,8 +26,8 @@ class Beliefs(NamedTuple):
     log_ratios : array of shape (T,)
         Estimates of log P(x_t | past) / P(x_t); 0 for missing steps and restarts.
     restarted, shrunk : boolean array of shape (T,)
-        Where the belief was restarted, because a probability was not positive or after a long gap; where it left the
-        range of the training windows and was pulled back.
+        Where the belief was restarted, because a probability was not positive or after a long gap; where it was longer
+        than the features of every training window and was pulled back.
     offsets : array of shape (n + 1,)
         Where each sequence begins.
 
@@ -49,6 +49,8 @@ class Beliefs(NamedTuple):
 
 Codes = Callable[[Indices], Floats]
 """``codes(steps)``: what multiplies the operators of these steps, ``(n, r)``; anything where a step is missing."""
+Operator = Callable[[Floats], Floats]
+"""``operator(belief)``: the belief after one step, not normalized, ``(N,)``."""
 
 
 def run(operators: Operators, codes: Codes, offsets: Indices, observed: Mask, max_gap: int | None) -> Beliefs:
@@ -69,7 +71,7 @@ def run(operators: Operators, codes: Codes, offsets: Indices, observed: Mask, ma
     total = int(offsets[-1])
     out = Beliefs(np.zeros((total, n)), np.zeros(total), np.zeros(total, bool), np.zeros(total, bool), offsets)
     late = after_gaps(observed, offsets, max_gap)
-    wide = len(operators.reads) if operators.gain is None else max(operators.gain.shape)
+    wide = max(operators.shape)
     order = np.argsort(-lengths, kind="stable")
     group = max(HELD // wide, 1)
     for begin in range(0, len(order), group):
@@ -108,7 +110,7 @@ def _made(operators: Operators, codes: Codes, index: Indices) -> Floats:
 
 def applied(operators: Operators, belief: Floats, made: Floats) -> Floats:
     """Apply operators to beliefs, ``(S, N)``, without normalizing."""
-    if operators.gain is None:
+    if operators.reads is not None and operators.writes is not None:
         return np.asarray((made * (belief @ operators.reads.T)) @ operators.writes)
     return np.asarray((made @ belief[:, :, None])[:, :, 0])
 
@@ -132,11 +134,9 @@ def _advance(
     if not good.all():
         new, ratio = _restarted(operators, new, ratio, made, good, seen, at, out)
     new = new / ratio[:, None]
-    moved = new - operators.start
-    far = np.sqrt(np.einsum("ij,ij->i", moved, moved)) / operators.radius
-    if (far > 1).any():
-        wide = np.flatnonzero(far > 1)
-        new[wide] = operators.start + moved[wide] / far[wide, None]
+    wide = np.flatnonzero(np.einsum("ij,ij->i", new, new) > operators.radius**2)
+    if len(wide):
+        new[wide] = pulled(operators, new[wide])
         out.shrunk[at[wide]] = True
     out.values[at] = new
     out.log_ratios[at] = np.where(seen & good, np.log(ratio), 0.0)
@@ -159,21 +159,24 @@ def _restarted(
     return new, ratio
 
 
-def advance_one(operators: Operators, belief: Floats, code: Floats | None) -> Floats:
-    """Advance one belief by one observation, or by a missing step, ``(N,)``."""
-    n = operators.n
-    if code is None:
-        new = operators.unseen @ belief
-    elif operators.gain is None:
-        new = (code * (operators.reads @ belief)) @ operators.writes
-    else:
-        new = (code @ operators.gain).reshape(n, n) @ belief
-    ratio = float(operators.normalizer @ new)
+def pulled(operators: Operators, belief: Floats) -> Floats:
+    """Return the points where the ways from the start to beliefs ``(n, N)`` leave the ball of the radius."""
+    start = operators.start
+    moved = belief - start
+    square, slope = np.einsum("ij,ij->i", moved, moved), moved @ start
+    inside = max(operators.radius**2 - float(start @ start), 0.0)
+    share = (np.sqrt(slope**2 + square * inside) - slope) / square
+    return np.asarray(start + np.where(np.isfinite(share), share, 0.0)[:, None] * np.nan_to_num(moved))
+
+
+def advance_one(operators: Operators, belief: Floats, operator: Operator) -> Floats:
+    """Advance one belief by one step, whose operator is applied to it, ``(N,)``."""
+    new = operator(belief)
+    ratio = float(operators.normalizer.dot(new))
     if not SMALLEST < ratio < 1 / SMALLEST:
-        if belief is operators.start or code is None:
-            return operators.start
-        return advance_one(operators, operators.start, code)
+        new = operator(operators.start)
+        ratio = float(operators.normalizer.dot(new))
+        if not SMALLEST < ratio < 1 / SMALLEST:
+            return operators.start.copy()
     new = new / ratio
-    moved = new - operators.start
-    far = float(np.sqrt(moved @ moved)) / operators.radius
-    return new if far <= 1 else operators.start + moved / far
+    return new if new.dot(new) <= operators.radius**2 else pulled(operators, new[None])[0]

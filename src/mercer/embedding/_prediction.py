@@ -10,7 +10,7 @@ from mercer._array import Floats, Indices
 from mercer._checks import is_whole
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
-from mercer.embedding._filter import Beliefs, advance_one
+from mercer.embedding._filter import Beliefs, Operator, advance_one
 from mercer.embedding._solve import Operators
 from mercer.embedding._steps import Steps, take
 
@@ -24,12 +24,18 @@ ROWS = 256
 class Prediction:
     """What a fitted `EmbeddedHMM` predicts; the estimator provides the operators, the training data and the filter."""
 
-    _train: Steps
-    _times: Indices
     _comparison: Any
     _maps: Any
     _dimension: int | None
     _alphabet: Any
+
+    @property
+    def _train(self) -> Steps:
+        raise NotImplementedError
+
+    @property
+    def _times(self) -> Indices:
+        raise NotImplementedError
 
     def _operators(self) -> Operators:
         raise NotImplementedError
@@ -41,6 +47,18 @@ class Prediction:
         raise NotImplementedError
 
     def _compared(self, values: Any) -> Floats:
+        raise NotImplementedError
+
+    def _operator(self, operators: Operators, value: Any) -> Operator:
+        raise NotImplementedError
+
+    def _reading(self) -> Floats:
+        raise NotImplementedError
+
+    def _center(self) -> Floats:
+        raise NotImplementedError
+
+    def _mean_features(self) -> Floats:
         raise NotImplementedError
 
     # -- public --------------------------------------------------------------------------------------------
@@ -144,7 +162,7 @@ class Prediction:
         before = self._before(operators, steps)
         predicted = self._predicted(operators, before, 1, None, False)[steps.observed]
         truth = steps.values[steps.observed]
-        spread = np.sum((truth - self._train.values[self._times].mean(axis=0)) ** 2)
+        spread = np.sum((truth - self._center()) ** 2)
         return float(1 - np.sum((truth - predicted) ** 2) / max(float(spread), TINY))
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> list[Any]:
@@ -176,7 +194,7 @@ class Prediction:
                 chosen.append(int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right")))
                 chosen[-1] = min(chosen[-1], len(weights) - 1)
                 one = take(observations, np.array(chosen[-1:]))
-                belief = advance_one(operators, belief, operators.codes(self._compared(one))[0])
+                belief = advance_one(operators, belief, self._operator(operators, one))
             drawn = take(observations, np.array(chosen))
             out.append(self._decoded(drawn))
         return out
@@ -209,9 +227,9 @@ class Prediction:
 
     def _weights(self, operators: Operators, beliefs: Floats) -> Floats:
         """Return weights over the training triples, clipped at zero, ``(n, m)``; equal ones if none is positive."""
-        weights = np.maximum(beliefs @ operators.reads.T, 0.0)
+        weights = np.maximum(beliefs @ self._reading().T, 0.0)
         total = weights.sum(axis=1, keepdims=True)
-        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / len(operators.reads))
+        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[1])
 
     def _ahead_of(self, ahead: int) -> tuple[Indices, Indices]:
         """Return the triples whose observation ``ahead`` steps after the past is known, and its time."""
@@ -226,38 +244,52 @@ class Prediction:
         return np.flatnonzero(known), times[known]
 
     def _predicted(self, operators: Operators, beliefs: Floats, ahead: int, levels: Floats | None, best: bool) -> Any:
-        known, times = self._ahead_of(ahead)
-        if levels is not None:
-            return self._quantiles(operators, beliefs, known, times, levels)
-        if best or isinstance(self._train.values, list):
+        if levels is not None or best or self._comparison.is_objects:
+            known, times = self._ahead_of(ahead)
+            if levels is not None:
+                return self._quantiles(operators, beliefs, known, times, levels)
             found = self._best(operators, beliefs, known, times)
             return self._decoded(take(self._train.values, times[found]))
         if self._comparison.vectors:
-            # Deviations from the mean: a part of the triples has weights that do not quite sum to one.
-            x = self._train.values[times]
-            center = x.mean(axis=0)
-            readout = (x - center).T @ operators.reads[known] * (len(operators.reads) / len(known))
+            center, readout = self._means(operators, ahead)
             return center + beliefs @ readout.T
-        return self._probabilities(operators, beliefs, known, self._train.values[times])
+        return self._probabilities(*self._table(operators, ahead), beliefs)
 
-    def _probabilities(self, operators: Operators, beliefs: Floats, known: Indices, codes: Indices) -> Floats:
+    def _means(self, operators: Operators, ahead: int) -> tuple[Floats, Floats]:
+        """Return the mean of the observations ``(d,)``, and what a belief adds to it, ``(d, N)``."""
+        if ahead == 1 and operators.mean is not None:
+            center = self._center()
+            return center, operators.mean - np.outer(center, operators.normalizer)
+        # Deviations from the mean: a part of the triples has weights that do not quite sum to one.
+        known, times = self._ahead_of(ahead)
+        x, reads = self._train.values[times], self._reading()
+        center = x.mean(axis=0)
+        return center, (x - center).T @ reads[known] * (len(reads) / len(known))
+
+    def _table(self, operators: Operators, ahead: int) -> tuple[Floats, Floats]:
+        """Return the sums of the weights of each symbol ``(n_symbols, N)``, and its share, ``(n_symbols,)``."""
+        if ahead == 1 and operators.mean is not None:
+            return operators.mean, self._center()
+        known, times = self._ahead_of(ahead)
+        codes, table = self._train.values[times], np.zeros((len(self._alphabet), operators.n))
+        np.add.at(table, codes, self._reading()[known])
+        return table, np.bincount(codes, minlength=len(table)) / len(codes)
+
+    def _probabilities(self, table: Floats, share: Floats, beliefs: Floats) -> Floats:
         """Return the probabilities of symbols, clipped at zero and normalized, ``(n, n_symbols)``."""
-        table = np.zeros((len(self._alphabet), operators.n))
-        np.add.at(table, codes, operators.reads[known])
         found = np.maximum(beliefs @ table.T, 0.0)
         total = found.sum(axis=1, keepdims=True)
-        share = np.bincount(codes, minlength=len(table)) / len(codes)
         return np.where(total > 0, found / np.where(total > 0, total, 1.0), share)
 
     def _best(self, operators: Operators, beliefs: Floats, known: Indices, times: Indices) -> Indices:
         """Return, for each belief, the known triple whose observation has the highest predicted density."""
         candidates = take(self._train.values, times)
+        reads = self._reading()[known]
         if self._maps is None:
-            embedded = self._comparison.observations(candidates, candidates)
-            readout = embedded @ operators.reads[known]
+            readout = self._comparison.observations(candidates, candidates) @ reads
         else:
             features = self._compared(candidates)
-            readout = features @ (features.T @ operators.reads[known])
+            readout = features @ (features.T @ reads)
         parts = [beliefs[i : i + ROWS] @ readout.T for i in range(0, len(beliefs), ROWS)]
         return np.concatenate([np.argmax(part, axis=1) for part in parts] or [np.zeros(0, dtype=np.int64)])
 
@@ -282,30 +314,24 @@ class Prediction:
         before = self._before(operators, steps)
         out = np.zeros(len(steps))
         seen = np.flatnonzero(steps.observed)
-        known, times = self._ahead_of(1)
-        if not self._comparison.vectors and self._comparison.is_delta:
-            codes = self._train.values[times]
-            share = np.bincount(codes, minlength=len(self._alphabet)) / len(codes)
-            found = self._probabilities(operators, before[seen], known, codes)
+        if self._comparison.is_delta:
+            table, share = self._table(operators, 1)
+            found = self._probabilities(table, share, before[seen])
             found = (1 - MARGINAL) * found + MARGINAL * share
             out[seen] = np.log(np.maximum(found[np.arange(len(seen)), steps.values[seen]], TINY))
             return out
         gammas, constant = self._comparison.gammas(), 0.0
         if gammas is not None and self._dimension is not None:
             constant = self._dimension / 2 * np.log(gammas[0] / np.pi)
-        readout = mean = None
-        if self._maps is not None:
-            features = self._compared(take(self._train.values, times))
-            readout, mean = features.T @ operators.reads, features.mean(axis=0)
         for begin in range(0, len(seen), ROWS):
             at = seen[begin : begin + ROWS]
             compared = self._compared(take(steps.values, at))
-            if readout is None:
-                values = np.einsum("tm,tm->t", compared, before[at] @ operators.reads.T)
+            if operators.density is None:
+                values = np.einsum("tm,tm->t", compared, before[at] @ self._reading().T)
                 marginal = compared.mean(axis=1)
             else:
-                values = np.einsum("tr,tr->t", compared, before[at] @ readout.T)
-                marginal = compared @ mean
+                values = np.einsum("tr,tr->t", compared, before[at] @ operators.density.T)
+                marginal = compared @ self._mean_features()
             mixed = (1 - MARGINAL) * np.maximum(values, 0.0) + MARGINAL * np.maximum(marginal, TINY)
             out[at] = np.log(mixed) + constant
         return out

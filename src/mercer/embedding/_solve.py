@@ -11,11 +11,10 @@ from scipy import linalg
 from mercer._array import Floats
 from mercer._notices import notify
 from mercer.embedding._comparison import check_semidefinite
+from mercer.embedding._moments import Moments, Rows, Third
 
 RANK = 1e-7
 """Singular values below this fraction of the largest are rounding."""
-CHUNK = 1 << 21
-"""Number of products of two coordinates that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +23,6 @@ class Operators:
 
     Parameters
     ----------
-    reads : array of shape (m, N)
-        Weights over the training triples from a belief, ``v = reads @ b``.
-    writes : array of shape (m, N)
-        Coordinates of the shifted future window of every triple.
     start, normalizer : array of shape (N,)
         The first belief, normalized; the functional that is 1 on beliefs.
     unseen : array of shape (N, N)
@@ -35,36 +30,52 @@ class Operators:
     metric : array of shape (N, N)
         Inner products of the embedded predictions, ``b' metric b'`` (HSE-9).
     radius : float
-        Largest distance of an embedded training window from the first belief.
-    gain : array of shape (r, N * N), or None
-        Operators of the features of an observation; None in the exact form.
-    factor : tuple or None
-        Cholesky factor of the regularized kernel matrix of observations in the exact form.
+        Largest norm of the features of a training window. A belief is a mean of such features, projected, so that it
+        cannot be longer.
     singular_values : array
         Those that were kept.
+    gain : array of shape (r, N * N), or None
+        Operators of the features of an observation; None in the exact form.
+    density, mean : array of shape (r, N), array of shape (d, N), or None
+        Predicted features of the next observation, and its mean, from a belief; None in the exact form.
+    reads, writes : array of shape (m, N), or None
+        Exact form: weights over the training triples from a belief, ``v = reads @ b``; coordinates of the shifted
+        future window of every triple.
+    factor : tuple or None
+        Exact form: Cholesky factor of the regularized kernel matrix of observations.
     """
 
-    reads: Floats
-    writes: Floats
     start: Floats
     normalizer: Floats
     unseen: Floats
     metric: Floats
     radius: float
-    gain: Floats | None
-    factor: Any
     singular_values: Floats
+    gain: Floats | None = None
+    density: Floats | None = None
+    mean: Floats | None = None
+    reads: Floats | None = None
+    writes: Floats | None = None
+    factor: Any = None
 
     @property
     def n(self) -> int:
         """Number of components."""
         return len(self.start)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of entries of a code and of an operator; of training triples in the exact form."""
+        if self.gain is not None:
+            return self.gain.shape[0], self.gain.shape[1]
+        assert self.reads is not None
+        return len(self.reads), len(self.reads)
+
     def codes(self, compared: Floats) -> Floats:
         """Return what multiplies the operators of every step, from features or kernel values ``(T, r)``."""
-        if self.gain is not None:
+        if self.factor is None:
             return compared
-        return len(self.reads) * linalg.cho_solve(self.factor, compared.T, check_finite=False).T
+        return compared.shape[1] * linalg.cho_solve(self.factor, compared.T, check_finite=False).T
 
 
 def kept(values: Floats, n: int) -> int:
@@ -129,83 +140,89 @@ def from_grams(
             "The kernel matrix of the observations is not positive semi-definite. Use a positive semi-definite kernel, "
             "or a larger alpha."
         ) from None
-    return _finished(reads, writes, directions.T @ first, future @ directions, None, factor, singular[:n], future)
+    return _finished(
+        directions.T @ first,
+        reads.sum(axis=0),
+        writes.T @ reads,
+        reads.T @ future @ reads,
+        float(np.sqrt(np.diagonal(future).max())),
+        singular[:n],
+        reads=reads,
+        writes=writes,
+        factor=factor,
+    )
 
 
-def from_features(
-    past: Floats,
-    future: Floats,
-    shifted: Floats,
-    observed: Floats,
-    first: Floats,
-    n: int,
-    alpha: float,
-    solver: str,
-) -> Operators:
-    """Solve with features of m training triples, O(m r^2 + m r N^2); the same as `from_grams` for their kernel.
+def from_moments(
+    moments: Moments, source: Rows | Third, start: str, n: int, alpha: float, solver: str
+) -> tuple[Operators, Floats]:
+    """Solve with features, O(m r^2 + m r N^2) in all; the same as `from_grams` for their kernel.
 
     Parameters
     ----------
-    past, future, shifted : array of shape (m, r)
-        Features of windows.
-    observed : array of shape (m, s)
-        Features of current observations.
-    first : array of shape (r,)
-        Mean of the features of the windows that sequences start with.
+    moments : Moments
+        Sums over the training triples.
+    source : Rows or Third
+        Makes sums of products of three features, two of them projected.
+    start : {"stationary", "first"}
+        The first belief: the mean of all future windows, or of those that sequences begin with.
     n, alpha, solver
         As in `from_grams`.
+
+    Returns
+    -------
+    operators : Operators
+    right : array of shape (r, N)
+        Weights of the training triples from the features of their past windows, ``reads = z_past @ right``.
     """
-    m = len(past)
-    crossed = future.T @ past / m
+    m = moments.count
+    crossed = moments.crossed / m
     target = crossed
     if solver == "reduced_rank":
-        own, basis = np.linalg.eigh(past.T @ past / m)
+        own, basis = np.linalg.eigh(moments.own / m)
         target = (crossed @ basis) / np.sqrt(np.maximum(own, 0.0) + alpha) @ basis.T
     left, singular, _ = np.linalg.svd(target, full_matrices=False)
     n = kept(singular, n)
     left = left[:, :n]
     reached = left.T @ crossed
     inverse = np.linalg.solve(reached @ reached.T, reached).T
-    reads, writes, coordinates = past @ inverse / m, shifted @ left, future @ left
-    gain = products(observed, writes, reads)
-    second = observed.T @ observed / m + alpha * np.eye(observed.shape[1])
-    gain = linalg.solve(second, gain, assume_a="pos", check_finite=False)
+    projected = source.project(left, inverse / m)
+    second = moments.observed / m
+    second[np.diag_indices_from(second)] += alpha
+    # Rows of the transpose are contiguous: a step reads each of them once.
+    gain = np.ascontiguousarray(linalg.solve(second, projected.gain, assume_a="pos", check_finite=False).T).T
     embedded = crossed @ inverse
-    return _finished(reads, writes, left.T @ first, coordinates, gain, None, singular[:n], embedded.T @ embedded)
-
-
-def products(observed: Floats, writes: Floats, reads: Floats) -> Floats:
-    """Return the sums over triples of ``observed_c writes_a reads_b``, ``(r, N * N)``, in chunks."""
-    m, n = writes.shape
-    out = np.zeros((observed.shape[1], n * n))
-    step = max(CHUNK // (n * n), 1)
-    for begin in range(0, m, step):
-        part = slice(begin, begin + step)
-        pairs = (writes[part, :, None] * reads[part, None, :]).reshape(-1, n * n)
-        out += observed[part].T @ pairs
-    return out
+    first = moments.first / moments.firsts if start == "first" else moments.future / m
+    operators = _finished(
+        left.T @ first,
+        inverse.T @ moments.past / m,
+        projected.unseen,
+        embedded.T @ embedded,
+        moments.longest,
+        singular[:n],
+        gain=gain,
+        density=projected.density,
+        mean=projected.mean,
+    )
+    return operators, inverse / m
 
 
 def _finished(
-    reads: Floats,
-    writes: Floats,
     start: Floats,
-    coordinates: Floats,
-    gain: Floats | None,
-    factor: Any,
+    normalizer: Floats,
+    unseen: Floats,
+    metric: Floats,
+    longest: float,
     singular: Floats,
-    gram: Floats,
+    **forms: Any,
 ) -> Operators:
-    """Normalize the start, and measure how far training windows are from it."""
-    normalizer = reads.sum(axis=0)
+    """Normalize the start."""
     scale = float(normalizer @ start)
     if not np.isfinite(scale) or abs(scale) < 1e-6:
         raise ValueError(
             "The first belief cannot be normalized: past windows do not predict future ones. Use fewer components, a "
             "larger alpha or more data."
         )
-    start = start / scale
-    radius = float(np.sqrt(np.max(np.sum((coordinates - start) ** 2, axis=1))))
-    metric = reads.T @ gram @ reads if factor is not None else gram
-    unseen, metric = writes.T @ reads, (metric + metric.T) / 2
-    return Operators(reads, writes, start, normalizer, unseen, metric, max(radius, 1e-300), gain, factor, singular)
+    # Rounding alone is not a reason to pull a belief back.
+    radius = max(longest * (1 + 1e-9), 1e-300)
+    return Operators(start / scale, normalizer, unseen, (metric + metric.T) / 2, radius, singular, **forms)

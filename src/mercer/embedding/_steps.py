@@ -82,13 +82,14 @@ class Steps:
         """End of the sequence of every step, ``(T,)``."""
         return np.repeat(self.offsets[1:], np.diff(self.offsets))
 
-    def joined(self, other: Steps) -> Steps:
-        """Return these sequences and then the others."""
-        both = (
-            self.values + other.values if isinstance(self.values, list) else np.concatenate([self.values, other.values])
-        )
-        offsets = np.concatenate([self.offsets, len(self) + other.offsets[1:]])
-        return Steps(both, offsets, np.concatenate([self.observed, other.observed]))
+
+def joined(parts: list[Steps]) -> Steps:
+    """Return the sequences of all parts."""
+    values = [part.values for part in parts]
+    both = [x for part in values for x in part] if isinstance(values[0], list) else np.concatenate(values)
+    begins = np.cumsum([0] + [len(part) for part in parts])
+    offsets = [begin + part.offsets[1:] for begin, part in zip(begins, parts, strict=False)]
+    return Steps(both, np.concatenate([[0], *offsets]), np.concatenate([part.observed for part in parts]))
 
 
 def take(values: Any, index: Indices) -> Any:

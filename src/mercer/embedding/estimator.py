@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +14,11 @@ from mercer._notices import warns_once
 from mercer._parameters import NONE, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
 from mercer.data.segments import in_double
-from mercer.embedding._filter import Beliefs, advance_one, run
+from mercer.embedding._filter import Beliefs, Operator, advance_one, run
 from mercer.embedding._learning import Learning
 from mercer.embedding._prediction import Prediction
 from mercer.embedding._solve import Operators
+from mercer.embedding._step import Stepper
 from mercer.embedding._steps import (
     ObjectSequences,
     Steps,
@@ -30,6 +32,19 @@ from mercer.kernels import Kernel
 
 def _is_landmarks(value: Any) -> bool:
     return value is None or isinstance(value, list | tuple | np.ndarray | Sequences | ObjectSequences)
+
+
+def _numbers(value: Any, name: str) -> Floats:
+    """Return numbers as an array; that of a stream, nearly always, without a check."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    return np.asarray(to_numpy(as_float(value, name)))
+
+
+def _squares(x: Floats) -> bool:
+    """Whether the sum of squares is finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(x.dot(x))
 
 
 class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
@@ -89,8 +104,8 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
     -----
     Steps of NaN (vectors), missing or ambiguous symbols and None (objects) are missing: they are summed out. Training
     triples with a missing step are left out. Estimated probabilities can be negative or large. A belief restarts where
-    the probability of an observation is not positive, and is pulled toward the first belief where it is farther from it
-    than every training window; `filter` reports where.
+    the probability of an observation is not positive, and is pulled toward the first belief where it is longer than the
+    features of every training window, which no mean of them can be; `filter` reports where.
 
     References
     ----------
@@ -188,13 +203,13 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
     @property
     def n_triples_(self) -> int:
         """Number of training triples."""
-        check_is_fitted(self, "_train")
-        return len(self._times)
+        check_is_fitted(self, "_parts")
+        return sum(map(len, self._found))
 
     @property
     def gamma_(self) -> float | None:
         """The inverse width of the Gaussian kernel of observations; None for other kernels."""
-        check_is_fitted(self, "_train")
+        check_is_fitted(self, "_parts")
         found = self._comparison.gammas()
         return None if found is None else found[0]
 
@@ -217,8 +232,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
             seen = steps.observed[index]
             if seen.all():
                 return operators.codes(self._compared(take(steps.values, index)))
-            width = len(operators.reads if operators.gain is None else operators.gain)
-            out = np.zeros((len(index), width))
+            out = np.zeros((len(index), operators.shape[0]))
             if seen.any():
                 out[seen] = operators.codes(self._compared(take(steps.values, index[seen])))
             return out
@@ -249,14 +263,23 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if belief is None:
             before = operators.start
         else:
-            before = to_numpy(as_float(belief, "belief"))
-            if before.shape != (operators.n,) or not np.isfinite(before).all():
+            before = _numbers(belief, "belief")
+            if before.shape != operators.start.shape or not _squares(before):
                 raise ValueError(
                     f"belief must have shape ({operators.n},) and finite values; got shape {before.shape}."
                 )
         value = self._observation(observation)
-        code = None if value is None else operators.codes(self._compared(value))[0]
-        return advance_one(operators, before, code)
+        return advance_one(operators, before, self._operator(operators, value))
+
+    def _operator(self, operators: Operators, value: Any) -> Operator:
+        """Return the operator of one observation, or of a missing step."""
+        if value is None:
+            return operators.unseen.dot
+        stepper: Stepper | None = self.__dict__.get("_stepper")
+        if stepper is None or stepper.operators is not operators:
+            features = None if self._maps is None else self._maps[0]
+            stepper = self._stepper = Stepper(operators, self._compared, features, self._comparison.of_one)
+        return stepper.operator(value)
 
     def _observation(self, observation: Any) -> Any:
         """Return one observation as data with one row; None if it is missing."""
@@ -265,12 +288,17 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         if self._dimension is None:
             steps = self._steps([[observation]])
             return steps.values if steps.observed[0] else None
-        row = np.atleast_1d(to_numpy(as_float(observation, "observation")))
+        row = _numbers(observation, "observation")
+        if row.ndim == 0:
+            row = row[None]
         if row.shape != (self._dimension,):
             raise ValueError(f"observation must have shape ({self._dimension},); got shape {row.shape}.")
-        if np.isfinite(row).all():
+        if _squares(row):
             return row[None]
         return self._steps([row[None]]).values if not np.isnan(row).all() else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in dict(super().__getstate__()).items() if name != "_stepper"}
 
     def transform(self, X: Any) -> Floats:
         """Return the belief after the last step of each sequence as features, ``(N, n_components_)``."""

@@ -21,6 +21,7 @@ from mercer._checks import is_number
 from mercer._notices import warns_once
 from mercer._parameters import CheckedParameters, Rule, Rules, boolean, one_of, positive
 from mercer.kernels._data import unwrapped
+from mercer.kernels._pipeline import check_matrix
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.confounds import Confounded
 
@@ -166,7 +167,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
                 if hasattr(self.kernel_, name):
                     setattr(self, name, getattr(self.kernel_, name))
             return K
-        K = validate_data(self, X if hasattr(X, "shape") else np.asarray(X), dtype=float)
+        K = validate_data(self, X, dtype=float)
         size = np.abs(K).max(initial=0.0)
         if K.shape[0] != K.shape[1] or np.abs(K - K.T).max(initial=0.0) > 1e-8 * size:
             what = "not symmetric" if K.shape[0] == K.shape[1] else f"of shape {K.shape}"
@@ -177,6 +178,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
         return np.asarray(K)
 
     def _fit_matrix(self, K: Floats, y: Floats, weights: Floats, confounds: Floats) -> None:
+        check_matrix(len(K), len(K), "KernelRidge (its eigenvectors)", copies=4)
         used = weights > 0
         targets = y[:, None] if y.ndim == 1 else y
         root = np.sqrt(weights[used])[:, None]

@@ -114,12 +114,84 @@ def tabular(train: Series, test: Series, horizons: Sequence[int], symbols: int =
     return {h: [p @ clusters.cluster_centers_ for p in model.predict(seen, steps=h)] for h in horizons}
 
 
+def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 50, n: int = 20) -> Predicted:
+    """Predict by a reduced-rank HMM with Parzen windows: the spectral algorithm on soft assignments to centers.
+
+    An observation is a vector of its normalized Gaussian kernels with the centers, as in Siddiqi, Boots and Gordon
+    (2010); so is a window of 20, for the past and the future. Its operator is the mean of those of the centers.
+    """
+    alone, windows = (Parzen([f(x) for x in train], centers) for f in (np.asarray, delayed))
+    past, future, shifted, now = [], [], [], []
+    ahead: Predicted = {h: [] for h in horizons}
+    for x in train:
+        z = windows(delayed(x))  # row t: the window that ends at t
+        times = np.arange(WINDOW, len(x) - WINDOW)
+        past.append(z[times - 1])
+        future.append(z[times + WINDOW - 1])
+        shifted.append(z[times + WINDOW])
+        now.append(alone(x[times]))
+        for h in horizons:
+            ahead[h].append(x[np.minimum(times + h - 1, len(x) - 1)])
+    first, second, third, seen = (np.concatenate(parts) for parts in (past, future, shifted, now))
+    m = len(first)
+    crossed = second.T @ first / m
+    u = np.linalg.svd(crossed)[0][:, :n]
+    inverse = np.linalg.pinv(u.T @ crossed)
+    reads, writes = first @ inverse / m, third @ u
+    operators = np.einsum("la,lb,lc->cab", writes, reads, seen, optimize=True)
+    readouts = {h: np.concatenate(ahead[h]).T @ reads for h in horizons}
+    normalizer, start, longest = reads.sum(axis=0), u.T @ second.mean(axis=0), np.linalg.norm(second @ u, axis=1).max()
+    found: Predicted = {h: [] for h in horizons}
+    for x in test:
+        belief, beliefs = start / (normalizer @ start), []
+        for code in alone(x):
+            new = np.tensordot(code, operators, 1) @ belief
+            total = normalizer @ new
+            # As in `EmbeddedHMM`: a belief without a positive probability, or longer than all windows, restarts.
+            new = new / total if total > 1e-12 else np.full(len(start), np.inf)
+            belief = new if np.linalg.norm(new) <= longest else start / (normalizer @ start)
+            beliefs.append(belief)
+        for h in horizons:
+            found[h].append(np.array(beliefs) @ readouts[h].T)
+    return found
+
+
+class Parzen:
+    """Soft assignments to centers: Gaussian kernels of the median width, which sum to one."""
+
+    def __init__(self, rows: list[Floats], centers: int) -> None:
+        pooled = np.concatenate(rows)
+        self.centers = KMeans(centers, n_init=1, random_state=0).fit(pooled).cluster_centers_
+        squares = np.sum((self.centers[:, None] - self.centers) ** 2, axis=2)
+        # Half the median distance of the centers: they are far from one another, unlike observations.
+        self.gamma = 2.0 / float(np.median(squares[np.triu_indices(centers, 1)]))
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return the assignments, ``(n, centers)``."""
+        squares = np.sum((rows[:, None] - self.centers) ** 2, axis=2)
+        values = np.exp(-self.gamma * (squares - squares.min(axis=1, keepdims=True)))
+        return np.asarray(values / values.sum(axis=1, keepdims=True))
+
+
 def embedded(**parameters: Any) -> Predictor:
     """Predict by `EmbeddedHMM` with these parameters."""
 
     def predictor(train: Series, test: Series, horizons: Sequence[int]) -> Predicted:
         model = mc.EmbeddedHMM(**parameters).fit(list(train))
         return {h: model.predict(list(test), steps=h) for h in horizons}
+
+    return predictor
+
+
+def chosen(most: int, landmarks: int) -> Predictor:
+    """Predict by `EmbeddedHMM` with rank, regularization and window by cross-validation on the training series."""
+
+    def predictor(train: Series, test: Series, horizons: Sequence[int]) -> Predicted:
+        model = mc.EmbeddedHMM(landmarks=landmarks)
+        ranks = [n for n in (5, 10, 20, 50) if n <= most]
+        search = mc.EmbeddedHMMCV(model, ranks, [1e-5, 1e-4, 1e-3, 1e-2], window=[1, 2, 5, WINDOW], cv=3)
+        search.fit(list(train))
+        return {h: search.predict(list(test), steps=h) for h in horizons}
 
     return predictor
 
@@ -152,8 +224,10 @@ def predictors(components: int, landmarks: int) -> dict[str, Predictor]:
         "LDS, EM": kalman,
         "Gaussian HMM, EM": gaussian_hmm,
         "reduced-rank HMM, tables": tabular,
+        "reduced-rank HMM, Parzen windows": parzen,
         "embedded HMM": embedded(**setting),
         "embedded HMM, reduced_rank": embedded(**setting, solver="reduced_rank"),
+        "embedded HMM, chosen": chosen(components, landmarks),
     }
     if find_spec("kooplearn") is not None:
         found["kooplearn"] = koopman

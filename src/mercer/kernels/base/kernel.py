@@ -21,6 +21,7 @@ from mercer.kernels._changes import check_unchanged, kept_values
 from mercer.kernels._data import check_libraries, concatenated, n_objects, unwrapped
 from mercer.kernels._evaluation import Evaluation, Prepared, Side
 from mercer.kernels._operands import scaled_rows
+from mercer.kernels._pipeline import check_matrix, length_of, warn_of_second_kernel
 from mercer.kernels.base.hooks import Hooks
 from mercer.kernels.base.operators import Arithmetic, GaussianProcess
 
@@ -69,6 +70,9 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     @warns_once
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit the kernel and return the Gram matrix of the training data, ``(N, N)``."""
+        n = length_of(X)
+        check_matrix(n, n, type(self).__name__)  # before models are fitted, which may take hours
+        warn_of_second_kernel(self)
         self.fit(X, y, **fit_params)
         return self._gram(self._train_side, None)
 
@@ -78,6 +82,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         check_is_fitted(self, "train_")
         self._check_parameters()  # parameters that take effect at once may have changed since ``fit``
         self._check_unchanged()
+        check_matrix(length_of(X), n_objects(self.train_), type(self).__name__)
         source = self._source(self._admit(unwrapped(X), reset=False))
         check_libraries(source, self.train_)
         return self._gram(Side(self._match(source, self.train_)), self._train_side)
@@ -115,6 +120,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the Gram matrix of ``X``, or the cross-Gram of ``X`` and ``Y``."""
+        check_matrix(length_of(X), length_of(X if Y is None else Y), type(self).__name__)
         kernel, a, b = self.operands(X, Y)
         return kernel._evaluation.matrix(a, b)
 
