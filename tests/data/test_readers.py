@@ -493,6 +493,8 @@ class TestBiopython:
     def test_no_records(self):
         with pytest.raises(TypeError, match=r"with a str at position 0. Pass strings to mc.Sequences"):
             read_fasta(["ACGT"])
+        with pytest.raises(TypeError, match="a path or a file open for reading"):
+            read_fasta(np.array("a"))
         with pytest.raises(ValueError, match="There are no records"):
             read_fasta([])
 
@@ -531,6 +533,8 @@ class TestMasks:
         for alphabet in (None, "dna"):
             with pytest.raises(ValueError, match=r"All records are invalid: .*line 1"):
                 read_fasta(lines(">a", "", ">b", ""), invalid="mask", alphabet=alphabet)
+        with pytest.raises(ValueError, match="All records are invalid: the file, line 1"):
+            read_fasta(lines("> ", "AC"), invalid="mask", labels="auto")
         with pytest.raises(ValueError, match="No line can be read"):
             read_ucr(lines("1\tx"), invalid="mask")
 

@@ -51,6 +51,56 @@ def test_regimes_that_can_be_told_apart_are_found(kind, regimes):
     assert adjusted_rand_score(np.concatenate(truth), np.concatenate(paths)) >= 0.8
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_three_levels_of_noise_are_found(seed):
+    X, truth = made("noise", 3, seed)
+    model = mc.SwitchingLDS(3, 2, tol=1e-3).fit(X).model_
+    found = model.regime_probabilities(X, n_paths=16).states.argmax(axis=1)
+    assert adjusted_rand_score(np.concatenate(truth), found) >= 0.8  # the model that made them reaches 0.96 to 1
+
+
+def test_fixed_parameters_stay_as_they_are():
+    X, _ = made("speed", 2, length=30, size=2)
+    turn, free = np.array([[0.9, 0.3], [-0.3, 0.9]]), np.full((2, 2), np.nan)
+    options = {"n_init": 3, "n_iter": 3, "tol": 0.0, "random_state": 1}
+    fixed = {
+        "transition": [turn, [[np.nan, 0.0], [0.0, np.nan]]], "emission": [[1.0, 0.0], [np.nan, np.nan], [0.0, 1.0]],
+        "process_covariance": [0.2 * np.eye(2), free], "initial_mean": [0.5, np.nan], "state_offset": [0.0, 0.0],
+        "observation_covariance": 0.1 * np.eye(3),
+    }  # fmt: skip
+    for models in (
+        mc.SwitchingLDS(2, 2, fixed=fixed, **options).fit(X).model_,
+        mc.SwitchingLDS(2, 2, fixed=fixed, **options).fit_each(X),
+        mc.SwitchingLDS(2, 2, fixed=fixed, init=switching(0, 1, 2, 2, 3), prior=None, **options).fit(X).model_,
+    ):
+        parts = models.systems
+        np.testing.assert_array_equal(parts.transition[:, 0], np.broadcast_to(turn, parts.transition[:, 0].shape))
+        np.testing.assert_array_equal(parts.transition[:, 1, [0, 1], [1, 0]], 0.0)
+        assert (np.abs(parts.transition[:, 1, 0, 0]) > 0).all()
+        np.testing.assert_array_equal(parts.emission[..., [0, 2], :], np.broadcast_to(np.eye(2), (*parts.shape, 2, 2)))
+        np.testing.assert_array_equal(parts.emission[:, 0], parts.emission[:, 1])
+        assert len(np.unique(parts.emission[..., 1, :])) >= 2
+        np.testing.assert_allclose(
+            parts.process_covariance[:, 0], np.broadcast_to(0.2 * np.eye(2), (len(models), 2, 2))
+        )
+        assert (np.abs(parts.process_covariance[:, 1] - 0.2 * np.eye(2)).max(axis=(1, 2)) > 1e-3).all()
+        np.testing.assert_array_equal(parts.initial_mean[..., 0], 0.5)
+        assert (parts.initial_mean[..., 1] != 0.5).all()
+        np.testing.assert_array_equal(parts.state_offset, 0.0)
+        np.testing.assert_array_equal(parts.observation_covariance[0, 0], 0.1 * np.eye(3))
+
+
+def test_what_is_fixed_in_one_regime_is_fixed_as_in_the_linear_dynamical_system():
+    X, _ = made("speed", 2, length=40, size=2)
+    fixed = {"transition": [[0.9, np.nan], [0.0, 0.9]], "observation_covariance": 0.1 * np.eye(3)}
+    for more in ({}, {"state_offset": None}):
+        options = {"n_iter": 8, "tol": 0.0, "n_init": 1, "floor": 1e-3, "fixed": {**fixed, **more}}
+        one, plain = mc.SwitchingLDS(1, 2, **options).fit(X), mc.LDS(2, **options).fit(X)
+        np.testing.assert_allclose(one.model_.log_prob(X), plain.model_.log_prob(X), rtol=1e-10)
+        np.testing.assert_allclose(one.model_.systems.transition[0, 0], plain.model_.transition[0], rtol=1e-10)
+        assert more == {} or np.abs(one.model_.systems.state_offset).max() > 0
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("n_paths", [1, 4, 16])
 def test_the_objective_never_decreases(shared, n_paths):
@@ -92,7 +142,7 @@ def test_with_all_paths_the_objective_is_the_log_probability():
 
 def test_one_regime_is_the_linear_dynamical_system():
     X, _ = made("speed", 2, length=40, size=2)
-    options = {"n_iter": 8, "tol": 0.0, "n_init": 1}
+    options = {"n_iter": 8, "tol": 0.0, "n_init": 1, "floor": 1e-3}
     one, plain = mc.SwitchingLDS(1, 2, **options), mc.LDS(2, **options)
     np.testing.assert_allclose(one.fit(X).model_.log_prob(X), plain.fit(X).model_.log_prob(X), rtol=1e-10)
     np.testing.assert_allclose(one.fit_each(X).log_prob(X), plain.fit_each(X).log_prob(X), rtol=1e-6)
@@ -154,6 +204,14 @@ def test_messages():
         mc.SwitchingLDS(2, 4, prior=None).fit([np.zeros((3, 1))])
     with pytest.raises(ValueError, match="n_regimes"):
         mc.SwitchingLDS(3, 2, prior=switching(0, 1, 2, 2, 3)).fit_each(X)
+    with pytest.raises(ValueError, match="fixed must be"):
+        mc.SwitchingLDS(2, fixed={"initial": [1.0, 0.0]}).fit(X)
+    with pytest.raises(ValueError, match=r"\(2, 2\), or \(3, 2, 2\) for one in each regime; got shape \(2,\)"):
+        mc.SwitchingLDS(3, fixed={"transition": [1.0, 0.0]}).fit(X)
+    with pytest.raises(ValueError, match="shared_emission=False"):
+        mc.SwitchingLDS(2, fixed={"emission": np.ones((2, 3, 2))}).fit(X)
+    with pytest.raises(ValueError, match="without NaN"):
+        mc.SwitchingLDS(2, fixed={"process_covariance": [[1.0, np.nan], [np.nan, 1.0]]}).fit(X)
     with pytest.raises(ValueError, match="all NaN"):
         mc.SwitchingLDS(2).fit([np.full((9, 1), np.nan)])
     with pytest.raises(TypeError, match="symbols"):

@@ -124,7 +124,8 @@ class Column:
         """Entries as they are written; None where they are missing."""
         if self.raw.dtype.kind == "f":  # whole numbers without a point: the ids 1.0, 2.0 of a column with gaps
             shown = [
-                str(int(x)) if x == np.floor(x) and abs(x) < 2**53 else repr(float(x)) for x in np.nan_to_num(self.raw)
+                str(int(x)) if abs(x) < 2**53 and x == np.floor(x) else repr(float(x))
+                for x in np.where(np.isnan(self.raw), 0.0, self.raw)
             ]
         elif self.raw.dtype == object:
             shown = [x.strip() if isinstance(x, str) else str(x) for x in self.raw]
@@ -182,6 +183,9 @@ def columns_of(source: Any, separator: str | None = None, decimal: str = ".", in
         source = source.to_table()
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, Mapping):
+        for name, column in source.items():
+            if isinstance(column, str) or not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
+                raise TypeError(f"The column {name!r} must be a list or an array; got {column!r}.")
         return _made("the table", source.keys(), [_plain(x) for x in source.values()])
     if hasattr(source, "iloc") and hasattr(source, "columns"):
         return _from_pandas(source)

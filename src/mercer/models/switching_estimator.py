@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from mercer._array import Floats
 from mercer._parameters import Rule, Rules, boolean, nonnegative, one_of, states, whole
 from mercer.data import Sequences
 from mercer.families.estimator import Context
@@ -16,13 +17,14 @@ from mercer.models._dynamics.em import Averages, LDSGoal, Regression
 from mercer.models._dynamics.runs import Systems
 from mercer.models._fitting.climb import Climbed, Collapsed, Impossible, better_of, climb
 from mercer.models._fitting.data import Data
-from mercer.models._switching.em import PathData, Prior, SwitchingGoal
+from mercer.models._switching.em import OBSERVED, PathData, Prior, SwitchingGoal
 from mercer.models._switching.starts import start
 from mercer.models.lds_estimator import LDS, LDSContext
 from mercer.models.switching import SwitchingLDSs
 
-_WEAK = 1.0
-"""Steps of a prior in the units of the data, which holds regimes that are hardly ever visited."""
+_WEAK = 0.01
+"""Steps of a prior in the units of the data, which holds regimes that are hardly ever visited. Few, because the noise
+of a quiet regime is a small fraction of these units."""
 _TRIAL = 10
 """Iterations from every start, before the best one goes on."""
 
@@ -45,14 +47,19 @@ class SwitchingLDS(LDS):
         process noises and starts always differ.
     noise : {"full", "diagonal", "isotropic"}, default="diagonal"
         Structure of the covariance of the observation noise.
-    floor : float, default=1e-3
+    floor : float, default=1e-4
         Fraction of the pooled variance of each channel that is added to the variance of its noise, and fraction of 1
-        that is added to the variances of the state, which starts with about unit variance.
+        that is added to the variances of the state, which starts with about unit variance. Smaller than that of `LDS`,
+        because a quiet regime has a small part of the pooled variance.
     prior : None, "pooled" or SwitchingLDSs of shape (1,), default="pooled"
         The model that the model of each series is shrunk to (EST-2b). With "pooled", one model of all training data is
         learned first, and the model of each series starts from it, so that regimes mean the same for all series.
     prior_strength : float, default=20.0
         Weight of the prior, in observations of each regime.
+    fixed : dict or None, default=None
+        Parameters of the systems that are not learned, by their name in `LDSs`, as in `LDS`: an array for all regimes,
+        or with a first axis one for each. NaN marks entries that are learned nevertheless; a covariance is fixed as a
+        whole, in some regimes or in all.
     n_paths : int, default=16
         Number of regime paths per series that the E-step averages over.
     n_iter : int, default=50
@@ -60,9 +67,10 @@ class SwitchingLDS(LDS):
     tol : float, default=1e-4
         Stop if the objective per observation grows by at most this value; with 0 there are always ``n_iter``
         iterations.
-    n_init : int, default=2
-        Number of starts if there is no prior to start from, at most 4 different ones: from the steps of the state in
-        local windows, their levels, their noises, and all of these. The best one after 10 iterations is continued.
+    n_init : int, default=5
+        Number of starts if there is no prior to start from, at most 5 different ones: from the steps of the state in
+        local windows, their levels, their noises, the sizes of these, and all of them. The best one after 10 iterations
+        is continued.
     init : None or SwitchingLDSs of shape (1,), default=None
         The start of each fit, including that of the pooled model.
     random_state : int, Generator, RandomState or None, default=0
@@ -107,7 +115,6 @@ class SwitchingLDS(LDS):
     """
 
     has_hidden = True
-    fixed = None
 
     _parameters: ClassVar[Rules] = {
         "n_regimes": states(),
@@ -125,13 +132,14 @@ class SwitchingLDS(LDS):
         state_dim: int = 2,
         shared_emission: bool = True,
         noise: str = "diagonal",
-        floor: float = 1e-3,
+        floor: float = 1e-4,
         prior: Any = "pooled",
         prior_strength: float = 20.0,
+        fixed: Any = None,
         n_paths: int = 16,
         n_iter: int = 50,
         tol: float = 1e-4,
-        n_init: int = 2,
+        n_init: int = 5,
         init: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -142,6 +150,7 @@ class SwitchingLDS(LDS):
         self.floor = floor
         self.prior = prior
         self.prior_strength = prior_strength
+        self.fixed = fixed
         self.n_paths = n_paths
         self.n_iter = n_iter
         self.tol = tol
@@ -198,7 +207,7 @@ class SwitchingLDS(LDS):
         return Prior(np.asarray(model.initial)[0], np.asarray(model.transition)[0], averages)
 
     def _weak(self, context: Context) -> Prior:
-        """Return a prior of one step: states of unit variance, observations with the variances of the data."""
+        """Return a weak prior: states of unit variance, observations with the variances of the data."""
         k, n, d = int(self.n_regimes), int(self.state_dim), context.dimension
         assert context.scale is not None
         assert context.center is not None
@@ -210,14 +219,62 @@ class SwitchingLDS(LDS):
         moment, ones = np.tile(np.eye(n + 1), (k, 1, 1)), np.ones(k)
         state = Regression(systems.process_covariance, np.zeros((k, n, n + 1)), moment, ones)
         observation = Regression(systems.observation_covariance, np.zeros((k, d, n + 1)), moment, ones)
-        return Prior(np.full(k, 1 / k), np.full((k, k), 1 / k), Averages(systems, state, observation))
+        chain = np.full((k + 1, k), 1 / (k * _WEAK))  # but one visit and one move of every regime
+        return Prior(chain[0], chain[1:], Averages(systems, state, observation))
 
     def _goal(self, context: Context, prior: Prior, strength: float) -> SwitchingGoal:
         assert context.scale is not None
         unit = np.full(int(self.state_dim), self.floor)
-        fixed = {"state_offset": np.zeros(int(self.state_dim))} if self.n_regimes == 1 else {}
-        single = LDSGoal(self.noise, fixed, (unit, self.floor * context.scale, unit), None, 0.0)
-        return SwitchingGoal(single, prior, strength, bool(self.shared_emission), int(self.n_paths))
+        single = LDSGoal(self.noise, {}, (unit, self.floor * context.scale, unit), None, 0.0)
+        shared = bool(self.shared_emission)
+        return SwitchingGoal(single, prior, strength, shared, int(self.n_paths), self._fixed_each(context.dimension))
+
+    def _fixed_each(self, d: int) -> list[dict[str, Floats]]:
+        """Return the fixed parameters of every regime; one regime has no offset of the state unless it is learned."""
+        k, n = int(self.n_regimes), int(self.state_dim)
+        shapes: dict[str, tuple[int, ...]] = {
+            "transition": (n, n), "state_offset": (n,), "process_covariance": (n, n), "initial_mean": (n,),
+            "initial_covariance": (n, n), "emission": (d, n), "observation_offset": (d,),
+            "observation_covariance": (d, d),
+        }  # fmt: skip
+        found: list[dict[str, Floats]] = [{} for _ in range(k)]
+        if k == 1:
+            found[0]["state_offset"] = np.zeros(int(self.state_dim))
+        for name, value in (self.fixed or {}).items():
+            if value is None:
+                found[0].pop(name, None)
+                continue
+            array, shape = np.asarray(value, dtype=float), shapes[name]
+            if array.shape not in (shape, (k, *shape)):
+                raise ValueError(
+                    f"fixed[{name!r}] must have shape {shape}, or {(k, *shape)} for one in each regime; got shape "
+                    f"{array.shape}."
+                )
+            if self.shared_emission and name in OBSERVED and array.shape != shape:
+                raise ValueError(
+                    f"fixed[{name!r}] must have shape {shape}, because all regimes share it; got shape {array.shape}. "
+                    "Use shared_emission=False for one in each regime."
+                )
+            for regime, part in zip(found, np.broadcast_to(array, (k, *shape)), strict=True):
+                free = np.isnan(part)
+                if name.endswith("covariance") and free.any():
+                    if array.shape == shape or not free.all():
+                        raise ValueError(
+                            f"fixed[{name!r}] must be a whole matrix without NaN; covariances have no free entries."
+                        )
+                    continue  # that of this regime is learned
+                regime[name] = np.array(part)
+        return found
+
+    def _fixed_start(self, d: int) -> dict[str, Any]:
+        """Return what is fixed in the single system that starts are made of: the mean over the regimes."""
+        every, names = self._fixed_each(d), (self.fixed or {})
+        found: dict[str, Any] = {
+            name: np.mean([regime[name] for regime in every], axis=0)
+            for name in names
+            if all(name in regime for regime in every)
+        }
+        return {"state_offset": None, **found} if "state_offset" in names else found
 
     # -- the fit ----------------------------------------------------------------------------------------
 
@@ -232,13 +289,16 @@ class SwitchingLDS(LDS):
         given = self.init if self.init is not None else given
         try:
             if given is not None:
-                return self._climbed(goal, data, given[np.zeros(data.size, dtype=int)])
+                return self._climbed(goal, data, goal.admitted(given[np.zeros(data.size, dtype=int)]))
             if self.n_regimes == 1:
                 return self._plain(data, context, seed, name)
-            plain = LDS(self.state_dim, self.noise, self.floor, prior=None, n_iter=30, n_init=1)
+            plain = LDS(
+                self.state_dim, self.noise, self.floor, prior=None, fixed=self._fixed_start(context.dimension),
+                n_iter=200, tol=1e-5, n_init=3,
+            )  # fmt: skip
             systems = plain._fit_models(data, context, seed, name).models
             k = int(self.n_regimes)
-            attempts = (start(goal, systems, data, k, seed, attempt) for attempt in range(self.n_init))
+            attempts = (goal.admitted(start(goal, systems, data, k, seed, attempt)) for attempt in range(self.n_init))
             if self.n_init == 1:
                 return self._climbed(goal, data, next(attempts))
             best = self._climbed(goal, data, next(attempts), _TRIAL)
@@ -255,9 +315,11 @@ class SwitchingLDS(LDS):
 
     def _plain(self, data: Data, context: Context, seed: int, name: Callable[[int], str]) -> Climbed:
         """Fit one regime: linear dynamical systems."""
+        fixed = {"state_offset": None, **self._fixed_each(context.dimension)[0]}
         plain = LDS(
-            self.state_dim, self.noise, self.floor, prior=None, n_iter=self.n_iter, tol=self.tol, n_init=self.n_init
-        )
+            self.state_dim, self.noise, self.floor, prior=None, fixed=fixed, n_iter=self.n_iter, tol=self.tol,
+            n_init=self.n_init,
+        )  # fmt: skip
         found = plain._fit_models(data, context, seed, name)
         size = data.size
         models = SwitchingLDSs._make(

@@ -15,7 +15,7 @@ import numpy as np
 from mercer._array import Floats, Indices, logsumexp
 from mercer._probability import normalized
 from mercer.models._dynamics.em import Averages, Found, LDSGoal, Regression
-from mercer.models._dynamics.runs import Systems, systems_of
+from mercer.models._dynamics.runs import systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Runs
 from mercer.models._switching.along import weights_along
@@ -25,7 +25,7 @@ from mercer.models._switching.selection import best
 from mercer.models.lds import LDSs
 from mercer.models.switching import SwitchingLDSs
 
-__all__ = ["PathData", "Prior", "SwitchingGoal"]
+__all__ = ["OBSERVED", "PathData", "Prior", "SwitchingGoal"]
 
 _NEGLIGIBLE = 1e-6
 """Posterior probability below which a path is left out."""
@@ -55,10 +55,15 @@ class PathData(Data):
         return PathData(part.x, part.offsets, part.model, part.size, None, [paths[:, inside] for paths in self.kept])
 
 
-def _repeated(averages: Averages, which: Indices) -> Averages:
-    systems, *regressions = averages
-    state, observation = (Regression(*(part[which] for part in one)) for one in regressions)
-    return Averages(Systems(*(part[which] for part in systems)), state, observation)
+OBSERVED = ("emission", "observation_offset", "observation_covariance")
+"""Parameters that regimes may share."""
+
+
+def _taken(parts: Any, which: Indices) -> Any:
+    """Return some systems of nested tuples of arrays, whose first axis is that of the systems."""
+    if isinstance(parts, tuple):
+        return type(parts)(*(_taken(part, which) for part in parts))
+    return parts[which]
 
 
 class SwitchingGoal(NamedTuple):
@@ -71,6 +76,8 @@ class SwitchingGoal(NamedTuple):
     shared: bool
     """Whether all regimes of a model have the same emission and noise of the observations."""
     n_paths: int
+    fixed: list[dict[str, Floats]]
+    """Values of parameters of each regime that are not learned; NaN entries are."""
 
     # -- the E-step --------------------------------------------------------------------------------------
 
@@ -123,54 +130,60 @@ class SwitchingGoal(NamedTuple):
 
     # -- the M-step --------------------------------------------------------------------------------------
 
-    def _goals(self, n: int, k: int) -> tuple[LDSGoal, LDSGoal]:
-        """Return the objectives of the states of n models with k regimes, and of their observations."""
-        every = np.tile(np.arange(k), n)
-        of_states = self.system._replace(prior=_repeated(self.prior.expected, every), strength=self.strength)
-        if not self.shared:
-            return of_states, of_states
-        first = _repeated(self.prior.expected, np.zeros(n, int))
-        return of_states, self.system._replace(prior=first, strength=self.strength)
+    def _goal(self, n: int, regime: int) -> LDSGoal:
+        """Return the objective of the systems of one regime of n models."""
+        expected = self.prior.expected
+        prior: Averages = _taken(expected, np.full(n, regime))
+        if self.shared:  # the prior of the observations is that of the first regime
+            first: Averages = _taken(expected, np.zeros(n, int))
+            seen = {name: getattr(first.systems, name) for name in OBSERVED}
+            prior = prior._replace(systems=prior.systems._replace(**seen), observation=first.observation)
+        return self.system._replace(prior=prior, strength=self.strength, fixed=self.fixed[regime])
+
+    def admitted(self, models: SwitchingLDSs) -> SwitchingLDSs:
+        """Return models with the structure of the noise, shared and fixed parameters, to start from."""
+        n, k = models.initial.shape
+        systems = models.systems
+        if self.shared:
+            first = systems[:, np.zeros(k, int)]
+            systems = systems._replaced(**{name: getattr(first, name) for name in OBSERVED})
+        parts = [self._goal(n, j).admitted(systems[:, j]) for j in range(k)]
+        return models._replaced(systems=_side_by_side(parts))
 
     def maximize(self, models: SwitchingLDSs, data: Data, found: Any, memory: Moments) -> SwitchingLDSs:
         """Refit the models to the expectations."""
         n, k = models.initial.shape
-        of_states, of_observations = self._goals(n, k)
         own = memory.memory
-        transition, q = of_states.regressed("state", own.systems, own.state)
-        mean, s = of_states.first(own.systems, own)
-        systems, observation = own.systems, own.observation
-        if self.shared:
-            systems = Systems(*(part[::k] for part in systems))
-            observation = Regression(*(part.reshape(n, k, *part.shape[1:]).sum(axis=1) for part in observation))
-        emission, r = of_observations.regressed("observation", systems, observation)
-        r = self.system.structured(r)
-        if self.shared:
-            emission, r = np.repeat(emission, k, axis=0), np.repeat(r, k, axis=0)
-        parts = LDSs._make(
-            transition=transition[..., :-1], state_offset=transition[..., -1], emission=emission[..., :-1],
-            observation_offset=emission[..., -1], process_covariance=q, observation_covariance=r, initial_mean=mean,
-            initial_covariance=s, state_dims=models.systems.state_dims.reshape(-1),
-        )  # fmt: skip
+        if self.shared:  # all regimes have the same regression, so that they learn the same
+            sums = (part.reshape(n, k, *part.shape[1:]).sum(axis=1) for part in own.observation)
+            own = own._replace(observation=Regression(*(np.repeat(part, k, axis=0) for part in sums)))
+        parts = [
+            self._goal(n, j).maximize(models.systems[:, j], data, found, _taken(own, np.arange(n) * k + j))
+            for j in range(k)
+        ]
         initial = normalized(memory.first + self.strength * self.prior.initial, models.initial)
         moves = normalized(memory.moves + self.strength * self.prior.transition, models.transition)
         return SwitchingLDSs._make(
-            initial=initial, transition=moves, n_regimes=models.n_regimes, systems=parts.reshape(n, k)
+            initial=initial, transition=moves, n_regimes=models.n_regimes, systems=_side_by_side(parts)
         )
 
     def log_prior(self, models: SwitchingLDSs) -> Floats:
         """Log prior of each model, up to a constant."""
         n, k = models.initial.shape
-        of_states, of_observations = self._goals(n, k)
-        own, total = systems_of(models.systems.reshape(-1)), np.zeros(n)
-        total += of_states.log_prior_of("state", own).reshape(n, k).sum(axis=1)
-        total += of_states.log_prior_of("first", own).reshape(n, k).sum(axis=1)
-        seen = Systems(*(part[::k] for part in own)) if self.shared else own
-        total += of_observations.log_prior_of("observation", seen).reshape(n, -1).sum(axis=1)
+        total = np.zeros(n)
+        for j in range(k):
+            goal, own = self._goal(n, j), systems_of(models.systems[:, j])
+            which = ["state", "first"] if self.shared and j else ["state", "first", "observation"]
+            total += sum(goal.log_prior_of(part, own) for part in which)
         for weight, value in ((self.prior.initial, models.initial), (self.prior.transition, models.transition)):
             logs = np.log(np.where(weight > 0, np.maximum(value, 1e-300), 1.0))
             total += self.strength * (weight * logs).reshape(n, -1).sum(axis=1)
         return total
+
+
+def _side_by_side(parts: list[LDSs]) -> LDSs:
+    """Join the systems of all regimes, ``(N,)`` each, to ``(N, K)``."""
+    return LDSs._make(**{name: np.stack([getattr(part, name) for part in parts], axis=1) for name in LDSs._arrays})
 
 
 def _marks(paths: Indices, data: Data) -> Indices:

@@ -18,6 +18,10 @@ from mercer.models._switching.hypotheses import Chains
 __all__ = ["Layer", "Moments", "collect", "path_moments", "step_noise"]
 
 
+_ROWS = 2**16
+"""Observations of all layers whose expectations are computed at a time."""
+
+
 class Layer(NamedTuple):
     """Weighted regimes and states at every observation."""
 
@@ -68,10 +72,10 @@ def _state(systems: Systems, code: Indices, layer: Layer, at: Indices) -> list[F
 
 
 def _observation(systems: Systems, code: Indices, layer: Layer, at: Indices, x: Floats) -> list[Floats]:
-    """Return the same of observations; missing coordinates of w have their expectation given the others."""
+    """Return the same of observations x; missing coordinates of w have their expectation given the others."""
     c, r, m, v = systems.emission[code], systems.observation_covariance[code], layer.means[at], layer.covariances[at]
-    seen = np.isfinite(x[at])
-    mean = np.where(seen, x[at] - (c @ m[..., None])[..., 0] - systems.observation_offset[code], 0.0)
+    seen = np.isfinite(x)
+    mean = np.where(seen, x - (c @ m[..., None])[..., 0] - systems.observation_offset[code], 0.0)
     c = np.where(seen[..., None], c, 0.0)
     noise, cross = _outer(mean, mean) + c @ v @ _t(c), _outer(mean, m) - c @ v
     gaps = np.flatnonzero(~seen.all(axis=1))
@@ -95,8 +99,8 @@ def _augmented(m: Floats, v: Floats) -> Floats:
 
 def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Floats) -> Moments:
     """Sum the expectations of all layers for every regime of every model; moves of the chain are given."""
-    size, (n, d) = data.size * k, systems.size
-    begins = np.zeros(len(data.x), bool)
+    size, (n, d), length = data.size * k, systems.size, len(data.x)
+    begins = np.zeros(length, bool)
     begins[data.offsets[:-1][np.diff(data.offsets) > 0]] = True
     some = np.isfinite(data.x).any(axis=1)
     shapes: list[list[tuple[int, ...]]] = [
@@ -107,25 +111,28 @@ def collect(systems: Systems, k: int, data: Data, layers: list[Layer], moves: Fl
     totals = [[np.zeros((size, *shape)) for shape in group] for group in shapes]
     counts = np.zeros((3, size))
 
-    def add(which: int, layer: Layer, at: Indices, values: list[Floats]) -> None:
-        if not len(at):
+    def add(which: int, code: Indices, weight: Floats, values: list[Floats]) -> None:
+        if not len(code):
             return
-        code = data.owner[at] * k + layer.regime[at]
-        weights = sparse.csr_array((layer.weight[at], (code, np.arange(len(at)))), shape=(size, len(at)))
+        weights = sparse.csr_array((weight, (code, np.arange(len(code)))), shape=(size, len(code)))
         for total, value in zip(totals[which], values, strict=True):
-            total += (weights @ value.reshape(len(at), -1)).reshape(total.shape)
-        counts[which] += np.bincount(code, layer.weight[at], size)
+            total += (weights @ value.reshape(len(code), -1)).reshape(total.shape)
+        counts[which] += np.bincount(code, weight, size)
 
-    for layer in layers:
+    step = max(1, _ROWS // max(length, 1))
+    for first in range(0, len(layers), step):  # several layers, one after the other
+        part = layers[first : first + step]
+        layer = Layer._make([np.concatenate(columns) for columns in zip(*part, strict=True)])
         there = layer.weight > 0
-        code = data.owner * k + layer.regime
-        at = np.flatnonzero(there & ~begins)
-        add(0, layer, at, _state(systems, code[at], layer, at))
-        at = np.flatnonzero(there & some)
-        add(1, layer, at, _observation(systems, code[at], layer, at, data.x))
-        at = np.flatnonzero(there & begins)
+        code = np.tile(data.owner, len(part)) * k + layer.regime
+        start, seen = np.tile(begins, len(part)), np.tile(some, len(part))
+        at = np.flatnonzero(there & ~start)
+        add(0, code[at], layer.weight[at], _state(systems, code[at], layer, at))
+        at = np.flatnonzero(there & seen)
+        add(1, code[at], layer.weight[at], _observation(systems, code[at], layer, at, data.x[at % length]))
+        at = np.flatnonzero(there & start)
         away = layer.means[at] - systems.initial_mean[code[at]]
-        add(2, layer, at, [away, layer.covariances[at] + _outer(away, away)])
+        add(2, code[at], layer.weight[at], [away, layer.covariances[at] + _outer(away, away)])
     state, observation = (Regression._make([*totals[i], counts[i]]) for i in (0, 1))
     memory = Memory._make([systems, state, observation, *totals[2], counts[2]])
     return Moments(memory, counts[2].reshape(-1, k), moves)

@@ -1,9 +1,10 @@
 """Starts of EM for switching systems: regimes of the smoothed states of one linear dynamical system.
 
 Regimes are first guessed from local windows: in each window the step of the state is regressed on the state, and the
-coefficients, the noises, or all of them are clustered. Then either regimes and their systems are learned in turns, with
-the states held fixed, or systems and states with the regimes held fixed. Where levels are clustered, a regime pulls the
-state to its level: how fast is learned later, as is when it begins, before its level is reached.
+coefficients, the noises, or all of them are clustered. Then regimes and their systems are learned in turns, with
+the states held fixed; or systems and states, with the regimes held fixed; or regimes that differ only in the size of
+their noise. Where levels are clustered, a regime pulls the state to its level: how fast is learned later, as is when it
+begins, before its level is reached.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from mercer._array import Floats, Indices
+from mercer._probability import normalized
 from mercer.models._dynamics.runs import Systems, smoothed, systems_of
 from mercer.models._fitting.data import Data
 from mercer.models._forward.interface import Densities, expectations
@@ -24,9 +26,15 @@ __all__ = ["start"]
 
 _STAYS = 0.95
 """Probability that a regime of a start stays."""
-_ATTEMPTS = ((8, "steps", "states"), (4, "levels", "levels"), (8, "noises", "regimes"), (16, "all", "states"))
+_ATTEMPTS = (
+    (8, "steps", "states"),
+    (4, "levels", "levels"),
+    (8, "noises", "regimes"),
+    (8, "noises", "all but the sizes"),
+    (16, "all", "states"),
+)
 """Steps of the windows of each attempt, at least, what is clustered, and what is held fixed."""
-_TURNS = {"states": 20, "regimes": 10}
+_TURNS = {"states": 20, "regimes": 10, "all but the sizes": 20}
 _PULL = 0.5
 """Share of the way to its level that a regime moves the state in a step."""
 
@@ -68,6 +76,8 @@ def start(goal: SwitchingGoal, plain: LDSs, data: Data, k: int, seed: int, attem
     )
     if held == "levels":
         return models._replaced(systems=_pulled(models.systems, found.means, labels, data))
+    if held == "all but the sizes":
+        return _sized(models, systems, found.means, labels, data)
     if held == "regimes":
         certain = np.ones((len(data.offsets) - 1, 1))
         for _ in range(_TURNS[held]):
@@ -109,6 +119,31 @@ def _pulled(systems: LDSs, means: Floats, labels: Indices, data: Data) -> LDSs:
         initial_mean=center,
         initial_covariance=around,
     )
+
+
+def _sized(models: SwitchingLDSs, plain: Systems, means: Floats, labels: Indices, data: Data) -> SwitchingLDSs:
+    """Return models whose regimes multiply the noise of the state, learned by an HMM of the sizes of its steps."""
+    (size, k), n, own = models.initial.shape, means.shape[1], data.owner
+    before = np.concatenate([np.zeros((1, n)), means[:-1]])
+    step = means - (plain.transition[own] @ before[..., None])[..., 0] - plain.state_offset[own]
+    squares = (step * np.linalg.solve(plain.process_covariance[own], step[..., None])[..., 0]).sum(axis=1) / n
+    seen = np.ones((len(means), 1))
+    seen[_begins(data)] = 0.0  # no step
+    chain, share = np.asarray(models.transition), (labels[:, None] == np.arange(k)).astype(float)
+    for _ in range(_TURNS["all but the sizes"]):
+        sums = [
+            np.stack([np.bincount(own, column, size) for column in (share * seen * value).T], axis=1) + 0.01
+            for value in (squares[:, None], np.ones((1, 1)))
+        ]
+        scale = np.maximum(sums[0] / sums[1], 1e-4)
+        table = -0.5 * n * (np.log(scale)[own] + squares[:, None] / scale[own]) * seen
+        posterior = expectations(np.asarray(models.initial), chain, Densities(table), data.runs, states=True)
+        assert posterior.states is not None
+        share, moves = posterior.states, np.asarray(models.transition).copy()
+        np.add.at(moves, data.model, posterior.transitions)
+        chain = normalized(moves, chain)
+    noise = scale[..., None, None] * np.asarray(models.systems.process_covariance)
+    return models._replaced(transition=chain, systems=models.systems._replaced(process_covariance=noise))
 
 
 def _begins(data: Data) -> Indices:
