@@ -230,7 +230,7 @@ class TestArguments:
             (lambda: FACTORIAL.sample(10**30), "length must be at most 1,000,000,000,000"),
             (lambda: FACTORIAL.sample(2, 10**30), "size must be at most 1,000,000,000,000"),
             (lambda: mc.read_fasta(np.array(2.0)), r"path must be .* got array\(2"),
-            (lambda: mc.read_table({"a": 1}), "Column 'a' must be a list of entries; got 1"),
+            (lambda: mc.read_table({"a": 1}), "column 'a' must be a list or an array; got 1"),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
             (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),

@@ -186,7 +186,7 @@ def columns_of(source: Any, separator: str | None = None, decimal: str = ".", in
     if isinstance(source, Mapping):
         for name, column in source.items():
             if isinstance(column, str) or not is_listing(column):
-                raise TypeError(f"Column {name!r} must be a list of entries; got {column!r}.")
+                raise TypeError(f"The column {name!r} must be a list or an array; got {column!r}.")
         return _made("the table", source.keys(), [_plain(x) for x in source.values()])
     if hasattr(source, "iloc") and hasattr(source, "columns"):
         return _from_pandas(source)
