@@ -29,7 +29,10 @@ def _listed(good: Any) -> Any:
 _NUMBERS = Rule(
     "a list of whole numbers, 1 or more", _listed(lambda v: is_whole(v, 1)), "Use [5, 10, 20], for example."
 )
-_SPLITTER = Rule("a splitter of scikit-learn", lambda v: isinstance(v, BaseCrossValidator) or hasattr(v, "split"))
+_SPLITTER = Rule(
+    "a splitter of scikit-learn",
+    lambda v: isinstance(v, BaseCrossValidator) or (hasattr(v, "split") and not isinstance(v, str | bytes)),
+)
 
 
 class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):

@@ -122,8 +122,8 @@ class HMM(Decoder, IterativeEstimator):
         Number of iterations of the fit of ``model_``, from the best of its starts.
     converged_ : bool
         Whether that fit converged before ``n_iter``.
-    history_ : ndarray of shape (n_iter_,)
-        The objective of that fit before each iteration.
+    history_ : ndarray
+        The objective of that fit before each of its iterations.
 
     Notes
     -----
