@@ -26,6 +26,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     """Write ``arrays`` and ``header`` to ``path`` atomically, so that a crash leaves no partial file."""
     check_path(path)
     target = Path(path)
+    _check_target(target, os.fspath(path))
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True)
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
     if len(encoded) > HEADER_BYTES:
@@ -69,6 +70,16 @@ def read(path: str | os.PathLike[str], *kinds: str) -> tuple[dict[str, Any], dic
     if header.get("kind") not in kinds:
         raise ValueError(f"{name} contains a {header.get('kind')}, not a {' or a '.join(kinds)}.")
     return header, arrays
+
+
+def _check_target(target: Path, name: str) -> None:
+    """Raise if a file cannot be written there, before the work is done."""
+    if not target.name:
+        raise ValueError(f"path must name a file; got {name!r}.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{name} is a folder. Add the name of a file to it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"The folder {target.parent} does not exist. Create it first.")
 
 
 def damaged(name: str, error: Exception) -> ValueError:

@@ -229,6 +229,7 @@ class TestArguments:
             (lambda: mc.HiddenTree("(a,b);", leaves=np.array("a")).fit([[0, 1]]), "leaves must be .* got array"),
             (lambda: FACTORIAL.sample(10**30), "length must be at most 1,000,000,000,000"),
             (lambda: FACTORIAL.sample(2, 10**30), "size must be at most 1,000,000,000,000"),
+            (lambda: mc.read_fasta(np.array(2.0)), r"path must be .* got array\(2"),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
             (lambda: AFFINE.shared_history(["A"], np.zeros(2)), "precision must be 'float64' or 'float32'; got array"),

@@ -531,6 +531,8 @@ class TestMasks:
         for alphabet in (None, "dna"):
             with pytest.raises(ValueError, match=r"All records are invalid: .*line 1"):
                 read_fasta(lines(">a", "", ">b", ""), invalid="mask", alphabet=alphabet)
+        with pytest.raises(ValueError, match="All records are invalid: the file, line 1"):
+            read_fasta(lines("> ", "AC"), invalid="mask", labels="auto")
         with pytest.raises(ValueError, match="No line can be read"):
             read_ucr(lines("1\tx"), invalid="mask")
 

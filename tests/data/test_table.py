@@ -96,6 +96,11 @@ class TestSources:
         with pytest.raises(ValueError, match=r"cut.parquet is damaged .* copy it again"):
             mc.read_table(tmp_path / "cut.parquet")
 
+    def test_text_needs_no_other_library(self, monkeypatch):
+        for name in ("pandas", "polars", "pyarrow", "awkward", "Bio"):
+            monkeypatch.setitem(sys.modules, name, None)
+        check_long(mc.read_table(io.StringIO(LONG)))
+
     def test_parquet_without_pyarrow(self, tmp_path, monkeypatch):
         (tmp_path / "a.parquet").write_bytes(b"PAR1....")
         for name in ("pyarrow", "pyarrow.parquet"):
@@ -171,6 +176,26 @@ class TestRoles:
     def test_text_of_unknown_role(self):
         with pytest.raises(ValueError, match=r"column 'device' contains text \('watch'\).*pass values="):
             read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
+
+    def test_ends_of_names(self):
+        found = read("machine_id,Visit Date,x", "a,2024-01-01,1", "a,2024-01-02,2", "b,2024-01-01,3", "b,2024-01-02,4")
+        assert found.ids == ("a", "b")
+        assert found.step == 86400
+        assert read("valid,paid,acid", "1,2,3").ids is None
+
+    def test_columns_that_count_like_an_id_and_a_time(self):
+        rows = {"machine": [1, 1, 1, 2, 2], "cycle": [1, 2, 3, 1, 2], "s1": [3.5, 4, 5, 6, 7]}
+        with pytest.raises(ValueError, match="pass id='machine' and time='cycle', or form='wide'"):
+            mc.read_table(rows)
+        assert mc.read_table(rows, id="machine", time="cycle").X.lengths.tolist() == [3, 2]
+        assert len(mc.read_table(rows, form="wide").X) == 5
+        with pytest.raises(ValueError, match=r"mc.read_table\(df, id='machine', time='cycle'\)"):
+            mc.Sequences(pd.DataFrame(rows))
+        assert len(mc.Sequences(pd.DataFrame(np.random.default_rng(0).integers(0, 2, size=(50, 4))))) == 50
+
+    def test_names_of_channels_are_told(self):
+        with pytest.raises(ValueError, match=r"'sensor' \('x'\) looks like the name of a channel.*pivot_table"):
+            read("id,time,sensor,value", "a,0,x,1", "a,0,y,2", "a,1,x,3", "a,1,y,4")
 
     def test_no_such_column(self):
         with pytest.raises(ValueError, match="id='name' is not a column of the file; its columns are 'id', 'x'"):
@@ -285,6 +310,27 @@ class TestTime:
         assert list(found.problems) == ["a"]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_written_is_read(seed):
+    """Series with missing values, written as rows in any order, come back to the last bit."""
+    rng = np.random.default_rng(seed)
+    series = [rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-8, 9) for n in rng.integers(2, 9, size=6)]
+    rows = []
+    for i, x in enumerate(series):
+        x[1:-1][rng.random(len(x) - 2) < 0.2] = np.nan  # absent steps, but for the first two of a series
+        steps = [t for t in range(len(x)) if not np.isnan(x[t]).all()]
+        rows += [(f"s{i}", 10.0 + 0.25 * t, *x[t], i % 2) for t in steps]
+    rows += [("grid", 0.25 * t, 1.0, 1.0, 0) for t in range(3)]
+    order = rng.permutation(len(rows))
+    frame = pd.DataFrame([rows[i] for i in order], columns=["id", "time", "u", "v", "label"])
+    for source in (frame, io.StringIO(frame.to_csv(index=False)), pa.Table.from_pandas(frame, preserve_index=False)):
+        found = mc.read_table(source)
+        for name, x, y in zip(found.ids, found.X, found.y, strict=True):
+            if name != "grid":
+                np.testing.assert_array_equal(x, series[int(name[1:])])
+                assert y == int(name[1:]) % 2
+
+
 class TestValues:
     def test_wide(self):
         found = read("id,t0,t1,t2,label", "a,1,2,3,0", "b,1,,3,1", "c,1,2,,1")
@@ -347,6 +393,8 @@ class TestValues:
 
     def test_decimal_commas(self):
         assert read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=",").X[0].ravel().tolist() == [1.5, 2.0]
+        with pytest.raises(ValueError, match="column 'x' contains '1,5'; pass decimal=','"):
+            read("id;time;x;z", "a;0;1,5;1", "a;1;2,5;2")
 
 
 class TestLabelsOfTheirOwn:

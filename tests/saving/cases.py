@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
@@ -118,6 +118,8 @@ def cases() -> dict[str, tuple[Any, str, str]]:
         "stacking": (StackingRegressor([("a", SVR()), ("b", Ridge())]), "table", "number"),
         "bagging": (BaggingRegressor(Ridge(), random_state=0), "table", "number"),
         "neighbors": (KNeighborsClassifier(algorithm="brute"), "table", "names"),
+        "neighbors-tree": (KNeighborsClassifier(1), "table", "names"),
+        "neighbors-ball": (KNeighborsRegressor(algorithm="ball_tree", p=1, weights="distance"), "table", "number"),
         "imputer-lda": (make_pipeline(SimpleImputer(), LinearDiscriminantAnalysis()), "table", "names"),
         "logistic-cv": (LogisticRegressionCV(Cs=3, cv=3), "table", "binary"),
         "sum": (

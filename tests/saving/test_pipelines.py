@@ -194,6 +194,16 @@ class TestRefused:
             mc.save(mc.RBF(), tmp_path / "x", trusted=[3])
         with pytest.raises(TypeError, match="path must be a string or a path"):
             mc.save(mc.RBF(), 3)
+        with pytest.raises(ValueError, match="path must name a file; got ''"):
+            mc.save(mc.RBF(), "")
+        with pytest.raises(IsADirectoryError, match="is a folder"):
+            mc.save(mc.RBF(), tmp_path)
+        with pytest.raises(FileNotFoundError, match=r"The folder .*nowhere does not exist"):
+            mc.save(mc.RBF(), tmp_path / "nowhere" / "x")
+        with pytest.raises(FileNotFoundError, match="does not exist"):
+            mc.load(tmp_path / "nothing")
+        with pytest.raises((IsADirectoryError, FileNotFoundError), match="does not exist"):
+            mc.load(tmp_path)
 
 
 class TestEveryClass:

@@ -1,20 +1,22 @@
-"""Compare kernels with plain baselines by nested cross-validation."""
+"""One contender on one task: nested cross-validation, fold by fold."""
 
 from __future__ import annotations
 
-import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 import mercer as mc
+from mercer._array import Floats
 from mercer._notices import collected
 from mercer.kernels import Kernel
 
@@ -23,11 +25,13 @@ INNER_FOLDS = 3
 
 @dataclass(frozen=True)
 class Contender:
-    """A classifier and the parameter grid searched within the training folds."""
+    """A predictor and the parameter grid searched within the training folds."""
 
     name: str
     estimator: Any
     grid: dict[str, Any] = field(default_factory=dict)
+    is_baseline: bool = False
+    """Whether a kernel in the pipeline only serves a plain baseline."""
 
     @property
     def kernel(self) -> Kernel | None:
@@ -35,95 +39,131 @@ class Contender:
         steps = self.estimator.steps if isinstance(self.estimator, Pipeline) else []
         return next((step for _, step in steps if isinstance(step, Kernel)), None)
 
+    @property
+    def is_kernel(self) -> bool:
+        """Whether this is a kernel of mercer, and not a baseline."""
+        return self.kernel is not None and not self.is_baseline
+
 
 @dataclass(frozen=True)
 class Task:
-    """Labeled data and the methods to compare on them; samples of one group stay in one fold."""
+    """Data with their labels or targets, and the contenders; samples of one group stay in one fold."""
 
     about: str
     X: Any
     y: Any
     contenders: list[Contender]
     groups: Any = None
+    weights: Any = None
     reading: str = ""
     """Line of code that reads the data from a file, if any."""
+    known: Any = None
+    """What the data have that new data must have, too."""
+    arguments: str = ""
+    """Arguments of the command line that read the data."""
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are numbers to predict; labels are integers or strings."""
+        return np.asarray(self.y).dtype.kind == "f"
+
+    @property
+    def measure(self) -> str:
+        """Name of the score."""
+        return "R2" if self.is_regression else "accuracy"
+
+    def data_only(self) -> Task:
+        """Return the task without its contenders."""
+        return replace(self, contenders=[])
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Accuracy of one method on one task."""
+class Fold:
+    """Result of a contender on one outer fold."""
 
-    task: str
-    method: str
-    is_kernel: bool
-    accuracy: float
-    sd: float
-    seconds: float
+    number: int
+    score: float
+    """Accuracy or R2 on the test fold."""
+    inner: float
+    """Score of the chosen parameters in the inner cross-validation."""
+    losses: list[float]
+    """Zero-one loss or squared error of every test sample, times its weight."""
+    fit_seconds: float
+    """Time of the fit with the chosen parameters."""
+    search_seconds: float
+    """Time of the whole search."""
+    predict_seconds: float
+    """Time to predict one test sample, on average."""
+    parameters: dict[str, str]
+    """Parameters that were chosen."""
 
 
-def race(name: str, task: Task, contender: Contender, folds: int, seed: int) -> Outcome:
-    """Cross-validate a contender; its parameters are chosen within the training folds.
+def race(task: Task, contender: Contender, fold: int, folds: int, seed: int) -> Fold:
+    """Search the parameters of a contender on one training fold, and score it on the test fold.
 
     Parameters
     ----------
-    name : str
-        Name of the task.
     task : Task
-        Data, labels and groups.
+        Data, labels or targets, groups and weights.
     contender : Contender
-        Classifier and parameter grid.
+        Predictor and parameter grid.
+    fold : int
+        Number of the outer fold.
     folds : int
-        Number of outer folds.
+        How many outer folds there are.
     seed : int
         Seed for shuffling the folds.
     """
     y = np.asarray(task.y)
+    train, test = splits(task, np.arange(len(y)), folds, seed)[fold]
+    weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
     start = time.perf_counter()
-    scores = []
     # Small problems are slower with several BLAS threads, much slower on a busy machine.
     with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge race on
-        for train, test in _splits(y, task.groups, np.arange(len(y)), folds, seed):
-            inner = _splits(y, task.groups, train, INNER_FOLDS, seed)
-            search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise")
-            search.fit(_safe_indexing(task.X, train), y[train])
-            scores.append(search.score(_safe_indexing(task.X, test), y[test]))
-    seconds = time.perf_counter() - start
-    is_kernel = contender.kernel is not None
-    return Outcome(name, contender.name, is_kernel, float(np.mean(scores)), float(np.std(scores)), seconds)
-
-
-def _splits(y: Any, groups: Any, index: Any, folds: int, seed: int) -> list[tuple[Any, Any]]:
-    """Split the samples at ``index`` into stratified folds that keep groups together."""
-    if groups is None:
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        return list(splitter.split(index, y[index]))
-    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(index, y[index], np.asarray(groups)[index]))
-
-
-def winners(outcomes: list[Outcome]) -> set[tuple[str, str]]:
-    """Return the (task, method) pairs of the highest accuracy on every task, including ties."""
-    top: dict[str, float] = {}
-    for o in outcomes:
-        top[o.task] = max(top.get(o.task, 0.0), o.accuracy)
-    return {(o.task, o.method) for o in outcomes if o.accuracy >= top[o.task] - 1e-12}
-
-
-def snippet(contender: Contender, reading: str = "") -> str:
-    """Return code that fits the contender's kernel to the user's data, which ``reading`` loads."""
-    steps, imports = [], []
-    for _, step in contender.estimator.steps[:-1]:
-        text = re.sub(r"\s+", " ", repr(step))
-        for part in (step, *(v for v in step.get_params().values() if isinstance(v, BaseEstimator))):
-            name, module = type(part).__name__, type(part).__module__
-            if module.startswith("mercer"):
-                text = re.sub(rf"(?<![\w.]){name}\(", f"mc.{name}(", text)
-            elif (line := f"; from {module.split('._')[0]} import {name}") not in imports:
-                imports.append(line)
-        steps.append(text)
-    return (
-        "import mercer as mc; from sklearn.pipeline import make_pipeline; from sklearn.svm import SVC"
-        f"{''.join(imports)}\n{reading}"
-        f"classifier = make_pipeline({', '.join(steps)}, SVC(kernel='precomputed', C=10))\n"
-        "classifier.fit(X, y)"
+        search = searched(task, contender, train, seed)
+        fitted = time.perf_counter()
+        predicted = search.predict(_safe_indexing(task.X, test))
+        done = time.perf_counter()
+    score = (accuracy_score if is_classifier(search) else r2_score)(y[test], predicted, sample_weight=weights[test])
+    losses = (predicted != y[test]) if is_classifier(search) else (predicted - y[test]) ** 2
+    return Fold(
+        number=fold,
+        score=float(score),
+        inner=float(search.best_score_),
+        losses=(losses * weights[test]).tolist(),
+        fit_seconds=float(search.refit_time_),
+        search_seconds=fitted - start,
+        predict_seconds=(done - fitted) / len(test),
+        parameters={name: repr(value) for name, value in search.best_params_.items()},
     )
+
+
+def searched(task: Task, contender: Contender, train: Any, seed: int) -> GridSearchCV:
+    """Return the search of the contender's parameters on the samples at ``train``, fitted to them."""
+    inner = splits(task, train, INNER_FOLDS, seed)
+    search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise")
+    given = {}
+    if task.weights is not None:
+        last, prefix = contender.estimator, ""
+        if isinstance(last, Pipeline):
+            prefix, last = f"{last.steps[-1][0]}__", last.steps[-1][1]
+        if has_fit_parameter(last, "sample_weight"):  # nearest neighbors have none
+            given[f"{prefix}sample_weight"] = np.asarray(task.weights)[train]
+    return search.fit(_safe_indexing(task.X, train), np.asarray(task.y)[train], **given)
+
+
+def splits(task: Task, index: Any, folds: int, seed: int) -> list[tuple[Any, Any]]:
+    """Split the samples at ``index`` into folds that keep groups together and, for labels, the share of the classes."""
+    labels = np.asarray(task.y)[index]
+    groups = None if task.groups is None else np.asarray(task.groups)[index]
+    shuffled = {"shuffle": True, "random_state": seed}
+    if task.is_regression:
+        splitter = KFold(folds, **shuffled) if groups is None else GroupKFold(folds)
+    else:
+        splitter = StratifiedKFold(folds, **shuffled) if groups is None else StratifiedGroupKFold(folds, **shuffled)
+    return list(splitter.split(index, labels, groups))
+
+
+def order_of_tests(task: Task, folds: int, seed: int) -> Floats:
+    """Return the numbers of the samples in the order in which the test folds have them."""
+    return np.concatenate([test for _, test in splits(task, np.arange(len(task.y)), folds, seed)])

@@ -30,6 +30,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.types.misc import unliteral
 
+from mercer._config import settings
 from mercer._notices import notify
 from mercer.compiled.machine import MACHINE
 
@@ -113,6 +114,21 @@ def is_compiled(function: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether a function is compiled for arguments of these types, in this process or on disk."""
     kinds = tuple(function.typeof_pyval(argument) for argument in arguments)
     return kinds in function.overloads or (isinstance(function._cache, _Cache) and function._cache.has(kinds, function))
+
+
+@functools.cache
+def announce() -> None:
+    """Tell the user, once, why the first call takes long; as progress bars, on a terminal only or where asked for."""
+    shown = settings().progress
+    if shown or (shown is None and sys.stderr is not None and sys.stderr.isatty()):
+        print("mercer: compiling, once per machine, about 10 s (mercer warmup does it in advance)", file=sys.stderr)
+
+
+def stored() -> tuple[Path | None, int, int]:
+    """Return the folder of compiled code, the number of functions in it, and their bytes."""
+    folder = _folder()
+    sizes = [file.stat().st_size for file in folder.glob("*.nbc")] if folder is not None else []
+    return folder, len(sizes), sum(sizes)
 
 
 # -- the cache on disk ---------------------------------------------------------------------------------
@@ -212,6 +228,7 @@ class _Cache(caching.FunctionCache):
         try:
             data = path.read_bytes()
         except OSError:
+            announce()
             return None
         return self._impl.rebuild(target_context, caching.pickle.loads(data))
 

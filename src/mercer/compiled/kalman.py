@@ -342,7 +342,7 @@ def forward(
     """
     _observe(w, at, x, runs, begin, end, gaps, d)
     copy(w, at[STATES] + at[MEAN], at[PM], n)
-    steady, s, count, record = False, 0, end - begin, 0
+    steady, s, count, record, last = False, 0, end - begin, 0, 0
     while s < count:
         state, gap = at[STATES] + s * at[STATE], gaps[s] != 0
         cm, rm = at[C], at[R]
@@ -365,7 +365,9 @@ def forward(
                     _fill_record(w, at, record, cm, rm, n, d)
             if s == known and not gap:
                 known = s + 1
-        stop, last = s + 1, min(next_end(runs, begin + s) - begin, count)
+        if s >= last:
+            last = min(next_end(runs, begin + s) - begin, count)
+        stop = s + 1
         while not gap and stop < last and gaps[stop] == 0:
             if stop >= known:
                 if not steady:
@@ -377,9 +379,10 @@ def forward(
             stop += 1
         record = at[RECORDS] + which[s] * at[RECORD]
         _filter_means(w, at, record, state, stop - s, cm, n, d, filtered)
-        for lane in range(LANES):
-            if begin + stop == runs[1, lane]:
-                log_prob[runs[3, lane]] = log_density(w, at, lane, runs[1, lane] * d)
+        if stop == last:
+            for lane in range(LANES):
+                if begin + stop == runs[1, lane]:
+                    log_prob[runs[3, lane]] = log_density(w, at, lane, runs[1, lane] * d)
         if means.size > 0:
             for k in range(s, stop):
                 for lane in range(LANES):

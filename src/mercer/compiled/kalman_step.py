@@ -19,6 +19,7 @@ from mercer.compiled.small_matrices import (
     LANES,
     ZERO,
     add,
+    add_times,
     cholesky,
     choose,
     copy,
@@ -164,8 +165,7 @@ def update_covariance(
 def take_probability(w: Floats, at: Any, record: int, times: int) -> None:  # pragma: no cover - compiled
     """Multiply the probability by the determinant of a record, once for every step."""
     multiply_determinant(w, at[MANTISSA], at[EXPONENT], record + at[DET], 0, times)
-    for lane in range(LANES):
-        w[at[EXPONENT] + lane] += w[record + at[POWER] + lane] * times
+    add_times(w, at[EXPONENT], record + at[POWER], 1, times)
 
 
 @compiled

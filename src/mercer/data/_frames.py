@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.data._names import telling
 from mercer.data.columns import columns_of
+from mercer.data.roles import looks_long
 
 
 def is_frame(data: Any) -> bool:
@@ -42,5 +43,12 @@ def rows_of_frame(data: Any) -> NDArray[Any]:
                 f"X is a table, and its column {name!r} is not numbers, so its rows are not series. Read it with "
                 f"mc.read_table(df, {how}), or pass a column of sequences itself, such as df[{name!r}]."
             )
+    found = looks_long(table, table.columns)
+    if found is not None:
+        raise ValueError(
+            f"X is a table whose columns {found[0]!r} and {found[1]!r} count like an id and a time, so its rows are "
+            f"not series. Read it with mc.read_table(df, id={found[0]!r}, time={found[1]!r}), or pass an array if "
+            "every row is a series."
+        )
     arrays = [c.raw if c.raw.dtype.kind in "iufb" else c.numbers for c in table.columns.values()]
     return np.stack(arrays, axis=1)

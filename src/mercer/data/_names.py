@@ -23,8 +23,11 @@ NAMES: dict[str, tuple[str, ...]] = {
     "label": ("label", "labels class classes classlabel classname category diagnosis", "y"),
     "target": ("target", "targets response outcome"),
     "group": ("group", "groups family familyid gene geneid cluster clusterid", _SUBJECTS),
+    "channel": ("channel", "variable channelname channelid dimension dim dimid sensor sensorname signal feature kind"),
     "sequence": ("sequence", "seq text document sentence review message abstract string dna rna protein peptide"),
 }
+_ENDS = {"id": r"[a-z0-9](?:[\s_.\-]+[iI][dD]|I[dD])$", "time": r"(?i)[\s_.\-](?:date|datetime|timestamp)$"}
+"""Ends of names that tell a role: machine_id, engineID, "visit date"."""
 
 
 def plain(name: str) -> str:
@@ -41,7 +44,7 @@ def looks_like(role: str, names: Iterable[str]) -> list[str]:
         found = [name for name in names if plain(name) in known and not (axes and plain(name) == "y")]
         if found:
             return found
-    return []
+    return [name for name in names if role in _ENDS and re.search(_ENDS[role], name)]
 
 
 def telling(names: Iterable[str]) -> dict[str, str]:

@@ -113,7 +113,7 @@ def labels_of(samples: Samples, roles: Roles) -> tuple[NDArray[Any] | None, NDAr
         column = samples.table.columns[name]
         kind = "label" if roles.label or (column.kind == "text" and "target" in roles.guessed) else "target"
         _check_guess(samples.table, column, kind, roles)
-        y = _targets(samples, column) if kind == "target" else _classes(samples, column, "label")
+        y = numbers_of(samples, column, "target") if kind == "target" else _classes(samples, column, "label")
     groups = _classes(samples, samples.table.columns[roles.group], "group") if roles.group else None
     return y, groups, kind
 
@@ -176,8 +176,9 @@ def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:
     return whole
 
 
-def _targets(samples: Samples, column: Column) -> NDArray[np.float64]:
-    values = _constant(samples, column, "target")
+def numbers_of(samples: Samples, column: Column, what: str) -> NDArray[np.float64]:
+    """Return one finite number per sample, such as its target; problems are added."""
+    values = _constant(samples, column, what)
     out = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if i in samples.problems:
@@ -185,11 +186,12 @@ def _targets(samples: Samples, column: Column) -> NDArray[np.float64]:
         try:
             out[i] = number(value if column.decimal == "." else value.replace(column.decimal, "."))
         except ValueError:
-            text = f"has the target {value!r}, which is not a number; pass label={column.name!r} for classes."
+            cure = f"; pass label={column.name!r} for classes." if what == "target" else "."
+            text = f"has the {what} {value!r}, which is not a number{cure}"
             samples.problems[i] = Problem(ValueError, text)
             continue
         if not np.isfinite(out[i]):
-            samples.problems[i] = Problem(ValueError, f"has the target {value!r}, which is not finite.")
+            samples.problems[i] = Problem(ValueError, f"has the {what} {value!r}, which is not finite.")
     return out
 
 

@@ -124,7 +124,8 @@ class Column:
         """Entries as they are written; None where they are missing."""
         if self.raw.dtype.kind == "f":  # whole numbers without a point: the ids 1.0, 2.0 of a column with gaps
             shown = [
-                str(int(x)) if x == np.floor(x) and abs(x) < 2**53 else repr(float(x)) for x in np.nan_to_num(self.raw)
+                str(int(x)) if abs(x) < 2**53 and x == np.floor(x) else repr(float(x))
+                for x in np.where(np.isnan(self.raw), 0.0, self.raw)
             ]
         elif self.raw.dtype == object:
             shown = [x.strip() if isinstance(x, str) else str(x) for x in self.raw]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._parameters import check, one_of
 from mercer.data import ragged as _ragged
+from mercer.data._fasta_split import Report, Split, header_of, split
 from mercer.data._header_labels import Labels, guessed, rule_of
 from mercer.data._records import fasta_text
 from mercer.data._symbols import NAMED
 from mercer.data.alphabet import Alphabet
 from mercer.data.identical import leak
-from mercer.data.ragged import offsets_of
 from mercer.data.sequences import Sequences
-from mercer.data.text import Records, Source, Text, decoded
-
-_NEWLINE, _HEADER, _COMMENT, _STOP = (ord(c) for c in "\n>;*")
-_BLANKS = b" \t\n\v\f"
+from mercer.data.text import Records, Source, Text
 
 
 def read_fasta(
@@ -98,10 +95,11 @@ def read_fasta(
     lost: dict[str | int, str] = {}
     text = fasta_text(path, None if invalid == "raise" else lost)
     known = None if alphabet is None else Alphabet.of(alphabet)
-    report = _Report(text, invalid)
-    records = _split(text, drop, known is not None and "*" in known.symbols, report)
-    descriptions = tuple(_description(text, records, i) for i in range(len(records.headers)))
+    report = Report(text, invalid)
+    records = split(text, drop, known is not None and "*" in known.symbols, report)
+    descriptions = tuple(header_of(text, records, i) for i in range(len(records.headers)))
     ids = _ids(records, descriptions, duplicates, report)
+    report.check_some(len(ids))
     labels, said = _found(text, labels, tuple(d for i, d in enumerate(descriptions) if i not in report.problems))
     y, group = (
         None if rule is None else _labels(records, descriptions, ids, rule, what, report)
@@ -119,9 +117,7 @@ def read_fasta(
     return _records(report, X, y, group, descriptions, said, lost)
 
 
-def _check_known(
-    records: _Split, bad: NDArray[np.int64], known: Alphabet, ids: tuple[str, ...], report: _Report
-) -> None:
+def _check_known(records: Split, bad: NDArray[np.int64], known: Alphabet, ids: tuple[str, ...], report: Report) -> None:
     """Report the first symbol of each record that is not in the alphabet."""
     owners, positions = _ragged.locate(records.offsets, bad)
     for first in np.unique(owners, return_index=True)[1].tolist():
@@ -145,7 +141,7 @@ def _found(text: Text, labels: Any, descriptions: tuple[str, ...]) -> tuple[Any,
 
 
 def _records(
-    report: _Report,
+    report: Report,
     X: Sequences,
     y: Any,
     groups: Any,
@@ -157,8 +153,7 @@ def _records(
     problems, kept = dict(lost), list(range(len(X)))
     if report.problems:
         kept = [i for i in kept if i not in report.problems]
-        if not kept:
-            raise ValueError(f"All records are invalid: {report.problems[min(report.problems)]}")
+        report.check_some(len(X))
         for i, sentence in sorted(report.problems.items()):
             name = str((X.ids or ())[i])
             problems[name if name and name not in problems else f"line {report.lines[i]}"] = sentence
@@ -166,83 +161,6 @@ def _records(
     y, groups = (None if values is None else np.array([values[i] for i in kept]) for values in (y, groups))
     said = " ".join(part for part in (said, leak(X, groups)) if part)
     return Records(X, y, tuple(descriptions[i] for i in kept), groups, description=said, problems=problems)
-
-
-class _Report:
-    """Problems of records: the first one raises, or all are kept."""
-
-    def __init__(self, text: Text, invalid: str) -> None:
-        self.text, self.invalid = text, invalid
-        self.problems: dict[int, str] = {}
-        self.lines: dict[int, int] = {}
-
-    def fail(self, record: int, line: int, sentence: str) -> None:
-        """Raise, or keep the first problem of a record."""
-        error = self.text.error(line, sentence)
-        if self.invalid == "raise":
-            raise error
-        self.problems.setdefault(int(record), str(error))
-        self.lines.setdefault(int(record), line)
-
-
-class _Split(NamedTuple):
-    """Records of a file: the lines of their headers, and their concatenated symbols."""
-
-    raw: NDArray[np.uint8]
-    line_starts: NDArray[np.int64]
-    headers: NDArray[np.int64]
-    """Lines of the headers, counted from 0."""
-    kept: NDArray[np.bool_]
-    """Which bytes of the file are symbols."""
-    values: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-
-    def line(self, record: int) -> int:
-        """Return the line of a record's header, counted from 1."""
-        return int(self.headers[record]) + 1
-
-    def line_of_value(self, i: int) -> int:
-        """Return the line of the i-th symbol in the file, counted from 1."""
-        (owner, *_), (position, *_) = _ragged.locate(self.offsets, np.array([i]))
-        return self.line_of_symbol(owner, position)
-
-    def line_of_symbol(self, record: int, position: int) -> int:
-        """Return the line of a symbol of a record, counted from 1."""
-        start = self.line_starts[self.headers[record]]
-        byte = start + np.flatnonzero(self.kept[start:])[position]
-        return int(np.searchsorted(self.line_starts, byte, side="right"))
-
-
-def _split(text: Text, drop: str, keep_stop: bool, report: _Report) -> _Split:
-    """Split a file into records without a loop over lines or characters."""
-    raw = np.frombuffer(text.raw, dtype=np.uint8)
-    ends = np.flatnonzero(raw == _NEWLINE)
-    starts = np.concatenate([[0], ends + 1])
-    ends = np.append(ends, len(raw))
-    first = np.zeros(len(starts), dtype=np.uint8)
-    filled = starts < ends
-    first[filled] = raw[starts[filled]]
-    headers = np.flatnonzero(first == _HEADER)
-    skipped = np.flatnonzero((first == _HEADER) | (first == _COMMENT))
-    # +1 where a skipped line begins, -1 at its newline: the cumulative sum is 1 inside.
-    edges = np.zeros(len(raw) + 1, dtype=np.int8)
-    edges[starts[skipped]] = 1
-    edges[ends[skipped]] = -1
-    kept = np.cumsum(edges, dtype=np.int8)[:-1] == 0
-    ignored = np.zeros(256, dtype=bool)
-    ignored[list(_BLANKS + drop.encode("ascii"))] = True
-    kept &= ~ignored[raw]
-    _check_beginning(text, raw, starts, headers, kept)
-    values = raw[kept]
-    lengths = np.add.reduceat(kept, starts[headers], dtype=np.int64)
-    out = _Split(raw, starts, headers, kept, values, offsets_of(lengths))
-    _check_symbols(out, report)
-    if not keep_stop:
-        out = _without_stops(out)
-    for i in np.flatnonzero(np.diff(out.offsets) == 0).tolist():
-        name = _description(text, out, i).split(" ")[0]
-        report.fail(i, out.line(i), f"sequence {name!r} has no symbols; remove it from the file.")
-    return out
 
 
 def _check_drop(drop: Any) -> None:
@@ -253,55 +171,7 @@ def _check_drop(drop: Any) -> None:
         raise ValueError(f"drop must contain ASCII characters only; got {drop!r}. Remove {character!r}.")
 
 
-def _check_beginning(
-    text: Text,
-    raw: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    headers: NDArray[np.int64],
-    kept: NDArray[np.bool_],
-) -> None:
-    end = starts[headers[0]] if len(headers) else len(raw)
-    at = int(np.argmax(kept[:end])) if end else 0
-    if end and kept[at]:
-        line = int(np.searchsorted(starts, at, side="right"))
-        shown = text.raw[at : at + 20].split(b"\n")[0]
-        raise text.error(line, f"{decoded(shown)!r} occurs before the first header; begin every sequence with >name.")
-    if not len(headers):
-        raise ValueError(f"{text.name} has no header line; begin every sequence with >name.")
-
-
-def _check_symbols(records: _Split, report: _Report) -> None:
-    """Report bytes that are not ASCII, and headers within sequences, once per record."""
-    for bad, sentence in (
-        (records.values > 127, "the byte {byte:#x} at position {position} of the sequence is not ASCII; remove it."),
-        (records.values == _HEADER, "'>' occurs within a sequence; begin every header on a new line."),
-    ):
-        found = np.flatnonzero(bad)
-        owners, positions = _ragged.locate(records.offsets, found)
-        for first in np.unique(owners, return_index=True)[1].tolist():
-            byte, position = records.values[found[first]], positions[first]
-            line = records.line_of_symbol(owners[first], position)
-            report.fail(owners[first], line, sentence.format(byte=byte, position=position))
-
-
-def _without_stops(records: _Split) -> _Split:
-    """Remove the ``*`` at the end of sequences."""
-    last = records.offsets[1:][np.diff(records.offsets) > 0] - 1
-    stops = last[records.values[last] == _STOP]
-    if not len(stops):
-        return records
-    lengths = np.diff(records.offsets)
-    lengths[np.searchsorted(records.offsets, stops, side="right") - 1] -= 1
-    return records._replace(values=np.delete(records.values, stops), offsets=offsets_of(lengths))
-
-
-def _description(text: Text, records: _Split, i: int) -> str:
-    start = records.line_starts[records.headers[i]] + 1
-    end = text.raw.find(b"\n", start)
-    return decoded(text.raw[start : end if end >= 0 else None]).strip()
-
-
-def _ids(records: _Split, descriptions: tuple[str, ...], duplicates: str, report: _Report) -> tuple[str, ...]:
+def _ids(records: Split, descriptions: tuple[str, ...], duplicates: str, report: Report) -> tuple[str, ...]:
     seen: dict[str, int] = {}
     ids = []
     for i, description in enumerate(descriptions):
@@ -334,7 +204,7 @@ def numbered(ids: list[str]) -> tuple[str, ...]:
 
 
 def _labels(
-    records: _Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str, report: _Report
+    records: Split, descriptions: tuple[str, ...], ids: tuple[str, ...], labels: Labels, what: str, report: Report
 ) -> list[Any]:
     label = rule_of(labels, what)
     out: list[Any] = []
@@ -350,7 +220,7 @@ def _labels(
     return out
 
 
-def _check_letters(records: _Split, report: _Report) -> None:
+def _check_letters(records: Split, report: Report) -> None:
     """Report symbols that no alphabet has which is inferred."""
     letters = np.array([chr(c).isalpha() and c < 128 for c in range(256)])
     plain = letters.copy()
@@ -368,11 +238,10 @@ def _check_letters(records: _Split, report: _Report) -> None:
             )
 
 
-def _guess(text: Text, records: _Split, report: _Report) -> Alphabet:
+def _guess(text: Text, records: Split, report: Report) -> Alphabet:
     """Infer the alphabet of the valid records; see `read_fasta`."""
     good = np.setdiff1d(np.arange(len(records.headers)), list(report.problems))
-    if not len(good):
-        raise ValueError(f"All records are invalid: {report.problems[min(report.problems)]}")
+    report.check_some(len(records.headers))
     values = _ragged.gather(records.values, records.offsets, good)[0] if report.problems else records.values
     counts = np.bincount(values, minlength=256)
     upper = {c: int(counts[ord(c)] + counts[ord(c.lower())]) for c in map(chr, range(ord("A"), ord("Z") + 1))}

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from mercer.data._names import looks_like
 from mercer.data.columns import Columns
 
@@ -24,6 +26,7 @@ class Roles:
     target: str | None
     group: str | None
     values: tuple[str, ...]
+    covariates: tuple[str, ...]
     guessed: frozenset[str]
     ignored: tuple[str, ...]
 
@@ -37,18 +40,20 @@ def roles_of(
     label: Choice = None,
     target: Choice = None,
     group: Choice = None,
+    covariates: Any = None,
 ) -> Roles:
     """Return the roles of the columns: those that are given, and guesses for the others."""
     given = {"time": time, "label": label, "target": target, "group": group}
     ids = _several(table, id, "id")
     listed = _several(table, values, "values")
+    beside = _several(table, covariates, "covariates")
     found: dict[str, str | None] = {
         role: None if choice is None or choice is False else _known(table, choice, role)
         for role, choice in given.items()
     }
     if label not in (None, False) and target not in (None, False):
         raise ValueError(f"label={label!r} and target={target!r} cannot both be y; pass one of them.")
-    taken = {*ids, *listed, *(name for name in found.values() if name is not None)}
+    taken = {*ids, *listed, *beside, *(name for name in found.values() if name is not None)}
     free = [name for name in table.columns if name not in taken and not _is_row_number(table, name)]
     guessed = set()
     if id is None:
@@ -74,9 +79,9 @@ def roles_of(
         free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
         listed = _guess_values(table, free)
         guessed.add("values")
-    used = {*ids, *listed, *found.values()}
+    used = {*ids, *listed, *beside, *found.values()}
     ignored = tuple(name for name in table.columns if name not in used)
-    return Roles(ids, **found, values=listed, guessed=frozenset(guessed), ignored=ignored)
+    return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
 
 
 def _known(table: Columns, choice: Any, role: str) -> str:
@@ -126,6 +131,12 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     sequences = [x for x in looks_like("sequence", free) if kinds[x] == "text"]
     text = [name for name in free if kinds[name] in ("text", "date")]
     numbers = [name for name in free if kinds[name] == "number"]
+    for name in text:
+        first = next((x for x in table.columns[name].text if x is not None), "")
+        if re.fullmatch(r"[+-]?\d+,\d+", first):
+            raise ValueError(
+                f"{table.name}: the column {name!r} contains {first!r}; pass decimal=',' to read it as a number."
+            )
     if len(sequences) == 1:
         return (sequences[0],)
     if len(text) == 1 and not numbers and kinds[text[0]] == "text":
@@ -133,6 +144,12 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     if text:
         name = text[0]
         first = next((x for x in table.columns[name].text if x is not None), "")
+        if looks_like("channel", [name]) and numbers:
+            raise ValueError(
+                f"{table.name}: the column {name!r} ({first[:20]!r}) looks like the name of a channel; make one column "
+                f"per channel first, as with pandas' df.pivot_table(index=[...], columns={name!r}, "
+                f"values={numbers[-1]!r})."
+            )
         raise ValueError(
             f"{table.name}: the column {name!r} contains {'text' if kinds[name] == 'text' else 'dates'} "
             f"({first[:20]!r}), and its name does not tell its role; pass it as id, time, label or group, or pass "
@@ -141,3 +158,27 @@ def _guess_values(table: Columns, free: list[str]) -> tuple[str, ...]:
     if not numbers:
         raise ValueError(f"{table.name} has no column of values; pass values=[...].")
     return tuple(numbers)
+
+
+def looks_long(table: Columns, names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two columns of numbers that count like an id and a time, whatever their names; None if there are none.
+
+    The first is constant in blocks of rows, each with another value; the second makes equal steps within every block.
+    """
+    whole = {}
+    for name in names:
+        x = table.columns[name].numbers
+        if len(x) > 3 and np.isfinite(x).all() and (x == np.round(x)).all():
+            whole[name] = x
+    for name, x in whole.items():
+        starts = np.flatnonzero(np.diff(x) != 0) + 1
+        sizes = np.diff([0, *starts, len(x)])
+        if not len(starts) or len(np.unique(x)) != len(sizes) or sizes.min() < 2 or sizes.max() < 3:
+            continue
+        inside = np.ones(len(x) - 1, dtype=bool)
+        inside[starts - 1] = False
+        for other, t in whole.items():
+            within, between = np.diff(t)[inside], np.diff(t)[~inside]
+            if other != name and within[0] > 0 and (within == within[0]).all() and (between < 0).all():
+                return name, other
+    return None

@@ -14,7 +14,7 @@ from mercer._array import Floats
 from mercer.data.columns import Column
 from mercer.data.ragged import offsets_of
 
-_TOLERANCE = 0.1
+_TOLERANCE = 0.05
 """Largest distance of a stamp from the grid, in steps, for a grid to be called regular."""
 _LARGEST_FILL = 20
 """Largest factor by which absent steps may lengthen the series; more is a wrong stamp or a wrong column."""

@@ -15,14 +15,14 @@ from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
 from mercer.data._names import looks_like
-from mercer.data._samples import Samples, counted, first_error, labels_of, rows_as_samples
+from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, rows_as_samples
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
 from mercer.data.documents import word_counts, word_sequences, words_of
 from mercer.data.identical import leak
 from mercer.data.ragged import offsets_of
 from mercer.data.recordings import FILE, FOLDER, TEXT, collection, is_collection
-from mercer.data.roles import Choice, Roles, roles_of
+from mercer.data.roles import Choice, Roles, looks_long, roles_of
 from mercer.data.sequences import Sequences
 from mercer.data.text import Records
 
@@ -37,6 +37,7 @@ def read_table(
     label: Choice = None,
     target: Choice = None,
     group: Choice = None,
+    covariates: str | Iterable[str] | None = None,
     labels: Any = None,
     form: str | None = None,
     kind: str | None = None,
@@ -78,6 +79,8 @@ def read_table(
         Column of numbers to predict.
     group : str or False, optional
         Column of groups of related samples, such as subjects, for scikit-learn's GroupKFold.
+    covariates : str or list of str, optional
+        Columns with one number per sample, such as confounds or weights. They are not values of the series.
     labels : path, DataFrame, Table or mapping, optional
         A second table with one row per sample: the id and the label or target, and possibly the group. `label`,
         `target` and `group` then name its columns. A mapping goes from ids to labels.
@@ -157,13 +160,18 @@ def read_table(
                 "UCR archive, with the label first, with mc.read_ucr."
             )
     if labels is None:
-        roles = roles_of(table, id=id, time=time, values=values, label=label, target=target, group=group)
+        roles = roles_of(
+            table, id=id, time=time, values=values, label=label, target=target, group=group, covariates=covariates
+        )
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
-        roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here)
+        roles = roles_of(
+            table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=covariates
+        )
         roles = joined(table, roles, labels, label, target, None if here else group)
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
     y, groups, what = labels_of(samples, roles)
+    beside = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -186,6 +194,7 @@ def read_table(
         X,
         y,
         groups=groups,
+        covariates={name: column[kept] for name, column in beside.items()},
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
         description=f"{said} {leak(X, groups)}".strip(),
@@ -247,7 +256,15 @@ def _form(table: Columns, roles: Roles) -> str:
             return "long" if roles.time is not None and "time" not in roles.guessed else "wide"
         # A few duplicate ids are a mistake in a wide table; ids of time steps repeat nearly everywhere.
         return "long" if roles.time is not None or 2 * distinct <= len(rows) else "wide"
-    return "long" if roles.time is not None else "wide"
+    if roles.time is not None:
+        return "long"
+    found = looks_long(table, roles.values) if kinds == {"number"} else None
+    if found is not None:
+        raise ValueError(
+            f"{table.name}: the columns {found[0]!r} and {found[1]!r} count like the id and the time of a long table; "
+            f"pass id={found[0]!r} and time={found[1]!r}, or form='wide' if every row is a sample."
+        )
+    return "wide"
 
 
 def _wide(samples: Samples, roles: Roles, kind: str | None, vocabulary: Any) -> Series:

@@ -46,12 +46,15 @@ class Records:
     channels : tuple of str
         Names of the channels of series, in their order, or the words of word counts; empty if they have none.
     description : str
-        One line: what a table was taken for, and how to correct it; empty for the other readers.
+        One line: what the data were taken for and how to correct it, and whether samples are identical; empty if there
+        is nothing to say.
     problems : dict
         Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
+    covariates : dict
+        Columns of a table with one number per sample, such as confounds or weights, by their names.
     step : float, or None
         Time between two steps of series on a regular grid, in the unit of the time stamps, seconds for dates; None if
-        there are no time stamps or they are irregular.
+        there are no time stamps, or they are irregular or calendar months.
     """
 
     X: Any
@@ -63,6 +66,7 @@ class Records:
     description: str = ""
     problems: dict[str | int, str] = field(default_factory=dict)
     step: float | None = None
+    covariates: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.X, Sequences):  # frozen: what the sequences know is not written twice by the readers

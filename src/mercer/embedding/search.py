@@ -217,6 +217,7 @@ class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        self._check_parameter("model")
         own = (EmbeddedHMM() if self.model is None else self.model).__sklearn_tags__()
         tags.input_tags, tags.transformer_tags = own.input_tags, own.transformer_tags
         return tags

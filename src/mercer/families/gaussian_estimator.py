@@ -66,7 +66,9 @@ class Gaussian(Predictive, FamilyEstimator):
     """
 
     _parameters: ClassVar[Rules] = {
-        "covariance": one_of("full", "diagonal", "isotropic"),
+        "covariance": one_of(
+            "full", "diagonal", "isotropic", cure="'diag' of other libraries is 'diagonal', 'spherical' is 'isotropic'."
+        ),
         "floor": nonnegative("It is a fraction of the pooled variance."),
         "estimate": one_of("point", "predictive", "student"),
     }

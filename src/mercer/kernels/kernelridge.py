@@ -167,7 +167,7 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
                 if hasattr(self.kernel_, name):
                     setattr(self, name, getattr(self.kernel_, name))
             return K
-        K = validate_data(self, X if hasattr(X, "shape") else np.asarray(X), dtype=float)
+        K = validate_data(self, X, dtype=float)
         size = np.abs(K).max(initial=0.0)
         if K.shape[0] != K.shape[1] or np.abs(K - K.T).max(initial=0.0) > 1e-8 * size:
             what = "not symmetric" if K.shape[0] == K.shape[1] else f"of shape {K.shape}"

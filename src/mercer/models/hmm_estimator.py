@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats
 from mercer._notices import warns_once
@@ -48,6 +47,7 @@ from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
 from mercer.models.hmm import HMMs
+from mercer.models.hmm_decoding import Decoder
 
 ENOUGH_STARTS = 3
 """Value of ``n_init`` from which the pooled model of one model per sequence has no other starts."""
@@ -59,7 +59,7 @@ CHUNK = 512
 """Number of sequences that one thread fits together."""
 
 
-class HMM(IterativeEstimator):
+class HMM(Decoder, IterativeEstimator):
     """Fit hidden Markov models by Baum-Welch, one per sequence or one to all sequences.
 
     Parameters
@@ -490,19 +490,6 @@ class HMM(IterativeEstimator):
         raise TypeError(
             "An HMM is a model of sequences, not of weighted points; it cannot be a component or an emission."
         )
-
-    # -- after the fit ----------------------------------------------------------------------------------
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion of ``model_`` on ``X``; smaller is better.
-
-        Minus twice the log probability, plus the number of free parameters (transitions of probability zero are not
-        counted) times the logarithm of the number of observations: ``model_.bic(X)[0]``.
-        """
-        check_is_fitted(self, "model_")
-        X = self.accept(X, context=self.context_)
-        self._check_context(X, self.context_)
-        return float(self.model_.bic(X)[0])
 
     # -- messages ----------------------------------------------------------------------------------------
 

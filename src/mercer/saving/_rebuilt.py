@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import BallTree, KDTree
 
 from mercer.data import Alphabet, Sequences
 from mercer.data.csr import CSRRows, Prepared
@@ -15,6 +17,7 @@ from mercer.data.objects import Datum
 SPARSE = {
     f"{form}_{kind}": getattr(sparse, f"{form}_{kind}") for form in ("csr", "csc") for kind in ("array", "matrix")
 }
+TREES: dict[Any, Any] = {"kd_tree": KDTree, "ball_tree": BallTree}
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
@@ -106,6 +109,10 @@ def generator(kind: Any, state: Any) -> Any:
     name = state["bit_generator"]
     if name not in BIT_GENERATORS or kind not in ("Generator", "RandomState"):
         raise ValueError(f"{kind} with {name} is not a random generator")
+    # NumPy takes these positions without a look, and reads there.
+    inner, last = (state["state"]["pos"], 624) if name == "MT19937" else (state.get("buffer_pos", 0), 4)
+    if type(inner) is not int or not 0 <= inner <= last:
+        raise ValueError(f"the state of a random generator has the position {inner}")
     bits = getattr(np.random, name)()
     if kind == "RandomState":
         made = np.random.RandomState(bits)
@@ -113,6 +120,25 @@ def generator(kind: Any, state: Any) -> Any:
         return made
     bits.state = state
     return np.random.Generator(bits)
+
+
+def plain_state(given: Any) -> Any:
+    """Return the state of an object, without the search tree of nearest neighbors, which is built again."""
+    state = given.__getstate__()
+    if _has_neighbors(given) and isinstance(state.get("_tree"), tuple(TREES.values())):
+        return {**state, "_tree": None}
+    return state
+
+
+def build_tree(made: Any) -> None:
+    """Build the search tree of nearest neighbors as scikit-learn does when it fits them."""
+    tree = TREES.get(getattr(made, "_fit_method", None)) if _has_neighbors(made) else None
+    if tree is not None:
+        made._tree = tree(made._fit_X, made.leaf_size, metric=made.effective_metric_, **made.effective_metric_params_)
+
+
+def _has_neighbors(given: Any) -> bool:
+    return type(given).__module__.startswith("sklearn.neighbors.") and isinstance(given, BaseEstimator)
 
 
 def check_state(made: Any) -> None:
@@ -130,6 +156,7 @@ def check_state(made: Any) -> None:
             and (rows == n or (made.kernel == "precomputed" and rows == 0))
             and made._dual_coef_.shape == (classes - 1, n)
             and len(made._intercept_) == pairs
+            and made.n_features_in_ == (made.shape_fit_[0] if rows < n else made.support_vectors_.shape[1])
             and {len(made._probA), len(made._probB)} <= {0, pairs, 1}
             and made.support_.dtype == np.int32
             and (not n or (made.support_.min() >= 0 and made.support_.max() < made.shape_fit_[0]))

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mercer._batch import Batch, is_registered
 from mercer.saving import _trusted
-from mercer.saving._rebuilt import BIT_GENERATORS, REBUILT
+from mercer.saving._rebuilt import BIT_GENERATORS, REBUILT, plain_state
 
 LONG = 32
 """Lists from this length on are stored as arrays if all of their entries are numbers or strings of one type."""
@@ -150,7 +150,7 @@ class Writer:
             return ["named", name, [self.value(item, f"{where}[{i}]") for i, item in enumerate(given)]]
         if isinstance(given, dict):  # scikit-learn's Bunch
             return ["mapping", name, self.value(dict(given), where)]
-        state = given.__getstate__()
+        state = plain_state(given)
         if not isinstance(state, dict):
             return ["stated", name, self.value(state, where)]
         return ["object", name, list(state), [self.value(value, f"{where}.{key}") for key, value in state.items()]]

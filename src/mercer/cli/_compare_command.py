@@ -1,0 +1,283 @@
+"""``mercer compare``: kernels against plain baselines, by nested cross-validation."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from mercer._version import __version__
+from mercer.cli import _data_options as data
+from mercer.cli._terminal import (
+    FAILED,
+    INTERRUPTED,
+    STDOUT,
+    UNUSABLE,
+    Csv,
+    Json,
+    Quiet,
+    Seed,
+    check_folders,
+    console,
+    fail,
+    one_sentence,
+    progress,
+    write_csv,
+    write_json,
+)
+
+Budget = Annotated[str, typer.Option(help="Time for everything: 90s, 10m or 2h.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time; each uses one core or more.")]
+Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs.")]
+
+
+@data.with_reading
+def compare(
+    reading: data.Reading,
+    source: data.OptionalSource = None,
+    limit: data.Limit = None,
+    task: Annotated[list[str] | None, typer.Option(help="Use only this built-in task; may be repeated.")] = None,
+    folds: Folds = 5,
+    budget: Budget = "30m",
+    jobs: Jobs = 1,
+    fresh: Fresh = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json_path: Json = None,
+    csv_path: Csv = None,
+) -> None:
+    """Compare kernels with plain baselines, on your data or on built-in data.
+
+    DATA is a FASTA or FASTQ file, a table of series (CSV, TSV, Parquet; one row per time step or one row per series),
+    a .ts file, or a folder with one file per recording. Labels are compared by accuracy, numeric targets by R2. All
+    parameters are chosen within the training folds.
+    """
+    check_folders(json_path, csv_path)
+    seconds = parse_duration(budget)
+    if source is not None:
+        if task:
+            fail("--task selects built-in data; pass data or --task, not both.")
+        tasks = _own_task(source, reading, limit or data.LIMIT, folds, seed)
+    else:
+        given = [*reading.given(), *(["limit"] if limit else [])]
+        if given:
+            fail(f"--{given[0]} applies to your own data only; pass a file or folder, or omit the option.")
+        tasks = _built_in(task, seed)
+    shown = console(to_stderr=json_path == STDOUT)
+    if not quiet:
+        for name, one in tasks.items():
+            shown.print(f"{name}: {one.about}", highlight=False, markup=False, soft_wrap=True)
+    ended = run_race(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
+    report = _Report(tasks, ended, folds, seed)
+    report.print(shown, quiet=quiet)
+    write_json(report.as_json(), json_path)
+    write_csv(report.rows, csv_path)
+    if ended.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not report.rows:
+        raise typer.Exit(FAILED)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as ``"90s"``, ``"10m"`` or ``"2h"``."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?\s*", text)
+    if found is None or float(found[1]) == 0:
+        fail(f"--budget must be a time such as 90s, 10m or 2h; got {text!r}.")
+    return float(found[1]) * {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}[found[2] or "s"]
+
+
+def _built_in(names: list[str] | None, seed: int) -> dict[str, Any]:
+    from mercer.cli import _demonstration  # scikit-learn's classifiers take a second to import
+
+    names = names or list(_demonstration.SHOWN)
+    unknown = [name for name in names if name not in _demonstration.TASKS]
+    if unknown:
+        fail(f"--task must be one of {', '.join(_demonstration.TASKS)}; got {unknown[0]!r}.")
+    return {name: _demonstration.TASKS[name](seed) for name in names}
+
+
+def _own_task(source: Path, reading: data.Reading, limit: int, folds: int, seed: int) -> dict[str, Any]:
+    with one_sentence(code=UNUSABLE):
+        from mercer.cli import _own_data
+
+        return {source.name: _own_data.task_of(source, reading, limit=limit, folds=folds, seed=seed)}
+
+
+def run_race(
+    tasks: dict[str, Any], folds: int, seed: int, budget: float, jobs: int, *, fresh: bool, quiet: bool
+) -> Any:
+    """Run the contenders with a progress bar; return the race."""
+    from mercer.cli._kept import Kept, default_folder
+    from mercer.cli._runner import Race
+
+    if not quiet and not compiled_before():
+        typer.echo("Compiling, once per machine, takes about a minute; mercer warmup does it in advance.", err=True)
+    with progress(quiet=quiet) as bar:
+        steps = {
+            (name, contender.name): bar.add_task(f"{name}: {contender.name}", total=folds, visible=False)
+            for name, task in tasks.items()
+            for contender in task.contenders
+        }
+        whole = bar.add_task("all contenders", total=folds * len(steps))
+        counted: dict[tuple[str, str], int] = {}
+
+        def report(task: str, method: str, done: int) -> None:
+            counted[task, method] = done
+            bar.update(steps[task, method], completed=done, visible=done < folds)
+            bar.update(whole, completed=sum(counted.values()))
+
+        race = Race(tasks, folds, seed, budget, jobs, Kept(None if fresh else default_folder(), folds, seed), report)
+        race.run()
+    return race
+
+
+def compiled_before() -> bool:
+    """Whether there is compiled code on this machine."""
+    from mercer.compiled.code import stored
+
+    return stored()[1] > 0
+
+
+class _Report:
+    """The results of a race as a table, sentences, rows and JSON."""
+
+    def __init__(self, tasks: dict[str, Any], race: Any, folds: int, seed: int) -> None:
+        from mercer.cli import _results
+
+        self.tasks, self.race, self.folds, self.seed = tasks, race, folds, seed
+        self.done = [result for result in race.results if not result.trouble]
+        self.rows: list[dict[str, Any]] = []
+        self.verdicts: dict[str, tuple[str, bool]] = {}
+        for name, task in tasks.items():
+            own = [result for result in self.done if result.task == name]
+            plain = _results.chosen_inside(own, kernels=False)
+            for result in own:
+                against = None
+                if plain and result.contender.is_kernel:
+                    baseline = _results.losses_of(plain)
+                    against = _results.difference(result.losses, baseline, task, folds, seed)
+                self.rows.append(_results.row(result, task, against))
+            self.verdicts[name] = _results.verdict(own, task, folds, seed)
+
+    def print(self, shown: Any, *, quiet: bool) -> None:
+        """Print the table, the contenders that did not finish, the verdicts, and what to do next."""
+        shown.print(self._table())
+        for result in self.race.results:
+            if result.trouble:
+                self._say(shown, f"{result.task}: {result.contender.name} {result.trouble.rstrip('.')}.")
+        if self.race.interrupted:
+            self._say(shown, "Interrupted: this table is partial. Run the same command again to go on from here.")
+        for name, (sentence, _) in self.verdicts.items():
+            self._say(shown, f"{name}: {sentence}")
+        if quiet:
+            return
+        if self.race.kept.found:
+            total = self.folds * len(self.race.results)
+            self._say(
+                shown, f"{self.race.kept.found} of {total} folds come from earlier runs; --fresh computes them again."
+            )
+        self._say(
+            shown,
+            f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
+            "\nAgainst: difference from the baseline chosen within the training folds, with its 95 % interval.",
+        )
+        for line in self._advice():
+            self._say(shown, line)
+
+    @staticmethod
+    def _say(shown: Any, text: str) -> None:
+        shown.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
+        headings = ("task", "method", "score", "against the best baseline", "fit", "predict one")
+        for i, heading in enumerate(headings):
+            table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=True)
+        for i, row in enumerate(self.rows):
+            first = i == 0 or self.rows[i - 1]["task"] != row["task"]
+            last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
+            best = row["score"] >= max(other["score"] for other in self.rows if other["task"] == row["task"]) - 1e-12
+            against = ""
+            if row["difference"] is not None:
+                against = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+            table.add_row(
+                row["task"] if first else "",
+                f"{row['method']} (mercer)" if row["is_kernel"] else row["method"],
+                f"{row['score']:.3f} ± {row['sd']:.3f} {'*' if best else ' '}",
+                against,
+                f"{row['fit_seconds']:.2f} s",
+                f"{1000 * row['predict_seconds']:.2f} ms",
+                style="bold green" if best else None,
+                end_section=last,
+            )
+        return table
+
+    def _advice(self) -> list[str]:
+        """Return the chosen parameters, code, the next command and the page to read, for the best kernel."""
+        chosen = self.recommended()
+        if chosen is None:
+            return ["\nNo kernel is recommended. docs/which_kernel.md says what each kernel is good for."]
+        task = self.tasks[chosen.task]
+        lines = [f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"]
+        lines.append(self.code(chosen))
+        if task.arguments:
+            from mercer.cli._recipes import slug
+
+            kernel = slug(chosen.contender.name)
+            lines.append(f"\nNext: mercer fit {task.arguments} --kernel {kernel} -o model.mercer")
+        lines.append(f"Read:  docs/{page_of(chosen.contender.kernel)}")
+        return lines
+
+    def recommended(self) -> Any:
+        """Return the best kernel of the task on which kernels lead most; None where no kernel beats the baselines."""
+        winning = [name for name, (_, wins) in self.verdicts.items() if wins]
+        kernels = [r for r in self.done if r.contender.is_kernel and r.task in winning]
+        if not kernels:
+            return None
+
+        def lead(name: str) -> float:
+            return max(row["difference"] for row in self.rows if row["task"] == name and row["is_kernel"])
+
+        name = max(winning, key=lead)
+        return max((r for r in kernels if r.task == name), key=lambda r: r.score)
+
+    def code(self, result: Any) -> str:
+        """Return code that fits the contender."""
+        from mercer.cli._snippet import snippet
+
+        return snippet(result.contender, result.often_chosen, self.tasks[result.task].reading)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        chosen = self.recommended()
+        return {
+            "version": __version__,
+            "command": "mercer " + " ".join(shlex.quote(argument) for argument in sys.argv[1:]),
+            "seed": self.seed,
+            "folds": self.folds,
+            "data": {name: task.about for name, task in self.tasks.items()},
+            "complete": not self.race.interrupted and all(not result.trouble for result in self.race.results),
+            "results": self.rows,
+            "unfinished": [
+                {"task": r.task, "method": r.contender.name, "reason": r.trouble, "folds": len(r.folds)}
+                for r in self.race.results
+                if r.trouble
+            ],
+            "verdicts": {name: sentence for name, (sentence, _) in self.verdicts.items()},
+            "recommended": None if chosen is None else {"task": chosen.task, "method": chosen.contender.name},
+            "code": None if chosen is None else self.code(chosen),
+        }
+
+
+def page_of(kernel: Any) -> str:
+    """Return the page of the documentation on a kernel, or on the one inside a wrapper."""
+    while hasattr(kernel, "kernel"):
+        kernel = kernel.kernel
+    return "kernels/" + re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", type(kernel).__name__).lower() + ".md"

@@ -1,0 +1,106 @@
+"""Options that say how to read the data; several commands share them."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+LIMIT = 300
+
+_SOURCE = "FASTA, FASTQ, CSV, TSV, Parquet or .ts file, or a folder with one file per recording; plain or .gz."
+OptionalSource = Annotated[Path | None, typer.Argument(metavar="DATA", help=_SOURCE)]
+Source = Annotated[Path, typer.Argument(metavar="DATA", help=_SOURCE)]
+Limit = Annotated[
+    int | None, typer.Option(min=10, help=f"Maximum number of samples, drawn at random; {LIMIT} for compare, else all.")
+]
+
+
+def _option(*names: str, help: str, default: Any = None) -> Any:
+    return field(default=default, metadata={"option": typer.Option(*names, help=help)})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read the data, as the options of the command line say it; None leaves it to the reader."""
+
+    label: str | None = _option(
+        "--label",
+        "--labels",
+        help="Column of the classes; FASTA: header field, from 0, or regular expression with one group.",
+    )
+    target: str | None = _option("--target", help="Column of the numbers to predict; FASTA: as --label.")
+    group: str | None = _option(
+        "--group", "--groups", help="Groups (subjects, genes) that stay in one fold; as --label."
+    )
+    id: str | None = _option("--id", help="Tables: column that tells which series a row belongs to.")
+    time: str | None = _option("--time", help="Tables: column of the time.")
+    values: str | None = _option("--values", help="Tables: columns of the values, separated by commas.")
+    label_table: str | None = _option(
+        "--label-table", help="Tables: a second table, with the id and the label or target."
+    )
+    confounds: str | None = _option("--confounds", help="Tables: columns to regress out, separated by commas.")
+    weight: str | None = _option("--weight", "--weights", help="Tables: column of sample weights.")
+    form: str | None = _option("--form", help="Tables: long (a row is a time step) or wide (a row is a sample).")
+    kind: str | None = _option("--kind", help="Tables: series, symbols, words or counts.")
+    resample: str | None = _option(
+        "--resample", help="Tables: interpolate at this time step, such as 0.1, 5min or auto."
+    )
+    time_channel: bool = _option("--time-channel", default=False, help="Tables: append the time as a channel.")
+    separator: str | None = _option("--separator", help="Tables: separator of the fields.")
+    decimal: str | None = _option("--decimal", help="Tables: decimal mark.")
+    alphabet: str | None = _option("--alphabet", help="Strings: dna, rna, protein, or the symbols.")
+    unknown: str | None = _option(
+        "--unknown", help="Strings: missing reads other letters as unknown; raise is the default."
+    )
+    drop: str | None = _option("--drop", help="FASTA: symbols to remove, such as '-.*'.")
+    skip_bad: bool = _option("--skip-bad", default=False, help="Skip records that cannot be read, and say which.")
+
+    def given(self) -> list[str]:
+        """Return the names of the options that were given."""
+        return [one.name.replace("_", "-") for one in fields(self) if getattr(self, one.name)]
+
+    def arguments(self, source: Path) -> str:
+        """Return the data and the options as they are typed."""
+        parts = [shlex.quote(str(source))]
+        for name in self.given():
+            value = getattr(self, name.replace("-", "_"))
+            parts.append(f"--{name}" if value is True else f"--{name} {shlex.quote(value)}")
+        return " ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options that were given, for a file."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter ``reading`` of a command by the options of `Reading`."""
+    kinds = get_type_hints(Reading)
+    options = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=Annotated[kinds[one.name], one.metadata["option"]],
+        )
+        for one in fields(Reading)
+    ]
+    own = inspect.signature(command, eval_str=True)
+    others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for n, p in own.parameters.items() if n != "reading"]
+
+    @wraps(command)
+    def wrapper(**given: Any) -> None:
+        reading = Reading(**{option.name: given.pop(option.name) for option in options})
+        command(reading=reading, **given)
+
+    first, rest = others[:1], others[1:]
+    signature = inspect.Signature([*first, *options, *rest], return_annotation=None)
+    wrapper.__signature__ = signature  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+    return wrapper

@@ -1,0 +1,187 @@
+"""Tasks on built-in data, each with kernels that suit it and honest baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.datasets import load_digits, load_wine
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+
+import mercer as mc
+from mercer.cli._contenders import Machines
+from mercer.cli._race import Contender, Task
+from mercer.data.baseline_features import Flat, Means, Moments, Summary
+from mercer.datasets import make_dna, make_documents, make_families, make_hmm_sequences, make_point_sets
+
+_for = Machines()
+
+
+def series(seed: int) -> Task:
+    """Series of two channels, of different lengths and with gaps, whose classes differ in how they move.
+
+    Two of the classes pass through the same states in opposite order, which no statistic of the values tells.
+    """
+    X, y = make_hmm_sequences(90, length=(30, 60), n_classes=3, n_features=2, certainty=0.7, random_state=seed)
+    rng = np.random.default_rng(seed)
+    gappy = mc.Sequences([np.where(rng.random(np.shape(x)) < 0.2, np.nan, np.asarray(x)) for x in X])
+    hmm = mc.HMM(n_states=3, n_iter=30, n_init=1, random_state=seed)
+    return Task(
+        "90 series of 2 channels and 30 to 60 steps, a fifth of the values missing, 3 classes",
+        gappy,
+        y,
+        [
+            *_for.trivial(),
+            _for.only_length("length"),
+            _for.linear("linear, summaries", Summary(), StandardScaler()),
+            _for.rbf_svm("RBF SVM, summaries", Summary()),
+            _for.nearest("nearest neighbor", mc.Standardize(), Flat()),
+            _for.with_kernel("Fisher, HMM", mc.Standardize(), mc.Fisher(hmm)),
+            _for.with_kernel("FisherEnsemble", mc.FisherEnsemble(n_states=(4,), random_state=seed)),
+        ],
+    )
+
+
+def documents(seed: int) -> Task:
+    """Sparse counts of 2000 words in documents of 20 words, half of which copy the word before."""
+    X, y = make_documents(200, 2000, length=20, noise=0.5, random_state=seed)
+    return Task(
+        "200 documents of 20 words from 2 classes, sparse counts of 2000 words",
+        X,
+        y,
+        [
+            *_for.trivial(),
+            _for.naive_bayes("naive Bayes"),
+            _for.linear("logistic regression"),
+            _for.linear_svm("linear SVM"),
+            _for.with_kernel(
+                "JensenShannon, inverse", mc.JensenShannon(mc.Multinomial(), form="inverse"), t=(0.1, 1.0, 10.0)
+            ),
+            _for.with_kernel("ProbabilityProduct", mc.ProbabilityProduct(mc.Multinomial()), rho=(0.5, 1.0)),
+        ],
+    )
+
+
+def digits(seed: int) -> Task:
+    """Images, with pixel intensities read as counts."""
+    data = load_digits()
+    chosen = np.random.default_rng(seed).permutation(len(data.target))[:400]
+    return Task(
+        "400 of scikit-learn's digits, 8 x 8 pixels read as counts, 10 classes",
+        data.data[chosen],
+        data.target[chosen],
+        [
+            *_for.trivial(),
+            _for.naive_bayes("naive Bayes"),
+            _for.linear("logistic regression", StandardScaler()),
+            _for.linear_svm("linear SVM", StandardScaler()),
+            _for.rbf_svm("RBF SVM"),
+            _for.with_kernel("JensenShannon, exp", mc.JensenShannon(mc.Multinomial()), t=(1.0, 5.0, 20.0)),
+            _for.with_kernel("ProbabilityProduct", mc.ProbabilityProduct(mc.Multinomial()), rho=(0.5, 1.0)),
+        ],
+    )
+
+
+def vectors(seed: int) -> Task:
+    """Plain vectors, where a model sees a single point per sample."""
+    data = load_wine()
+    diagonal, pooled = mc.Gaussian("diagonal"), mc.Gaussian("diagonal", prior="pooled")
+    return Task(
+        "scikit-learn's wine, 178 vectors of 13 measurements, 3 classes",
+        data.data,
+        data.target,
+        [
+            *_for.trivial(),
+            Contender("naive Bayes", GaussianNB()),
+            _for.linear("logistic regression", StandardScaler()),
+            _for.linear_svm("linear SVM", StandardScaler()),
+            _for.rbf_svm("RBF SVM"),
+            _for.with_kernel("Fisher", mc.Fisher(diagonal), information=("identity", "diagonal", "exact")),
+            _for.with_kernel("JensenShannon, exp", mc.JensenShannon(pooled), t=(0.1, 1.0, 10.0)),
+        ],
+    )
+
+
+def point_sets(seed: int) -> Task:
+    """Point sets of different sizes whose classes differ only in their covariance."""
+    X, y = make_point_sets(90, size=(8, 30), n_classes=3, elongation=3.0, random_state=seed)
+    return Task(
+        "90 sets of 8 to 30 points in the plane, 3 classes with the same mean",
+        mc.Sequences(X),
+        y,
+        [
+            *_for.trivial(),
+            _for.only_length("number of points"),
+            _for.rbf_svm("RBF SVM on means", Means()),
+            _for.linear("logistic regression on moments", Moments(), StandardScaler()),
+            _for.with_kernel("ProbabilityProduct", mc.ProbabilityProduct(mc.Gaussian()), rho=(0.5, 1.0)),
+            _for.with_kernel("JensenShannon, exp", mc.JensenShannon(mc.Gaussian()), t=(1.0, 2.0, 5.0)),
+            _for.with_kernel("MeanMap", mc.MeanMap(mc.Gaussian()), gamma=(0.1, 1.0)),
+            _for.with_kernel("EmpiricalMeanMap", mc.EmpiricalMeanMap(), gamma=(0.1, 1.0)),
+        ],
+    )
+
+
+def dna(seed: int) -> Task:
+    """Strings of different lengths, with one Markov chain per class."""
+    X, y = make_dna(150, n_classes=3, concentration=5.0, random_state=seed)
+    pairs, letters = _words(2), _words(1)
+    return Task(
+        "150 strings of 30 to 90 letters, 3 classes of Markov chains",
+        np.array(X, dtype=object),
+        y,
+        [
+            *_for.trivial(),
+            _for.only_length("length"),
+            _for.linear("logistic regression on letters", letters),
+            _for.naive_bayes("naive Bayes on pairs", pairs),
+            _for.linear_svm("linear SVM on pairs", pairs),
+            _for.with_kernel("EmpiricalMeanMap, pairs", mc.EmpiricalMeanMap(order=1, alphabet="dna"), gamma=(0.1, 1.0)),
+            _for.with_kernel(
+                "JensenShannon on pairs",
+                pairs,
+                mc.JensenShannon(mc.Multinomial(), form="inverse"),
+                t=(0.1, 1.0, 10.0),
+            ),
+            _for.aligned("dna"),
+        ],
+    )
+
+
+def proteins(seed: int) -> Task:
+    """Strings that descend from one ancestor per class and have nothing else in common."""
+    X, y = make_families(90, length=60, random_state=seed)
+    return Task(
+        "90 strings of about 60 amino acids, 3 classes that descend from one ancestor each",
+        np.array(X, dtype=object),
+        y,
+        [
+            *_for.trivial(),
+            _for.only_length("length"),
+            _for.linear("logistic regression on letters", _words(1)),
+            _for.linear_svm("linear SVM on pairs", _words(2)),
+            _for.with_kernel("Spectrum", mc.Spectrum(alphabet="protein"), k=(1, 2, 3)),
+            _for.with_kernel("Fisher, Markov chain", mc.Fisher(mc.MarkovChain(alphabet="protein"))),
+            _for.aligned("protein"),
+        ],
+    )
+
+
+def _words(k: int) -> CountVectorizer:
+    return CountVectorizer(analyzer="char", lowercase=False, ngram_range=(k, k))
+
+
+TASKS: dict[str, Callable[[int], Task]] = {
+    "series": series,
+    "proteins": proteins,
+    "documents": documents,
+    "point-sets": point_sets,
+    "dna": dna,
+    "digits": digits,
+    "vectors": vectors,
+}
+"""Built-in tasks: functions that create the task from a seed."""
+SHOWN = ("series", "proteins", "documents", "point-sets")
+"""Tasks of the demonstration: less than a minute on two cores."""

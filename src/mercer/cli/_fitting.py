@@ -1,0 +1,156 @@
+"""Fit a recipe to all data, save it, predict with it, and compute Gram matrices."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
+from threadpoolctl import threadpool_limits
+
+import mercer as mc
+from mercer._notices import collected
+from mercer.cli import _own_data
+from mercer.cli._contenders import Machines
+from mercer.cli._data_options import Reading
+from mercer.cli._race import Contender, Task, searched, splits
+from mercer.cli._recipes import contenders, slug
+from mercer.kernels import Kernel
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, its score in cross-validation, and the parameters that were chosen."""
+
+    model: Any
+    score: float
+    parameters: dict[str, Any]
+
+
+def chosen(text: str, task: Task) -> Contender:
+    """Return the recipe of this name, or a kernel that is given as code, with the machine for the task."""
+    recipes = {slug(contender.name): contender for contender in task.contenders}
+    if text in recipes:
+        return recipes[text]
+    if "(" in text:
+        return Machines(task.is_regression).with_kernel(text, kernel_of(text))
+    raise ValueError(f"--kernel must be one of {', '.join(recipes)}, or code such as 'Spectrum(k=4)'; got {text!r}.")
+
+
+def kernel_of(text: str) -> Kernel:
+    """Return the kernel that code such as ``"Fisher(HMM(n_states=4))"`` describes; nothing else is evaluated."""
+    try:
+        made = _made(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError:
+        raise ValueError(f"--kernel is not valid code: {text!r}. Write it as in Python, 'Spectrum(k=4)'.") from None
+    if not isinstance(made, Kernel):
+        raise ValueError(f"--kernel must be a kernel of mercer, such as 'Spectrum(k=4)'; got {text!r}.")
+    return made
+
+
+def _made(node: ast.expr) -> Any:
+    if not isinstance(node, ast.Call):
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            raise ValueError(
+                f"--kernel may contain calls of mercer, numbers and strings; got {ast.unparse(node)!r}."
+            ) from None
+    name = ast.unparse(node.func).removeprefix("mc.").removeprefix("mercer.")
+    public = getattr(mc, name, None) if name in mc.__all__ else None
+    if not (isinstance(public, type) and issubclass(public, BaseEstimator)) and public is not mc.Discounted:
+        raise ValueError(f"--kernel: mercer has no estimator called {name!r}; check the name.")
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError(f"--kernel: write the parameters of {name} one by one.")
+    return public(*map(_made, node.args), **{str(k.arg): _made(k.value) for k in node.keywords})
+
+
+def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitted:
+    """Choose the parameters of a contender by cross-validation, and fit it to all data.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    contender : Contender
+        What to fit.
+    proba : bool
+        Whether to calibrate probabilities, by further folds.
+    seed : int
+        Seed of the folds.
+    """
+    everything = np.arange(len(task.y))
+    with collected(), threadpool_limits(1):  # as in the race: models that do not converge are used
+        search = searched(task, contender, everything, seed)
+        model: Any = search.best_estimator_
+        if proba:
+            model = CalibratedClassifierCV(model, cv=splits(task, everything, FOLDS, seed), ensemble=False)
+            model.fit(task.X, np.asarray(task.y))
+    return Fitted(model, float(search.best_score_), search.best_params_)
+
+
+def save(model: Any, path: Path, metadata: dict[str, Any]) -> None:
+    """Save a model with what is needed to read new data for it."""
+    mc.save(model, path, metadata=metadata)
+
+
+def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[dict[str, Any]]:
+    """Return one row per new sample: its id, the prediction, and with ``proba`` the probability of every class."""
+    info = mc.file_info(path)
+    if info.kind != "pipeline":
+        raise ValueError(f"{path} contains a {info.kind}, not a fitted model; pass a file that mercer fit wrote.")
+    model = mc.load(path)
+    options = info.metadata.get("reading", {})
+    if not isinstance(options, dict):
+        raise ValueError(f"{path} is damaged: its reading options are not a table.")
+    if proba and not hasattr(model, "predict_proba"):
+        raise ValueError(f"{path} predicts no probabilities; fit it again with mercer fit --proba.")
+    if not hasattr(model, "predict"):
+        raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
+    known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
+    had = info.metadata.get("known", {})
+    before = _own_data.Known(**{name: had.get(name) for name in ("channels", "words")})
+    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), with_answers=False, known=before)
+    predictions = np.asarray(model.predict(records.X)).tolist()
+    rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]
+    if proba:
+        columns = [str(name) for name in model.classes_]
+        for row, values in zip(rows, model.predict_proba(records.X).tolist(), strict=True):
+            row |= dict(zip(columns, values, strict=True))
+    return rows
+
+
+def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
+    """Compute and write a Gram matrix; return sentences that describe the data and the matrix."""
+    records = _own_data.read(source, reading, with_answers=False)
+    if "(" in kernel:
+        made: Any = kernel_of(kernel)
+    else:
+        recipes = {slug(c.name): c for c in contenders(records.X, Machines(), seed) if c.is_kernel}
+        if kernel not in recipes:
+            known = ", ".join(recipes)
+            raise ValueError(f"--kernel must be one of {known}, or code such as 'Spectrum(k=4)'; got {kernel!r}.")
+        made = recipes[kernel].estimator[:-1]
+    if output.suffix not in (".npz", ".npy", ".csv"):
+        raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
+    K = made.fit_transform(records.X)
+    names = [str(name) for name in records.ids]
+    if output.suffix == ".npz":
+        mc.gram.save(output, K, rows=names, kernel=kernel)
+    elif output.suffix == ".npy":
+        np.save(output, K)
+    else:
+        lines = [",".join(["id", *map(_quoted, names)])]
+        lines += [",".join([_quoted(name), *map(repr, row)]) for name, row in zip(names, K.tolist(), strict=True)]
+        output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [records.about, f"{len(K)} x {len(K)} matrix written to {output}.", str(mc.gram.diagnose(K))]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\n') else text

@@ -1,0 +1,140 @@
+"""``mercer doctor``, ``mercer warmup`` and ``mercer datasets``: this machine, and the data sets."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from mercer._version import __version__
+from mercer.cli._terminal import STDOUT, Json, Quiet, console, progress, write_json
+
+_PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "array-api-compat"),
+    *("typer", "rich", "matplotlib", "pooch", "pandas", "polars", "pyarrow", "biopython", "torch", "cupy", "hmmlearn"),
+)
+
+
+def doctor(json_path: Json = None) -> None:
+    """Tell the versions, cores, vector width, BLAS, GPU and caches that mercer finds on this machine."""
+    facts = _facts()
+    write_json(facts, json_path)
+    if json_path == STDOUT:
+        return
+    table = Table(box=box.SIMPLE, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+        table.add_row(name, shown)
+    console().print(table)
+
+
+def warmup(quiet: Quiet = False) -> None:
+    """Compile what the kernels need, once per machine, so that later first calls are fast."""
+    from mercer.cli import _warmup
+    from mercer.compiled.code import stored
+
+    with progress(quiet=quiet) as bar:
+        step = bar.add_task("", total=len(_warmup.PARTS))
+        for name, part in _warmup.PARTS.items():
+            bar.update(step, description=f"compiling: {name}")
+            part()
+            bar.advance(step)
+    folder, count, size = stored()
+    if not quiet:
+        console().print(f"{count} compiled functions, {size / 2**20:.0f} MB, in {folder}", highlight=False)
+
+
+def datasets(json_path: Json = None) -> None:
+    """List the functions of mercer.datasets, and the files of the real sets: whether they are here, their home."""
+    from mercer.cli import _data_sets
+
+    functions, files = _data_sets.functions(), _data_sets.folders()
+    write_json({"functions": functions, "folders": files}, json_path)
+    if json_path == STDOUT:
+        return
+    _print_table("Functions of mercer.datasets", ("function", "what it returns"), functions)
+    _print_table("Files of the real sets", ("folder", "here", "home"), files)
+    root = os.environ.get("MERCER_DATA")
+    where = f"MERCER_DATA is {root}." if root else "To read them elsewhere, set MERCER_DATA to a folder that has them."
+    console().print(f"A set is downloaded on first use. {where}", highlight=False, soft_wrap=True)
+
+
+def _print_table(title: str, headings: tuple[str, ...], rows: list[dict[str, str]]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=i + 1 < len(headings))
+    for row in rows:
+        table.add_row(*row.values())
+    console().print(table)
+
+
+def _facts() -> dict[str, Any]:
+    import threadpoolctl
+
+    from mercer.cli._kept import default_folder
+    from mercer.compiled.code import stored
+    from mercer.compiled.machine import MACHINE
+
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    folder, count, size = stored()
+    kept = default_folder()
+    libraries = [f"{p['internal_api']} {p['version']}, {p['num_threads']} threads" for p in _blas(threadpoolctl)]
+    return {
+        "mercer": __version__,
+        "Python": f"{platform.python_version()} on {platform.platform()}",
+        "packages": versions,
+        "cores": f"{_usable_cores()} usable of {os.cpu_count()}",
+        "vectors": f"{MACHINE.width} numbers of 64 bits, {MACHINE.registers} registers",
+        "memory": _memory(),
+        "BLAS": "; ".join(libraries) or "none found",
+        "GPU": _gpu(),
+        "compiled code": f"{count} functions, {size / 2**20:.0f} MB, in {folder}",
+        "kept results": f"{len(list(kept.glob('*.jsonl'))) if kept.is_dir() else 0} comparisons in {kept}",
+        "MERCER_DATA": os.environ.get("MERCER_DATA", "not set"),
+        "free disk": f"{shutil.disk_usage(Path.home()).free / 2**30:.0f} GB at {Path.home()}",
+    }
+
+
+def _blas(threadpoolctl: Any) -> list[dict[str, Any]]:
+    import numpy as np
+    import scipy.linalg
+
+    scipy.linalg.blas.ddot(np.ones(2), np.ones(2))  # loads the library
+    return [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory() -> str:
+    try:
+        pages, free, size = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES", "SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return "unknown"
+    return f"{pages * size / 2**30:.0f} GB, {free * size / 2**30:.0f} GB free"
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    if not torch.cuda.is_available():
+        return "torch finds none"
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))

@@ -1,0 +1,142 @@
+"""``mercer fit``, ``mercer predict`` and ``mercer gram``."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mercer.cli import _data_options as data
+from mercer.cli._compare_command import Budget, Fresh, Jobs, parse_duration, run_race
+from mercer.cli._terminal import (
+    FAILED,
+    INTERRUPTED,
+    STDOUT,
+    UNUSABLE,
+    Json,
+    Quiet,
+    Seed,
+    check_folders,
+    fail,
+    one_sentence,
+    write_json,
+)
+
+Kernel = Annotated[
+    str | None,
+    typer.Option("--kernel", "-k", help="Name from mercer compare, such as fisher-hmm, or code: 'Spectrum(k=4)'."),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit or mc.save wrote.")]
+Proba = Annotated[bool, typer.Option("--proba", help="Probabilities of the classes.")]
+
+
+@data.with_reading
+def fit(
+    source: data.Source,
+    reading: data.Reading,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.mercer.")],
+    kernel: Kernel = None,
+    best: Annotated[bool, typer.Option("--best", help="Compare all recipes, and fit the best one.")] = False,
+    proba: Annotated[bool, typer.Option("--proba", help="Calibrate, so that it can predict probabilities.")] = False,
+    limit: data.Limit = None,
+    budget: Budget = "30m",
+    jobs: Jobs = 1,
+    fresh: Fresh = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a predictor to your data and save it. Its parameters are chosen by cross-validation."""
+    if best == (kernel is not None):
+        fail("Pass --kernel with a name or code, or --best to compare all recipes; exactly one of them.")
+    check_folders(output)
+    seconds = parse_duration(budget)
+    with one_sentence(code=UNUSABLE):
+        from mercer.cli import _fitting, _own_data
+
+        task = _own_data.task_of(source, reading, limit=limit or sys.maxsize, folds=_fitting.FOLDS, seed=seed)
+        contenders = task.contenders if best else [_fitting.chosen(kernel or "", task)]
+        if proba and task.is_regression:
+            fail("--proba applies to classes, and the targets are numbers; omit it.")
+    _say(task.about, quiet)
+    if best:
+        race = run_race({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
+        for result in race.results:
+            if result.trouble:
+                _say(f"{result.contender.name} {result.trouble.rstrip('.')}.", quiet)
+        if race.interrupted:
+            raise typer.Exit(INTERRUPTED)
+        done = [result for result in race.results if not result.trouble]
+        if not done:
+            fail("No contender finished; increase --budget, or decrease --limit.", FAILED)
+        top = max(done, key=lambda result: result.score)
+        contenders = [top.contender]
+        _say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet)
+    with one_sentence(code=FAILED):
+        found = _fitting.fitted(task, contenders[0], proba=proba, seed=seed)
+        metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
+        metadata |= {"measure": task.measure, "score": found.score}
+        _fitting.save(found.model, output, metadata)
+    chosen = ", ".join(f"{name}={value!r}" for name, value in found.parameters.items())
+    _say(
+        f"{contenders[0].name}: {task.measure} {found.score:.3f} by cross-validation{', ' if chosen else ''}{chosen}",
+        quiet,
+    )
+    _say(f"Saved to {output}. Next: mercer predict {output} NEW{' --proba' if proba else ''}", quiet)
+
+
+def predict(
+    model: Model,
+    source: data.Source,
+    proba: Proba = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip records that cannot be read.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a CSV file instead of printing.")] = None,
+    json_path: Json = None,
+) -> None:
+    """Predict new data with a saved model: one line per sample, with its id. New data are read as the old ones were."""
+    check_folders(output, json_path)
+    with one_sentence(code=UNUSABLE):
+        from mercer.cli import _fitting
+
+        rows = _fitting.predicted(model, source, proba=proba, skip_bad=skip_bad)
+    write_json(rows, json_path)
+    if output is not None:
+        with output.open("w", encoding="utf-8", newline="") as stream:
+            _write_rows(rows, stream)
+    elif json_path != STDOUT:
+        _write_rows(rows, sys.stdout)
+
+
+@data.with_reading
+def gram(
+    source: data.Source,
+    reading: data.Reading,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .npz with ids, .npy, or .csv.")],
+    kernel: Kernel = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compute the Gram matrix of your data, and say whether it is usable."""
+    if kernel is None:
+        fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
+    check_folders(output)
+    with one_sentence(code=UNUSABLE):
+        from mercer.cli import _fitting
+
+        said = _fitting.gram(source, reading, kernel, output, seed)
+    for line in said:
+        _say(line, quiet)
+
+
+def _write_rows(rows: list[dict[str, Any]], stream: Any) -> None:
+    writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else ["id", "prediction"])
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _say(text: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(text)

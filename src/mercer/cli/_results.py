@@ -1,0 +1,144 @@
+"""What a race tells: scores, paired differences, the choice made inside the training folds, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from mercer._array import Floats
+from mercer.cli._race import Contender, Fold, Task, order_of_tests
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Result:
+    """Folds of one contender that are done, or why there are none."""
+
+    task: str
+    contender: Contender
+    folds: list[Fold] = field(default_factory=list)
+    trouble: str = ""
+    """Why the contender did not finish; empty if it did."""
+
+    @property
+    def scores(self) -> Floats:
+        """Score of each fold."""
+        return np.array([fold.score for fold in self.folds])
+
+    @property
+    def score(self) -> float:
+        """Mean score over the folds."""
+        return float(self.scores.mean())
+
+    @property
+    def losses(self) -> Floats:
+        """Loss of each sample, in the order of the test folds."""
+        return np.concatenate([fold.losses for fold in self.folds])
+
+    @property
+    def often_chosen(self) -> dict[str, str]:
+        """For each parameter, the value that was chosen in most folds."""
+        chosen: dict[str, str] = {}
+        for name in self.folds[0].parameters:
+            values = [fold.parameters[name] for fold in self.folds]
+            chosen[name] = max(values, key=values.count)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of the scores of two contenders on the same samples, with its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def chosen_inside(results: list[Result], kernels: bool) -> list[Result]:
+    """Return, for each fold, the kernel (or baseline) with the best score in the inner cross-validation.
+
+    The choice sees training data only, so that the score of what was chosen is not the best of many draws.
+    """
+    own = [result for result in results if result.contender.is_kernel is kernels]
+    return [max(own, key=lambda result: result.folds[i].inner) for i in range(len(own[0].folds))] if own else []
+
+
+def losses_of(chosen: list[Result]) -> Floats:
+    """Return the losses of the contenders that were chosen fold by fold."""
+    return np.concatenate([result.folds[i].losses for i, result in enumerate(chosen)])
+
+
+def difference(losses: Floats, baseline: Floats, task: Task, folds: int, seed: int) -> Difference:
+    """Return how much higher the score is than that of the baseline.
+
+    For labels, the score is the accuracy; for targets, R2. The interval is that of a paired t test over the samples,
+    or over the groups where there are any, because samples of one group are not independent.
+
+    Parameters
+    ----------
+    losses, baseline : arrays of shape (N,)
+        Losses, in the order of the test folds.
+    task : Task
+        The data.
+    folds, seed : int
+        The folds.
+    """
+    order = order_of_tests(task, folds, seed)
+    y = np.asarray(task.y)
+    weights = np.ones(len(y)) if task.weights is None else np.asarray(task.weights, dtype=float)
+    unit = weights.mean() * (
+        np.average((y - np.average(y, weights=weights)) ** 2, weights=weights) if task.is_regression else 1.0
+    )
+    gains = (baseline - losses) / unit
+    if task.groups is not None:
+        _, group = np.unique(np.asarray(task.groups)[order], return_inverse=True)
+        gains = np.bincount(group, gains) * (group.max() + 1) / len(group)
+    mean, n = float(gains.mean()), len(gains)
+    width = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
+    return Difference(mean, mean - width, mean + width)
+
+
+def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[str, bool]:
+    """Return one or two sentences: does a kernel beat the baselines on this task? And whether one does."""
+    done = [result for result in results if not result.trouble]
+    kernels, plain = (chosen_inside(done, which) for which in (True, False))
+    if not kernels:
+        return "No kernel finished.", False
+    if not plain:
+        return "No baseline finished, so nothing can be said of the kernels.", False
+    found = difference(losses_of(kernels), losses_of(plain), task, folds, seed)
+    ours, theirs = (" or ".join(dict.fromkeys(r.contender.name for r in chosen)) for chosen in (kernels, plain))
+    shown = f"{found.mean:+.3f} of {task.measure}, {100 * LEVEL:.0f} % interval {found.low:+.3f} to {found.high:+.3f}"
+    if found.low > 0:
+        return f"A kernel ({ours}) is better than the best baseline ({theirs}): {shown}.", True
+    if found.high < 0:
+        return f"No kernel beats the baselines: {theirs} is better than {ours}: {shown}. Use the baseline.", False
+    return (
+        f"No kernel is shown to beat the best baseline ({theirs}): {ours} differs by {shown}. "
+        "Use the baseline, or collect more data."
+    ), False
+
+
+def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any]:
+    """Return a result as plain numbers and texts, for JSON and CSV."""
+    return {
+        "task": result.task,
+        "method": result.contender.name,
+        "is_kernel": result.contender.is_kernel,
+        "measure": task.measure,
+        "score": result.score,
+        "sd": float(result.scores.std()),
+        "difference": None if against is None else against.mean,
+        "low": None if against is None else against.low,
+        "high": None if against is None else against.high,
+        "fit_seconds": float(np.mean([fold.fit_seconds for fold in result.folds])),
+        "predict_seconds": float(np.mean([fold.predict_seconds for fold in result.folds])),
+        "seconds": float(np.sum([fold.search_seconds for fold in result.folds])),
+        "fold_scores": result.scores.tolist(),
+        "parameters": [fold.parameters for fold in result.folds],
+        "trouble": result.trouble,
+    }

@@ -1,0 +1,93 @@
+"""What the commands print and write, and how they end.
+
+Exit codes: 0, done; 1, the work failed; 2, an option, a file or data that cannot be used; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
+STDOUT = Path("-")
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file as JSON; - is the output.")]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file as CSV.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the data, folds and random draws.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: no progress, no advice.")]
+
+
+def console(*, to_stderr: bool = False) -> Console:
+    """Return the console for tables, 120 columns wide where there is no terminal."""
+    made = Console(stderr=to_stderr)
+    if not made.is_terminal:  # the width of a terminal is detected
+        made.width = 120
+    return made
+
+
+def progress(*, quiet: bool = False) -> Progress:
+    """Return a progress bar on the error stream, which vanishes when it is done."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, transient=True, console=Console(stderr=True), disable=quiet)
+
+
+def fail(message: str, code: int = UNUSABLE) -> NoReturn:
+    """End with one sentence on the error stream."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
+    """Turn the errors of readers and estimators, which are sentences, into the end of the command."""
+    try:
+        yield
+    except (OSError, ImportError, MemoryError, TypeError, ValueError) as error:
+        fail(" ".join(str(error).split()) or type(error).__name__, code)
+
+
+def check_folders(*paths: Path | None) -> None:
+    """Fail before the computation if its results cannot be written."""
+    for path in paths:
+        if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
+            fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
+
+
+def write_json(content: Any, path: Path | None) -> None:
+    """Write JSON to a file or to the output; numbers that JSON does not have (NaN) become null."""
+    if path is None:
+        return
+    text = json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+    if path == STDOUT:
+        sys.stdout.write(text)
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+def write_csv(rows: list[dict[str, Any]], path: Path | None) -> None:
+    """Write rows to a CSV file; lists and tables become JSON."""
+    if path is None or not rows:
+        return
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            nested = {k: json.dumps(v) if isinstance(v, (list, dict)) else v for k, v in row.items()}
+            writer.writerow(nested)
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(value) for value in content]
+    return None if isinstance(content, float) and content - content != 0 else content

@@ -1,0 +1,19 @@
+"""Run the command in this process."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner
+
+from mercer.cli._app import app
+
+
+def run(*arguments: str, **environment: str | None):
+    """Run the command with these arguments."""
+    return CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
+
+
+def said(result) -> str:
+    """Return the one sentence on the error stream."""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    return lines[0]

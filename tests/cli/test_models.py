@@ -1,0 +1,200 @@
+"""`mercer fit`, `mercer predict` and `mercer gram`: from the user's file to predictions in a new process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tests.cli.command import run, said
+from tests.cli.test_own_data import write_long
+
+import mercer as mc
+from mercer.cli import _fitting
+from mercer.datasets import make_dna
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """Keep results in a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def genes(tmp_path_factory):
+    """A FASTA file of two classes."""
+    path = tmp_path_factory.mktemp("genes") / "genes.fa"
+    X, y = make_dna(24, n_classes=2, concentration=1.0, random_state=0)
+    path.write_text("".join(f">s{i}|{'ab'[c]}\n{x}\n" for i, (x, c) in enumerate(zip(X, y, strict=True))))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(genes):
+    """A model that was fitted by the command."""
+    path = genes.with_name("genes.mercer")
+    result = run("fit", str(genes), "--label", "1", "--kernel", "spectrum", "--proba", "-o", str(path))
+    assert result.exit_code == 0, result.output
+    assert f"Saved to {path}. Next: mercer predict {path} NEW --proba" in result.stdout
+    return path
+
+
+class TestFitAndPredict:
+    @pytest.mark.slow
+    def test_predictions_are_those_of_the_model_in_a_new_process(self, genes, model):
+        command = [sys.executable, "-m", "mercer", "predict", str(model), str(genes), "--proba"]
+        found = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
+        rows = list(csv.DictReader(io.StringIO(found.stdout)))
+        X, y = mc.read_fasta(genes, labels=1)
+        loaded = mc.load(model)
+        assert [row["id"] for row in rows] == list(X.ids)
+        assert [row["prediction"] for row in rows] == loaded.predict(X).tolist()
+        assert np.array([[float(row[c]) for c in "ab"] for row in rows]) == pytest.approx(loaded.predict_proba(X))
+        assert np.mean(loaded.predict(X) == y) > 0.8
+
+    def test_new_data_need_no_labels(self, tmp_path, model):
+        new = tmp_path / "new.fa"
+        new.write_text(">first\nACGTACGTAC\n>second\nGGGTTTGGGT\n")
+        rows = json.loads(run("predict", str(model), str(new), "--json", "-").stdout)
+        assert [row["id"] for row in rows] == ["first", "second"]
+        assert {row["prediction"] for row in rows} <= {"a", "b"}
+        target = tmp_path / "out.csv"
+        run("predict", str(model), str(new), "-o", str(target))
+        assert target.read_text().splitlines()[0] == "id,prediction"
+
+    def test_a_table_is_read_again_as_it_was(self, tmp_path):
+        walks, saved = write_long(tmp_path / "walks.csv"), tmp_path / "walks.mercer"
+        code = "Fisher(HMM(n_states=2, n_iter=5, n_init=1))"
+        result = run(
+            *("fit", str(walks), "--id", "walk", "--label", "gait", "--group", "person"),
+            *("--kernel", code, "-o", str(saved)),
+        )
+        assert result.exit_code == 0, result.output
+        new = tmp_path / "new.csv"
+        new.write_text("walk,t,left,right\nn1,0,0.1,0.2\nn1,0.1,0.3,0.1\nn1,0.3,0.5,0.5\nn2,0,1,1\nn2,0.1,0,1\n")
+        rows = json.loads(run("predict", str(saved), str(new), "--json", "-").stdout)
+        assert [row["id"] for row in rows] == ["n1", "n2"]
+
+    def test_a_wide_table_with_its_labels_is_predicted_without_them(self, tmp_path):
+        path, saved = tmp_path / "wide.csv", tmp_path / "wide.mercer"
+        rng = np.random.default_rng(0)
+        rows = [",".join([*map(str, rng.normal(size=6) + 3 * (i % 2)), "ab"[i % 2]]) for i in range(20)]
+        path.write_text("\n".join(["t0,t1,t2,t3,t4,t5,label", *rows]))
+        assert run("fit", str(path), "--kernel", "empiricalmeanmap", "-o", str(saved)).exit_code == 0
+        rows = json.loads(run("predict", str(saved), str(path), "--json", "-").stdout)
+        assert [row["prediction"] for row in rows] == ["a", "b"] * 10
+
+    def test_numbers(self, tmp_path):
+        walks, saved = write_long(tmp_path / "walks.csv", answer="speed"), tmp_path / "speed.mercer"
+        arguments = ("--id", "walk", "--target", "speed", "--group", "person")
+        result = run("fit", str(walks), *arguments, "--kernel", "empiricalmeanmap", "-o", str(saved))
+        assert result.exit_code == 0, result.output
+        assert "R2 0." in result.stdout  # a regression that works on the first try
+        rows = json.loads(run("predict", str(saved), str(walks), "--json", "-").stdout)
+        assert all(isinstance(row["prediction"], float) for row in rows)
+        result = run("fit", str(walks), *arguments, "--kernel", "empiricalmeanmap", "--proba", "-o", str(saved))
+        assert said(result) == "--proba applies to classes, and the targets are numbers; omit it."
+
+    @pytest.mark.slow
+    def test_the_best_of_all(self, genes):
+        path = genes.with_name("best.mercer")
+        result = run("fit", str(genes), "--label", "1", "--best", "-o", str(path))
+        assert result.exit_code == 0, result.output
+        assert "recipes is " in result.stdout
+        assert mc.file_info(path).metadata["reading"] == {"label": "1"}
+        assert len(json.loads(run("predict", str(path), str(genes), "--json", "-").stdout)) == 24
+
+
+class TestGram:
+    @pytest.mark.parametrize("ending", ["npz", "npy", "csv"])
+    def test_the_matrix_is_that_of_the_kernel(self, genes, ending):
+        path = genes.with_name(f"gram.{ending}")
+        result = run("gram", str(genes), "--kernel", "Spectrum(k=2)", "-o", str(path))
+        assert result.exit_code == 0, result.output
+        assert "24 x 24 matrix written to" in result.stdout
+        X, _ = mc.read_fasta(genes)
+        expected = mc.Spectrum(k=2).fit_transform(X)
+        if ending == "npz":
+            found = mc.load(path)
+            assert found.rows == list(X.ids)
+            assert np.array_equal(found.K, expected)
+        elif ending == "npy":
+            assert np.array_equal(np.load(path), expected)
+        else:
+            rows = list(csv.reader(path.open(newline="")))
+            assert rows[0][1:] == list(X.ids)
+            assert np.array_equal(np.array([row[1:] for row in rows[1:]], dtype=float), expected)
+
+    def test_a_recipe(self, genes):
+        path = genes.with_name("gram.npy")
+        assert run("gram", str(genes), "--kernel", "fisher-markov-chain", "-o", str(path)).exit_code == 0
+        assert np.load(path).shape == (24, 24)
+
+
+class TestBadInput:
+    def test_one_of_kernel_and_best(self, genes, tmp_path):
+        for arguments in ((), ("--best", "--kernel", "spectrum")):
+            result = run("fit", str(genes), "--label", "1", "-o", str(tmp_path / "m"), *arguments)
+            assert result.exit_code == 2
+            assert "exactly one of them" in said(result)
+
+    @pytest.mark.parametrize(
+        ("kernel", "sentence"),
+        [
+            ("spectrums", "--kernel must be one of .*spectrum, .* or code such as"),
+            ("Spectrum(k=", "--kernel is not valid code"),
+            ("Spectrum(k=open('x'))", "mercer has no estimator called 'open'"),
+            ("__import__('os').system('true')", "mercer has no estimator called"),
+            ("Spectrum(k=().__class__)", "--kernel may contain calls of mercer, numbers and strings"),
+            ("HMM(n_states=2)", "--kernel must be a kernel of mercer"),
+            ("Spectrum(q=2)", "unexpected keyword argument 'q'"),
+            ("Spectrum(**{})", "write the parameters of Spectrum one by one"),
+            ("Spectrum(k=0)", "k must be"),
+        ],
+    )
+    def test_kernels(self, genes, tmp_path, kernel, sentence):
+        result = run("fit", str(genes), "--label", "1", "--kernel", kernel, "-o", str(tmp_path / "m.mercer"))
+        assert result.exit_code in (1, 2)
+        assert re.search(sentence, said(result)), result.stderr
+
+    def test_models(self, genes, model, tmp_path):
+        broken = tmp_path / "broken.mercer"
+        broken.write_bytes(model.read_bytes()[:200])
+        other = tmp_path / "gram.npz"
+        mc.gram.save(other, np.eye(2))
+        bare = tmp_path / "bare.mercer"
+        mc.save(mc.Spectrum(2).fit(["ACGT", "GGTA"]), bare)
+        for path, sentence in (
+            (tmp_path / "none.mercer", "none.mercer"),
+            (broken, "is not a mercer file"),
+            (genes, "is not a mercer file"),
+            (other, "contains a gram, not a fitted model"),
+            (bare, "contains a Spectrum, which does not predict; save a whole pipeline"),
+        ):
+            result = run("predict", str(path), str(genes))
+            assert result.exit_code == 2
+            assert sentence in said(result)
+
+    def test_probabilities_that_were_not_asked_for(self, genes, tmp_path):
+        path = tmp_path / "plain.mercer"
+        run("fit", str(genes), "--label", "1", "--kernel", "Spectrum(k=2)", "-o", str(path))
+        result = run("predict", str(path), str(genes), "--proba")
+        assert result.exit_code == 2
+        assert said(result).endswith("predicts no probabilities; fit it again with mercer fit --proba.")
+
+    def test_endings(self, genes, tmp_path):
+        result = run("gram", str(genes), "--kernel", "Spectrum(k=2)", "-o", str(tmp_path / "gram.doc"))
+        assert "gram.doc must end in .npz (with ids), .npy or .csv." in said(result)
+        assert "Pass --kernel" in said(run("gram", str(genes), "-o", str(tmp_path / "gram.npy")))
+
+    def test_code_in_all_its_forms(self):
+        made = _fitting.kernel_of("mc.ProbabilityProduct(HMM(3, random_state=0), length=Discounted(0.9))")
+        assert repr(made) == repr(mc.ProbabilityProduct(mc.HMM(3, random_state=0), length=mc.Discounted(0.9)))

@@ -1,0 +1,250 @@
+"""The user's data on the command line: what is read, how it is described, and what is said of bad data."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+from tests.cli.command import run, said
+
+from mercer.cli import _contenders, _own_data, _recipes
+from mercer.cli._compare_command import page_of
+from mercer.cli._data_options import Reading
+from mercer.cli._race import race
+from mercer.cli._snippet import snippet
+from mercer.datasets import make_dna, make_hmm_sequences, make_traits
+
+
+def task(path, folds=2, limit=300, seed=0, **reading):
+    return _own_data.task_of(path, Reading(**reading), limit=limit, folds=folds, seed=seed)
+
+
+def write_ts(path, n=24):
+    X, y = make_hmm_sequences(n, length=(10, 20), n_features=2, random_state=0)
+    series = (":".join(",".join(map(str, channel)) for channel in x.T) for x in X)
+    lines = ["@classLabel true 0 1", "@data", *(f"{x}:{c}" for x, c in zip(series, y, strict=True))]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def write_long(path, n=24, answer="gait"):
+    X, y = make_hmm_sequences(n, length=(10, 20), n_features=2, random_state=0)
+    lines = [f"walk,t,left,right,{answer},person"]
+    for i, (x, c) in enumerate(zip(X, y, strict=True)):
+        value = "ab"[c] if answer == "gait" else x[:, 0].mean()
+        lines += [f"w{i},{t / 10},{a:.4f},{b:.4f},{value},p{i % 8}" for t, (a, b) in enumerate(x)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+class TestReading:
+    def test_long_table(self, tmp_path):
+        found = task(write_long(tmp_path / "walks.csv"), id="walk", label="gait", group="person")
+        assert found.about.startswith("24 series of dimension 2, length 10 to 20; 2 classes, 8 groups that stay in one")
+        assert "--id walk" in found.about  # what it was taken for, in words of the command line
+        assert found.arguments.endswith("walks.csv --label gait --group person --id walk")
+        names: dict[str, object] = {}
+        exec("import mercer as mc\n" + found.reading, names)
+        assert len(names["X"]) == len(names["y"]) == len(names["groups"]) == 24
+
+    def test_targets(self, tmp_path):
+        found = task(write_long(tmp_path / "walks.csv", answer="speed"), id="walk", target="speed", group="person")
+        assert found.is_regression
+        assert "targets -" in found.about
+        assert [c.name for c in found.contenders][:4] == [
+            "mean",
+            "length only",
+            "linear, summaries",
+            "RBF SVM, summaries",
+        ]
+
+    def test_parquet_wide_and_folder(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        rng = np.random.default_rng(0)
+        frame = pandas.DataFrame(rng.normal(size=(20, 8)), columns=[f"t{i}" for i in range(8)])
+        frame["label"] = ["a", "b"] * 10
+        frame.to_parquet(tmp_path / "wide.parquet")
+        assert task(tmp_path / "wide.parquet").about.startswith("20 series of dimension 1, length 8; 2 classes")
+
+    def test_ts(self, tmp_path):
+        found = task(write_ts(tmp_path / "toy.ts"))
+        assert found.about == "24 series of dimension 2, length 10 to 20; 2 classes"
+
+    def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):
+        path = tmp_path / "toy.tsv"
+        rng = np.random.default_rng(0)
+        path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
+        found = task(path, limit=20)
+        assert found.about == "20 of 30 series of dimension 1, length 8; 2 classes"
+        assert "length only" not in [c.name for c in found.contenders]
+        again, other = (task(path, limit=20, seed=seed) for seed in (0, 1))
+        assert np.array_equal(found.X.values, again.X.values)
+        assert not np.array_equal(found.X.values, other.X.values)
+
+    def test_fasta_with_targets(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        path.write_text("".join(f">s{i}|{i / 10}\n{'ACGT'[i % 4] * 8}{'ACGT'[i // 4]}\n" for i in range(12)))
+        found = task(path, target="1")
+        assert found.is_regression
+        assert found.y.tolist() == [i / 10 for i in range(12)]
+        path.write_text(">a|x\nACGT\n")
+        with pytest.raises(ValueError, match=r"the target of 'a.x' must be a number; got 'x'"):
+            task(path, target="1")
+
+    def test_copies_are_a_leak(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
+        assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
+        assert "leak" not in task(path, label="1", group="2").about
+
+
+class TestContenders:
+    def test_every_kernel_on_vectors_has_code_that_runs(self, tmp_path):
+        found = task(write_ts(tmp_path / "toy.ts", 12))
+        names = [c.name for c in found.contenders]
+        assert names[:3] == ["majority class", "length only", "linear, summaries"]
+        assert "nearest neighbor" in names
+        for contender in found.contenders:
+            if contender.is_kernel and contender.name != "FisherEnsemble":
+                space: dict[str, object] = {}
+                exec(snippet(contender, None, found.reading), space)
+                assert space["model"].predict(space["X"]).shape == (12,)
+
+    def test_the_code_has_the_chosen_parameters(self, tmp_path):
+        found = task(write_ts(tmp_path / "toy.ts"))
+        (mean_map,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
+        chosen = {"svc__C": "100.0", "derivatives": "'passthrough'", "empiricalmeanmap__gamma": repr(0.5)}
+        code = snippet(mean_map, chosen, found.reading)
+        assert "C=100.0" in code
+        assert "Derivatives" not in code
+        assert "gamma=0.5" in code
+
+    def test_every_kernel_has_a_page(self, tmp_path, request):
+        strings = tmp_path / "toy.fa"
+        strings.write_text("".join(f">s{i}|{'ab'[i % 2]}\n{'ACGT'[i % 4] * 8}\n" for i in range(12)))
+        pages = request.config.rootpath / "docs"
+        for found in (task(write_ts(tmp_path / "toy.ts")), task(strings, label="1")):
+            for contender in found.contenders:
+                if contender.is_kernel:
+                    assert (pages / page_of(contender.kernel)).is_file(), contender.name
+
+    def test_a_short_string_drops_no_kernel_of_a_markov_chain(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        X, y = make_dna(20, length=(20, 30), random_state=0)
+        strings = ["A", *X[1:]]
+        path.write_text("".join(f">s{i}|{c}\n{x}\n" for i, (x, c) in enumerate(zip(strings, y, strict=True))))
+        found = task(path, label="1")
+        (fisher,) = (c for c in found.contenders if c.name == "Fisher, Markov chain")
+        assert 0 <= race(found, fisher, 0, 2, 0).score <= 1
+
+    def test_proteins_are_aligned_by_a_substitution_matrix(self, tmp_path):
+        pytest.importorskip("Bio")
+        path = tmp_path / "toy.fasta"
+        path.write_text("".join(f">s{i} {'ab'[i % 2]}\n{'MKWVTF' * (2 + i % 3)}\n" for i in range(12)))
+        found = task(path, label="1", alphabet="protein")
+        (pairs,) = (c for c in found.contenders if c.name == "Marginalization, pair HMM")
+        assert pairs.kernel.get_params()["kernel__model__substitution"] == "BLOSUM62"
+        assert pairs.grid["tempered__kernel__model__gap_open"] == (8, 11)
+
+    @pytest.mark.parametrize("letters", ["ACGT", "ab", "MKWVTF"], ids=["dna", "two letters", "no Biopython"])
+    def test_other_strings_are_aligned_by_equal_or_not(self, tmp_path, monkeypatch, letters):
+        monkeypatch.setattr(_contenders, "find_spec", lambda name: None)
+        path = tmp_path / "toy.fasta"
+        rng = np.random.default_rng(0)
+        ancestors = ["".join(rng.choice(list(letters), 30)) for _ in range(2)]
+        strings = [ancestors[i % 2][: 24 + i // 2] + letters[i % len(letters)] for i in range(12)]
+        path.write_text("".join(f">s{i} {'ab'[i % 2]}\n{string}\n" for i, string in enumerate(strings)))
+        found = task(path, label="1", alphabet="protein" if len(letters) == 6 else None)
+        assert "Marginalization, HMM" not in [c.name for c in found.contenders]  # lengths differ
+        (pairs,) = (c for c in found.contenders if c.name == "Marginalization, pair HMM")
+        assert pairs.kernel.get_params()["kernel__model__substitution"] == (1, -1)
+        assert race(found, pairs, 0, 2, 0).score == 1
+        space: dict[str, object] = {}
+        exec(snippet(pairs, None, found.reading), space)
+        assert space["model"].score(space["X"], space["y"]) == 1
+
+    def test_strings_of_one_length_share_a_path(self, tmp_path):
+        path = tmp_path / "toy.fa"
+        lines = [f">s{i} {'ab'[i % 2]}\n{('AACC', 'CCAA')[i % 2] * 3 + 'GT'[i // 2 % 2]}\n" for i in range(12)]
+        path.write_text("".join(lines))
+        found = task(path, label="1")
+        (same,) = (c for c in found.contenders if c.name == "Marginalization, HMM")
+        assert race(found, same, 0, 2, 0).score == 1
+
+    def test_what_is_too_long_is_not_aligned(self, tmp_path, monkeypatch):
+        path = tmp_path / "toy.fa"
+        path.write_text(FASTA)
+        assert "too long" not in task(path, label="1").about
+        monkeypatch.setattr(_recipes, "CELLS", 72**2 / 2 - 1)  # of 12 strings of 6 letters
+        found = task(path, label="1")
+        assert re.search("too long for alignment kernels .*decrease --limit, or use mc.AffinePairHMM", found.about)
+        assert "Marginalization, pair HMM" not in [c.name for c in found.contenders]
+
+    def test_targets_of_people_are_predicted_better_than_by_the_mean(self):
+        from mercer.cli._contenders import Machines
+        from mercer.cli._race import Task
+
+        traits = make_traits(40, random_state=0)
+        y = np.asarray(traits.target, dtype=float)
+        found = Task("traits", traits.data, y, _recipes.contenders(traits.data, Machines(regression=True)))
+        (fisher,) = (c for c in found.contenders if c.name == "Fisher, HMM")
+        (mean,) = (c for c in found.contenders if c.name == "mean")
+        assert race(found, fisher, 0, 2, 0).score > race(found, mean, 0, 2, 0).score
+
+
+FASTA = "".join(f">s{i}|{'ab'[i % 2]}|g{i % 3}\nACGTAC\n" for i in range(12))
+
+
+class TestBadData:
+    @pytest.mark.parametrize(
+        ("name", "content", "arguments", "sentence"),
+        [
+            ("x.fa", FASTA, (), r"x.fa requires --label .* or --target .* pass a field number"),
+            ("x.fa", FASTA, ("--label", "9"), r"line 1: the header 's0\|a\|g0' has 3 .* labels=9 is out of range"),
+            ("x.fa", FASTA, ("--label", "(s)"), "two classes are required; got only 's'. Check --label"),
+            ("x.fa", FASTA, ("--label", "0"), "12 samples has a different class; check that --label"),
+            ("x.fa", FASTA, ("--label", "1", "--target", "1"), "--label and --target cannot both"),
+            ("x.fa", FASTA, ("--label", "1", "--id", "x"), "--id applies to tables only; omit it"),
+            ("x.fa", FASTA, ("--label", "1", "--group", "2"), "3 groups are too few for 5 folds; check --group"),
+            ("x.fa", FASTA + ">z|a|g\nAC-T", ("--label", "1"), "line 26: sequence 'z.a.g' has the symbol '-'"),
+            ("x.fa", FASTA + ">z|c|g\nACGT", ("--label", "1"), "Class 'c' has 1 member, too few for 5 outer"),
+            ("x.fa", "", ("--label", "1"), "x.fa"),
+            ("x.ts", "@classLabel true a\n@data\n1:b", (), "line 3: 'b', after the last colon, is not a label"),
+            ("x.ts", "@classLabel false\n@data\n1,2", (), "has neither classes nor targets; pass --label or --target"),
+            ("x.tsv", "1\t2", ("--label", "1"), "--label applies to tables with a header line only; omit it"),
+            ("x.csv", "id,time,v,label\na,0,1,u\na,1,2,u,7\n", (), "x.csv, line 3"),
+            ("x.csv", "", (), "x.csv"),
+            ("x.csv", "\x00\x01\x02", (), "x.csv"),
+            ("x.doc", "1\t2", (), "x.doc must be one of .fa, .*; got '.doc'. Rename"),
+            ("x.doc", ">a\nACGT", (), "x.doc looks like FASTA, but has another extension"),
+        ],
+    )
+    def test_one_sentence_and_exit_code_2(self, tmp_path, name, content, arguments, sentence):
+        path = tmp_path / name
+        path.write_text(content)
+        result = run("compare", str(path), *arguments)
+        assert result.exit_code == 2, result.output
+        assert re.search(sentence, said(result))
+
+    def test_bad_records_can_be_skipped(self, tmp_path):
+        path = tmp_path / "x.fa"
+        path.write_text(FASTA + ">z|a|g\n\n>y|b|g\nAC-T\n")
+        found = task(path, label="1", skip_bad=True)
+        assert len(found.y) == 12
+        assert "2 records were skipped" in found.about
+
+    def test_no_file_and_a_task_beside_it(self, tmp_path):
+        result = run("compare", str(tmp_path / "none.fa"))
+        assert result.exit_code == 2
+        assert said(result).endswith("none.fa does not exist; pass the path of a file or folder.")
+        (tmp_path / "x.fa").write_text(FASTA)
+        result = run("compare", str(tmp_path / "x.fa"), "--task", "dna")
+        assert said(result) == "--task selects built-in data; pass data or --task, not both."
+
+    def test_gzip(self, tmp_path):
+        path = tmp_path / "x.fa.gz"
+        path.write_bytes(gzip.compress(FASTA.encode()))
+        assert len(task(path, label="1").y) == 12

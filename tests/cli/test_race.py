@@ -1,0 +1,231 @@
+"""Races: folds, results that are kept, contenders that misbehave, and what the results say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from tests.cli.contenders_for_tests import Breaks, Dies, Hangs, Refuses
+
+import mercer as mc
+from mercer.cli._kept import Kept
+from mercer.cli._race import Contender, Fold, Task, order_of_tests, race, splits
+from mercer.cli._results import Result, chosen_inside, difference, verdict
+from mercer.cli._runner import Race, duration
+
+
+def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:
+    """Points of two classes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    return Task("blobs", rng.normal(size=(n, 2)) + apart * y[:, None], y, list(contenders), **more)
+
+
+def run(task: Task, *, folds: int = 3, budget: float = 60.0, jobs: int = 1, kept: Kept | None = None) -> Race:
+    told = []
+    made = Race({"t": task}, folds, 0, budget, jobs, kept or Kept(None, folds, 0), lambda *step: told.append(step))
+    made.run()
+    made.told = told
+    return made
+
+
+MAJORITY = Contender("majority", DummyClassifier())
+LINEAR = Contender("linear", LogisticRegression())
+KERNEL = Contender("kernel", make_pipeline(mc.RBF(gamma=0.5), SVC(kernel="precomputed")), {"svc__C": (1.0, 10.0)})
+
+
+class TestFold:
+    def test_the_parameters_are_chosen_inside_and_losses_are_of_the_test_fold(self):
+        task = blobs()
+        fold = race(task, KERNEL, 1, 3, 0)
+        train, test = splits(task, np.arange(60), 3, 0)[1]
+        best = make_pipeline(mc.RBF(gamma=0.5), SVC(kernel="precomputed", C=float(fold.parameters["svc__C"])))
+        expected = best.fit(task.X[train], task.y[train]).predict(task.X[test]) != task.y[test]
+        assert fold.losses == expected.tolist()
+        assert fold.score == pytest.approx(1 - np.mean(expected))
+
+    def test_targets_are_scored_by_r2(self):
+        X = np.linspace(0, 1, 30)[:, None]
+        task = Task("line", X, 3 * X[:, 0] + 1, [])
+        assert task.measure == "R2"
+        assert race(task, Contender("ridge", Ridge(1e-6)), 0, 3, 0).score == pytest.approx(1.0, abs=1e-4)
+        assert race(task, Contender("mean", DummyRegressor()), 0, 3, 0).score < 0
+
+    def test_weights_change_the_fit_and_the_score(self):
+        weights = np.where(np.arange(60) % 2, 1.0, 5.0)
+        task = blobs(apart=0.3, weights=weights)
+        plain = race(blobs(apart=0.3), LINEAR, 0, 3, 0)
+        heavy = race(task, LINEAR, 0, 3, 0)
+        test = splits(task, np.arange(60), 3, 0)[0][1]
+        assert heavy.score == pytest.approx(1 - sum(heavy.losses) / weights[test].sum())
+        assert heavy.score > plain.score + 0.1
+        race(task, Contender("neighbor", KNeighborsClassifier()), 0, 3, 0)  # has no weights
+
+    def test_groups_are_never_cut(self):
+        groups = np.arange(60) // 5
+        for y in (np.arange(60) % 2, np.linspace(0, 1, 60)):
+            task = Task("", np.zeros((60, 1)), y, [], groups)
+            for train, test in splits(task, np.arange(60), 3, 0):
+                assert not set(groups[train]) & set(groups[test])
+
+    def test_every_sample_is_tested_once(self):
+        assert sorted(order_of_tests(blobs(), 3, 0)) == list(range(60))
+
+
+@pytest.mark.slow  # processes
+class TestRunner:
+    def test_all_contenders_finish_in_their_order(self):
+        ended = run(blobs(contenders=[MAJORITY, LINEAR, KERNEL]), jobs=2)
+        assert [r.contender.name for r in ended.results] == ["majority", "linear", "kernel"]
+        assert all(len(r.folds) == 3 and not r.trouble for r in ended.results)
+        assert [fold.number for fold in ended.results[2].folds] == [0, 1, 2]
+        assert ended.results[1].score > 0.9
+
+    def test_a_process_gives_what_this_one_does(self):
+        task = blobs(contenders=[KERNEL])
+        (result,) = run(task).results
+        here = [race(task, KERNEL, fold, 3, 0) for fold in range(3)]
+        assert result.scores.tolist() == [fold.score for fold in here]
+        assert [fold.losses for fold in result.folds] == [fold.losses for fold in here]
+
+    def test_those_that_misbehave_are_named_and_the_others_race_on(self):
+        made = [Contender(c.__name__, c()) for c in (Refuses, Breaks, Dies)]
+        ended = run(blobs(contenders=[*made, MAJORITY]))
+        troubles = {r.contender.name: r.trouble for r in ended.results}
+        assert troubles["Refuses"] == "was skipped: sequence 3 is odd; make it even"
+        assert troubles["Breaks"] == "was skipped: ZeroDivisionError: division by zero"
+        assert troubles["Dies"] == "was skipped: its process ended (exit code 3)"
+        assert troubles["majority"] == ""
+
+    def test_one_that_hangs_is_stopped_and_the_rest_is_not_tried_when_time_is_up(self):
+        hangs = Contender("hangs", Hangs())
+        ended = run(blobs(contenders=[hangs, MAJORITY]), budget=6.0)
+        first, second = ended.results
+        assert first.trouble.startswith("was stopped after ")
+        assert first.trouble.endswith("with 0 of 3 folds done; increase --budget, or decrease --limit")
+        assert not second.trouble
+        (late,) = run(blobs(contenders=[MAJORITY]), budget=0.0).results
+        assert late.trouble == "was not tried, because the budget of 0 s was used up; increase --budget"
+
+    def test_interrupted(self):
+        timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            ended = run(blobs(contenders=[MAJORITY, Contender("hangs", Hangs())]))
+        finally:
+            timer.cancel()
+        assert ended.interrupted
+        assert [r.trouble for r in ended.results] == ["", "was interrupted"]
+
+    def test_what_was_done_is_kept_and_found_again(self, tmp_path):
+        task = blobs(contenders=[LINEAR, KERNEL])
+        first = run(task, kept=Kept(tmp_path, 3, 0))
+        (file,) = tmp_path.iterdir()
+        lines = file.read_text().splitlines()
+        assert len(lines) == 6
+        file.write_text("\n".join([*lines[:-1], lines[-1][:20]]))  # killed while it wrote
+        kept = Kept(tmp_path, 3, 0)
+        again = run(blobs(contenders=[LINEAR, KERNEL]), kept=kept)
+        assert kept.found == 5
+        for a, b in zip(first.results, again.results, strict=True):
+            assert a.scores.tolist() == b.scores.tolist()
+        other = Kept(tmp_path, 3, 0)
+        changed = Contender("linear", LogisticRegression(C=2.0))
+        run(blobs(contenders=[changed]), kept=other)
+        assert other.found == 0
+        run(blobs(apart=2.9, contenders=[LINEAR]), kept=other)
+        assert other.found == 0
+
+    def test_a_folder_that_cannot_be_written_keeps_nothing(self, tmp_path):
+        (tmp_path / "file").touch()
+        ended = run(blobs(contenders=[MAJORITY]), kept=Kept(tmp_path / "file" / "x", 3, 0))
+        assert not ended.results[0].trouble
+
+    def test_durations(self):
+        assert [duration(s) for s in (0.5, 90, 150, 7200)] == ["0.5 s", "90 s", "2.5 min", "2 h"]
+
+
+def results_of(task: Task, *contenders: Contender, folds: int = 3) -> list[Result]:
+    return [Result("t", c, [race(task, c, fold, folds, 0) for fold in range(folds)]) for c in contenders]
+
+
+class TestResults:
+    def test_the_interval_is_that_of_a_paired_t_test(self):
+        task = blobs(apart=1.0)
+        plain, better = results_of(task, MAJORITY, LINEAR)
+        found = difference(better.losses, plain.losses, task, 3, 0)
+        assert found.mean == pytest.approx(np.mean(plain.losses) - np.mean(better.losses))
+        expected = stats.ttest_rel(plain.losses, better.losses).confidence_interval()
+        assert (found.low, found.high) == pytest.approx(expected)
+
+    def test_samples_of_a_group_are_one_observation(self):
+        groups = np.repeat(np.arange(12), 5)
+        task = blobs(apart=1.0, groups=groups)
+        plain, better = results_of(task, MAJORITY, LINEAR)
+        found = difference(better.losses, plain.losses, task, 3, 0)
+        order = order_of_tests(task, 3, 0)
+        gains = np.array([(plain.losses - better.losses)[groups[order] == g].mean() for g in range(12)])
+        expected = stats.ttest_1samp(gains, 0.0).confidence_interval()
+        assert (found.low, found.high) == pytest.approx(expected)
+
+    def test_a_difference_of_targets_is_in_units_of_r2(self):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(60, 1))
+        task = Task("", X, X[:, 0] + 0.5 * rng.normal(size=60), [])
+        mean, ridge = results_of(task, Contender("mean", DummyRegressor()), Contender("ridge", Ridge()))
+        found = difference(ridge.losses, mean.losses, task, 3, 0)
+        total = np.sum((task.y - task.y.mean()) ** 2)
+        assert found.mean == pytest.approx((mean.losses.sum() - ridge.losses.sum()) / total)
+
+    def test_the_choice_inside_never_sees_the_test_fold(self):
+        def result(name, inner, score):
+            folds = [Fold(i, s, v, [1 - s], 0, 0, 0, {}) for i, (v, s) in enumerate(zip(inner, score, strict=True))]
+            return Result("t", Contender(name, DummyClassifier()), folds)
+
+        a, b = result("a", (0.9, 0.1), (0.0, 0.0)), result("b", (0.2, 0.8), (1.0, 1.0))
+        assert [r.contender.name for r in chosen_inside([a, b], kernels=False)] == ["a", "b"]
+
+    @pytest.mark.slow
+    def test_random_labels_recommend_nothing(self):
+        wins = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            task = Task("noise", rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2), [])
+            wins += verdict(results_of(task, MAJORITY, LINEAR, KERNEL), task, 3, 0)[1]
+        assert wins <= 2  # of 10, at 2.5 % each
+
+    def test_what_the_verdict_says(self):
+        ring = np.random.default_rng(0)
+        angle = ring.uniform(0, 2 * np.pi, 80)
+        y = np.arange(80) % 2
+        task = Task("ring", (1 + 2 * y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]), y, [])
+        sentence, wins = verdict(results_of(task, MAJORITY, LINEAR, KERNEL), task, 3, 0)
+        assert wins
+        assert sentence.startswith("A kernel (kernel) is better than the best baseline (")
+        poor = Contender("poor", make_pipeline(mc.RBF(gamma=1e4), SVC(kernel="precomputed")))
+        sentence, wins = verdict(results_of(blobs(), MAJORITY, LINEAR, poor), blobs(), 3, 0)
+        assert not wins
+        assert sentence.startswith("No kernel beats the baselines: linear is better than poor")
+        sentence, wins = verdict(results_of(blobs(), LINEAR, KERNEL), blobs(), 3, 0)
+        assert not wins
+        assert "is shown to beat the best baseline" in sentence
+        assert verdict(results_of(task, MAJORITY), task, 3, 0) == ("No kernel finished.", False)
+
+
+@pytest.mark.slow
+def test_a_race_leaves_no_process_behind():
+    import multiprocessing
+
+    run(blobs(contenders=[MAJORITY]))
+    time.sleep(0.1)
+    assert not multiprocessing.active_children()
