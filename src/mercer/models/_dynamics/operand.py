@@ -148,6 +148,7 @@ class SystemOperand:
         )
         with np.errstate(invalid="ignore"):
             apart = np.abs(left[:, None, :, None] - right[None, :, None, :]).min(axis=(2, 3))
+        apart = apart / moduli[0][wild[0]][:, None]
         with np.errstate(divide="ignore"):
             lost = np.minimum(growth * (length - 1), -4 * np.log(apart)) > LOST
         pairs = np.stack([wild[0][np.nonzero(lost)[0]], wild[1][np.nonzero(lost)[1]]], axis=1)
