@@ -183,6 +183,9 @@ def columns_of(source: Any, separator: str | None = None, decimal: str = ".", in
         source = source.to_table()
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, Mapping):
+        for name, column in source.items():
+            if isinstance(column, str) or not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
+                raise TypeError(f"The column {name!r} must be a list or an array; got {column!r}.")
         return _made("the table", source.keys(), [_plain(x) for x in source.values()])
     if hasattr(source, "iloc") and hasattr(source, "columns"):
         return _from_pandas(source)
