@@ -233,7 +233,10 @@ class TestArguments:
             (lambda: mc.read_table({"a": 1}), "column 'a' must be a list or an array; got 1"),
             (lambda: mc.RBF()(np.array(2.0)), "got scalar"),
             (lambda: mc.MeanMap(mc.Gaussian())(np.array(2.0)), "got scalar"),
-            (lambda: mc.Alphabet("dna", fold_case=np.ones((3, 2))), "fold_case must be True or False; got array"),
+            (
+                lambda: mc.Alphabet("dna", fold_case=np.ones((3, 2))),
+                "fold_case must be True or False, or None; got array",
+            ),
             (lambda: mc.EmbeddedHMMCV(cv="ACGT").fit(["ABAB", "BABA"]), "cv must be .*; got 'ACGT'"),
             (lambda: make_families(4, alphabet=b"xy"), "alphabet must consist of letters.* got 120"),
             (lambda: mc.HMM(1).fit(SERIES).model_.sequence_scores(SERIES, np.zeros((3, 0))), "'weight' .* got array"),
