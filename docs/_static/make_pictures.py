@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 STATIC = Path(__file__).resolve().parent
-PAGES = ("plot.md", "tutorials/dynamics.md")
+PAGES = ("plot.md", "tutorials/dynamics.md", "tutorials/streams.md")
 
 
 def main(pages: tuple[str, ...]) -> None:

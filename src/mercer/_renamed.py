@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 TOP_LEVEL = {
     "Aligned": "mercer.TargetAligned",
@@ -17,6 +17,14 @@ TOP_LEVEL = {
     "align": "mercer.target_aligned",
     "psd": "mercer.gram.psd",
 }
+HMMLEARN = {
+    "CategoricalHMM": "mercer.HMM(n_states, mercer.Categorical())",
+    "GMMHMM": "mercer.HMM(n_states, mercer.Mixture(mercer.Gaussian('diagonal'), n_components))",
+    "GaussianHMM": "mercer.HMM(n_states, mercer.Gaussian('diagonal'))",
+    "MultinomialHMM": "mercer.HMM(n_states, mercer.Multinomial())",
+    "PoissonHMM": "mercer.HMM(n_states, mercer.Poisson())",
+}
+"""Classes of hmmlearn, and what they are here."""
 GRAM = {"alignment": "mercer.gram.target_alignment", "load": "mercer.load"}
 FAMILIES = {"Product": "mercer.families.PowerProduct"}
 PARAMETERS = {
@@ -32,11 +40,37 @@ PARAMETERS = {
     "Tempered": {"beta": "exponent"},
 }
 """Class -> old and new parameters, which its subclasses have too."""
+ELSEWHERE = {
+    "Gaussian": {
+        "covariance_type": "It is called 'covariance' here: 'full', 'diagonal' or 'isotropic'.",
+        "reg_covar": "It is called 'floor' here, a fraction of the pooled variance.",
+    },
+    "HMM": {
+        "algorithm": "Use decode(X, algorithm='map') after fit.",
+        "covariance_type": "It belongs to the emission here: mc.HMM(3, mc.Gaussian('full')).",
+        "implementation": "Leave it out: probabilities of any size are safe.",
+        "init_params": "Use init, a start as HMMs.",
+        "min_covar": "Use the emission mc.Gaussian('diagonal', floor=1e-3).",
+        "n_components": "It is called 'n_states' here.",
+        "n_mix": "Use the emission mc.Mixture(mc.Gaussian('diagonal'), n_components=2).",
+        "params": "Use fixed, a dict of the parts that are not learned.",
+        "startprob_prior": "It is smoothing={'initial': alpha - 1} here.",
+        "transmat_prior": "It is smoothing={'transition': alpha - 1} here.",
+        "verbose": "Use mc.set_config(progress=True), or history_ after fit.",
+    },
+    "Mixture": {
+        "covariance_type": "It belongs to the component here: mc.Mixture(mc.Gaussian('full'), 3).",
+        "max_iter": "It is called 'n_iter' here.",
+        "reg_covar": "Use the component mc.Gaussian('diagonal', floor=1e-3).",
+    },
+}
+"""Class -> parameters that similar classes of hmmlearn and scikit-learn have, each with what to use instead."""
 
 
 def missing(module: str, name: str, renamed: Mapping[str, str]) -> NoReturn:
     """Raise AttributeError for a missing attribute of a module; the message states its new name, if it has one."""
-    hint = f"; use {renamed[name]}" if name in renamed else ""
+    known = {**renamed, **HMMLEARN} if module == "mercer" else renamed
+    hint = f"; use {known[name]}" if name in known else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
@@ -51,19 +85,30 @@ class RenamedParameters:
 def check_names(cls: type, parameters: Iterable[str]) -> None:
     """Raise where a parameter of a class was renamed; a subclass may have one of its own under the old name."""
     renamed = {old: new for base in cls.__mro__ for old, new in PARAMETERS.get(base.__name__, {}).items()}
+    elsewhere = {old: cure for base in cls.__mro__ for old, cure in ELSEWHERE.get(base.__name__, {}).items()}
     for old in parameters:
         if old in renamed and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
             raise TypeError(f"{cls.__name__} has no parameter {old!r}. Use {renamed[old]!r}.")
+        if old in elsewhere and old not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
+            raise TypeError(f"{cls.__name__} has no parameter {old!r}. {elsewhere[old]}")
 
 
 class Removed:
     """A class attribute that no longer exists: asking for it names its successor."""
 
+    was: ClassVar[str] = "was removed"
+
     def __init__(self, successor: str) -> None:
         self.successor = successor
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{owner.__name__}.{name}"
+        self.name = name
 
     def __get__(self, instance: Any, owner: Any) -> NoReturn:
-        raise AttributeError(f"{self.name} was removed; use {self.successor}")
+        raise AttributeError(f"{owner.__name__}.{self.name} {self.was}; use {self.successor}")
+
+
+class Elsewhere(Removed):
+    """A class attribute that similar classes of other libraries have: asking for it names what is here instead."""
+
+    was = "does not exist"

@@ -493,6 +493,8 @@ class TestBiopython:
     def test_no_records(self):
         with pytest.raises(TypeError, match=r"with a str at position 0. Pass strings to mc.Sequences"):
             read_fasta(["ACGT"])
+        with pytest.raises(TypeError, match="a path or a file open for reading"):
+            read_fasta(np.array("a"))
         with pytest.raises(ValueError, match="There are no records"):
             read_fasta([])
 

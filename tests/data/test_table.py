@@ -124,6 +124,9 @@ class TestSources:
     def test_no_table(self, tmp_path):
         with pytest.raises(TypeError, match="a table of pandas, polars or pyarrow; got an object of type int"):
             mc.read_table(3)
+        for wrong in (1, "a", np.array(1.0)):
+            with pytest.raises(TypeError, match="The column 'x' must be a list or an array; got"):
+                mc.read_table({"x": wrong})
         (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04....")
         with pytest.raises(ValueError, match=r"save it as CSV, or pass pandas.read_excel"):
             mc.read_table(tmp_path / "a.xlsx")

@@ -6,6 +6,7 @@ from sklearn.base import clone
 from tests.models.test_bayesnet import random_net
 
 import mercer as mc
+from mercer.models._nets import nodes
 
 
 def chains(seed=0, size=3, n=2):
@@ -47,7 +48,15 @@ def test_probabilities_of_a_hidden_markov_model_and_a_network():
     np.testing.assert_allclose(mc.ProbabilityProduct(rho=1.0, normalize=False)(p, q), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, mc.MeanField(n_init=1)])
+def test_mean_field_bounds_of_several_structures(monkeypatch):
+    monkeypatch.setattr(nodes, "SWEEPS", 3)
+    parts = [loose(0), mc.BayesNets.from_hmm(chains(0), 4, loose().observed)]
+    kernel = mc.MeanField(n_init=1, normalize=False)
+    found = kernel.log(mc.BayesNets.together(parts), parts[0])
+    np.testing.assert_allclose(found, np.concatenate([kernel.log(part, parts[0]) for part in parts]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_several_structures_in_one_gram(kernel):
     parts = [loose(0), mc.BayesNets.from_hmm(chains(0), 4, loose().observed), loose(3, 1)]
     mixed = mc.BayesNets.together([parts[0], chains(0), parts[2]])
@@ -60,8 +69,7 @@ def test_several_structures_in_one_gram(kernel):
     np.testing.assert_allclose(kernel(mixed[:3], mixed[order]), blocks[:3, order], rtol=1e-8)
     both = type(mixed).concat([mixed[order], mixed[:2]])
     np.testing.assert_allclose(kernel(both), blocks[np.ix_([*order, 0, 1], [*order, 0, 1])], rtol=1e-8)
-    if kernel.psd != "no":
-        assert mc.gram.psd.check(kernel(mixed))
+    assert mc.gram.psd.check(kernel(mixed))
 
 
 def test_mixed_networks_pass_through_scikit_learn():

@@ -19,9 +19,30 @@ def test_predictors_of_a_turning_point():
     angle = 0.3 * np.arange(300)
     x = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.02 * np.random.default_rng(0).normal(size=(300, 2))
     methods = streams.predictors(5, 40)
-    for name in ("mean", "last value", "ridge autoregression", "LDS, subspace", "embedded HMM"):
+    for name in ("mean", "last value", "ridge autoregression", "LDS, subspace", "embedded HMM", "embedded HMM, chosen"):
         found = streams.errors(methods[name]([x[:200]], [x[200:]], [1, 10]), [x[200:]])
         assert all(e[0] < 0.05 for e in found.values()) == (name not in ("mean", "last value")), name
+
+
+def test_parzen_windows_predict_a_turning_point():
+    angle = 0.3 * np.arange(600)
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.02 * np.random.default_rng(0).normal(size=(600, 2))
+    found = streams.errors(streams.parzen([x[:500]], [x[500:]], [1, 10], centers=20, n=5), [x[500:]])
+    assert all(e[0] < 0.25 for e in found.values())  # the mean has 0.5
+    soft = streams.Parzen([x], 10)(x)
+    np.testing.assert_allclose(soft.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("part", ["known", "horizon", "audio"])
+def test_figures_are_drawn(part):
+    pytest.importorskip("matplotlib").use("Agg")
+    from mercer.papers._figures import draw
+    from mercer.papers._results import Curve
+
+    curves = [Curve(p, m, (1.0, 10.0), (0.2, 0.1), (0.01, 0.01)) for p in ("a", "b") for m in ("mean", "embedded HMM")]
+    figure = draw(song2010.PARTS[part], curves)
+    assert [ax.get_title() for ax in figure.axes] == ["a", "b"]
+    assert figure.axes[0].get_yscale() == ("log" if part != "audio" else "linear")
 
 
 def test_parts():

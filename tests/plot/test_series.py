@@ -227,3 +227,26 @@ class TestRegimes:
         with pytest.raises(TypeError, match=r"must be HMMs or SwitchingLDSs .* got RBF"):
             plot.regimes(mc.RBF(), [0.0, 1.0])
         assert not plt.get_fignums()
+
+
+class TestTransitions:
+    def test_numbers_and_names(self):
+        model = mc.HMMs([[0.5, 0.5]], [[[0.9, 0.1], [0.2, 0.8]]], mc.Categoricals([[[0.9, 0.1], [0.1, 0.9]]], "ab"))
+        ax = plot.transitions(model, names=["rest", "move"])
+        assert [text.get_text() for text in ax.texts] == ["0.90", "0.10", "0.20", "0.80"]
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["rest", "move"]
+        chain = plot.transitions(mc.MarkovChain(1, alphabet="ab").fit(["abab", "aab"]))
+        assert [label.get_text() for label in chain.get_yticklabels()] == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("model", "names", "message"),
+        [
+            (mc.HMM(2), None, "model must be HMMs.* got HMM. Fit it first"),
+            (spiral(), None, "model must be HMMs.* got LDSs"),
+            (mc.HMM(1).fit_each(["ab", "ba"]), None, r"shape \(2,\)"),
+            (mc.HMM(2).fit(["ab", "ba"]), "ab", "one entry for each of the 2 states; got 'ab'"),
+        ],
+    )
+    def test_what_is_refused(self, model, names, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            plot.transitions(model, names=names)

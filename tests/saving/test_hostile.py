@@ -80,6 +80,9 @@ def test_an_unknown_type_is_refused(tmp_path, node, name):
         ([["sparse", "dok_array", [2, 2], "d", "d", "d"]], {"d": np.ones(2)}),
         ([["random", "RandomState", {"ref": 1}], ["dict", ["bit_generator"], ["os"]]], {}),
         ([["dtype", "O,O,nonsense"]], {}),
+        ([["dtype", "i4," * 10**5]], {}),
+        ([["objects", [10**4000] * 100, {"ref": 1}], ["list", []]], {}),
+        ([["objects", [1.5], {"ref": 1}], ["list", [1]]], {}),
         ([["range", 0, 10, 0]], {}),
         ([["object", "mercer.RBF", ["__class__"], ["x"]]], {}),
         ([["object", "mercer.Poissons", ["rate"], [1.0]]], {}),  # batches are checked by their constructor
@@ -178,6 +181,32 @@ def test_settings_of_the_process_stay(tmp_path):
 def test_a_parameter_that_is_newer_than_the_file_has_its_default(tmp_path):
     found = mc.load(crafted(tmp_path / "x", [["object", "mercer.RBF", ["gamma"], [0.25]]]))
     assert found.get_params() == mc.RBF(gamma=0.25).get_params()
+
+
+def test_a_random_state_is_checked(tmp_path):
+    model = SVC(random_state=np.random.RandomState(0))
+    mc.save(model, tmp_path / "x")
+    drawn = mc.load(tmp_path / "x").random_state.normal(size=3)
+    np.testing.assert_array_equal(drawn, np.random.RandomState(0).normal(size=3))
+
+    def move(header, _):
+        for node in header["nodes"]:
+            if node[0] == "dict" and "pos" in node[1]:
+                node[2][node[1].index("pos")] = 10**6
+
+    with pytest.raises(ValueError, match="position 1000000"):
+        mc.load(changed(tmp_path / "x", tmp_path / "y.npz", move))
+
+
+def test_names_of_members_are_not_paths(tmp_path):
+    (tmp_path / "inside").mkdir()
+    target = tmp_path / "inside" / "x"
+    with zipfile.ZipFile(target, "w") as archive, zipfile.ZipFile(V1 / "spectrum-svr.mercer") as golden:
+        for info in golden.infolist():
+            archive.writestr(info.filename, golden.read(info))
+        archive.writestr("../../outside.npy", golden.read("header.npy"))
+    mc.load(target)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["inside", "x"]
 
 
 def test_deep_nesting_ends(tmp_path):

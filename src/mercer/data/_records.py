@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mercer._checks import is_listing
 from mercer.data.text import Text, read_text
 
 
@@ -21,7 +22,7 @@ def fasta_text(source: Any, problems: dict[str | int, str] | None = None) -> Tex
 
     FASTQ records that cannot be read raise, or are left out and added to ``problems``.
     """
-    if isinstance(source, Iterable) and not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
+    if is_listing(source) and not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         return _from_records(source)
     text = read_text(source, "FASTA")
     return _from_fastq(text, problems) if text.raw.lstrip().startswith(b"@") else text

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._array import Array, Floats, beside, namespace, to_numpy
 from mercer._batch import Batch
 from mercer._coupling import Coupling, Operand
+from mercer._parameters import boolean, check
 from mercer._probability import checked_probability, drawn
 from mercer._random import random_generator, whole_size
 from mercer.models._chains.operand import chain_operand
@@ -19,6 +20,7 @@ from mercer.models._scores.scores import hmm_scores
 from mercer.models._stationary import long_run
 from mercer.models.discount import check_lengths
 from mercer.models.hidden import HiddenChain
+from mercer.models.hmm_decoding import Decoded
 from mercer.models.inference import best_paths, crossed_log_prob, own_expectations, read
 from mercer.models.posterior import Posterior
 from mercer.models.powers import copies_of
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from mercer.models.hmm_estimator import HMM
 
 
-class HMMs(Batch):
+class HMMs(Decoded, Batch):
     r"""A batch of hidden Markov models.
 
     Parameters
@@ -295,12 +297,20 @@ class HMMs(Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Number of free parameters of each model, ``(N,)``; probabilities of exactly zero are not counted."""
+        """Number of free parameters of each model, ``(N,)``; probabilities of exactly zero are not counted.
+
+        A covariance that all states share, as that of ``Gaussian("tied")``, counts once.
+        """
         n = self.initial.shape[-1]
         beyond = np.arange(n) >= self.n_states[..., None]
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
         step = np.sum((to_numpy(self.transition) > 0) & ~beyond[..., :, None], axis=(-2, -1)) - self.n_states
-        return np.asarray(first + step + self.n_states * int(self.emission.n_parameters))
+        found = first + step + self.n_states * int(self.emission.n_parameters)
+        if getattr(self.emission, "structure", None) == "full" and n > 1:
+            d, covariance = int(self.emission.dimension), to_numpy(self.emission.covariance)
+            shared = np.all(covariance == covariance[..., :1, :, :], axis=(-3, -2, -1))
+            found = found - np.where(shared, (self.n_states - 1) * (d * (d + 1) // 2), 0)
+        return np.asarray(found)
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better.
@@ -324,10 +334,11 @@ class HMMs(Batch):
 
         return HMM(n_states=int(self.initial.shape[-1]), emission=self.emission.estimator())
 
-    def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
+    def sample(self, length: int, size: int = 1, random_state: Any = None, return_states: bool = False) -> Any:
         """Sample ``size`` sequences of ``length`` observations from each model, ``(N, size, length, ...)``.
 
-        Symbols are returned as codes, which ``mc.Sequences.from_codes(codes, alphabet)`` converts to sequences.
+        Symbols are returned as codes, which ``mc.Sequences.from_codes(codes, alphabet)`` converts to sequences. With
+        ``return_states``, the hidden states come second, ``(N, size, length)``.
 
         Examples
         --------
@@ -343,6 +354,7 @@ class HMMs(Batch):
         self._require_axis()
         length = whole_size(length, "observations", name="length", least=1)
         size = whole_size(size, "sequences")
+        check(boolean(), return_states=return_states)
         rng = random_generator(random_state)
         models = np.arange(len(self))[:, None]
         states = np.empty((len(self), size, length), dtype=int)
@@ -354,7 +366,8 @@ class HMMs(Batch):
         emitted = self.emission.sample(size * length, random_state=rng)  # (N, n, size * length, ...)
         where = np.arange(size * length)
         chosen = emitted[models, states.reshape(len(self), size * length), where]
-        return chosen.reshape(len(self), size, length, *emitted.shape[3:])
+        observed = chosen.reshape(len(self), size, length, *emitted.shape[3:])
+        return (observed, states) if return_states else observed
 
     def hidden_chain(self) -> HiddenChain:
         """Return the chain of hidden states of one model, for kernels that compare what states are expected to be."""

@@ -34,6 +34,7 @@ PARTS = {
         "steps ahead",
         "mean squared error",
         log_x=True,
+        log_y=True,
     ),
     "audio": Figure(
         "Classification of spoken digits with one model per class, over the number of components",

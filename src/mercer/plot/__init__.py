@@ -1,7 +1,7 @@
 """Plots of Gram matrices, series and related results. Requires matplotlib, which the extra ``cli`` installs."""
 
 from mercer.plot.matrices import diagnosis, error_over_length, gram, kernel_pca, matches, spectrum
-from mercer.plot.series import forecast, regimes, states
+from mercer.plot.series import forecast, regimes, states, transitions
 
 __all__ = [
     "diagnosis",
@@ -13,4 +13,5 @@ __all__ = [
     "regimes",
     "spectrum",
     "states",
+    "transitions",
 ]

@@ -12,7 +12,7 @@ from mercer._checks import is_whole
 from mercer.data import Sequences
 from mercer.plot.style import COLORS, axes
 
-__all__ = ["forecast", "regimes", "states"]
+__all__ = ["forecast", "regimes", "states", "transitions"]
 
 
 def forecast(model: Any, x: Any, steps: int = 10, ax: Any = None, *, level: float = 0.9, channels: Any = None) -> Any:
@@ -178,6 +178,56 @@ def regimes(model: Any, x: Any, ax: Any = None, *, names: Any = None) -> Any:
         ax.set_ylabel("probability")
     ax.set(xlabel="time step", xlim=(-0.5, length - 0.5))
     _legend_above(ax)
+    return ax
+
+
+def transitions(model: Any, ax: Any = None, *, names: Any = None) -> Any:
+    """Plot the transition probabilities of a hidden Markov model or a Markov chain of order 1, with their numbers.
+
+    Parameters
+    ----------
+    model : HMMs, SwitchingLDSs or MarkovChains of shape (1,), or a fitted estimator
+        The model.
+    ax : matplotlib Axes, default=None
+        Axes to draw on; None creates a new figure.
+    names : list of str, default=None
+        Names of the states; by default their numbers, or the symbols of a Markov chain.
+
+    Returns
+    -------
+    matplotlib Axes
+        Row i, column j is the probability of going from state i to state j.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> ax = mc.plot.transitions(mc.HMM(2).fit(["aabb", "abab"]))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('to state', 'from state')
+    """
+    found = getattr(model, "model_", model)
+    table: Floats = to_numpy(found.transition) if hasattr(found, "transition") else np.empty(0)
+    if table.ndim != 3 or table.shape[1] != table.shape[2] or hasattr(found, "process_covariance"):
+        raise TypeError(
+            f"model must be HMMs, SwitchingLDSs or MarkovChains of order 1; got {type(model).__name__}. Fit it first."
+        )
+    if len(table) != 1:
+        raise ValueError(f"model must be one model, a batch of shape (1,); got shape {found.shape}. Use models[3:4].")
+    n = table.shape[1]
+    if names is None:
+        alphabet = None if hasattr(found, "emission") else getattr(found, "alphabet", None)
+        names = range(n) if alphabet is None else alphabet.symbols
+    if isinstance(names, str) or len(names) != n:
+        raise ValueError(f"names must have one entry for each of the {n} states; got {names!r}.")
+    ax = axes(ax)
+    ax.imshow(table[0], cmap="Blues", vmin=0.0, vmax=1.0)
+    if n <= 12:
+        for i, j in np.ndindex(n, n):
+            color = "white" if table[0, i, j] > 0.6 else "0.15"
+            ax.text(j, i, f"{table[0, i, j]:.2f}", ha="center", va="center", color=color, fontsize="small")
+    ax.set(xlabel="to state", ylabel="from state")
+    ax.set_xticks(np.arange(n), [str(name) for name in names])
+    ax.set_yticks(np.arange(n), [str(name) for name in names])
     return ax
 
 

@@ -21,6 +21,7 @@ from mercer.saving import _trusted
 from mercer.saving._rebuilt import REBUILT, build_tree, check_state, generator, sparse_matrix
 
 LISTINGS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+LONGEST_DTYPE = 32
 KEY_DEPTH = 3
 """Tuples in keys are nested at most this deep: the hash of a crafted one could take forever."""
 
@@ -139,7 +140,9 @@ class Reader:
 
     def _make_objects(self, shape: list[int], items: Any) -> Any:
         content = self.value(items)
-        if min(shape, default=0) < 0 or math.prod(shape) != len(content):
+        if len(shape) > 32 or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
+            raise ValueError("the shape of an array of objects is not a shape")
+        if math.prod(shape) != len(content):
             raise ValueError(f"an array of {len(content)} objects does not have the shape {shape}")
         made = np.empty(len(content), dtype=object)
         for i, item in enumerate(content):  # an assignment of the whole would look into sequences
@@ -150,6 +153,8 @@ class Reader:
         return np.ma.MaskedArray(self.value(data), mask=self.value(mask), fill_value=self.value(fill))
 
     def _make_dtype(self, name: str) -> Any:
+        if not isinstance(name, str) or len(name) > LONGEST_DTYPE:
+            raise ValueError("the name of a dtype is too long")
         return np.dtype(name)
 
     def _make_sparse(self, name: str, shape: list[int], *parts: str) -> Any:

@@ -109,6 +109,10 @@ def generator(kind: Any, state: Any) -> Any:
     name = state["bit_generator"]
     if name not in BIT_GENERATORS or kind not in ("Generator", "RandomState"):
         raise ValueError(f"{kind} with {name} is not a random generator")
+    # NumPy takes these positions without a look, and reads there.
+    inner, last = (state["state"]["pos"], 624) if name == "MT19937" else (state.get("buffer_pos", 0), 4)
+    if type(inner) is not int or not 0 <= inner <= last:
+        raise ValueError(f"the state of a random generator has the position {inner}")
     bits = getattr(np.random, name)()
     if kind == "RandomState":
         made = np.random.RandomState(bits)
@@ -152,6 +156,7 @@ def check_state(made: Any) -> None:
             and (rows == n or (made.kernel == "precomputed" and rows == 0))
             and made._dual_coef_.shape == (classes - 1, n)
             and len(made._intercept_) == pairs
+            and made.n_features_in_ == (made.shape_fit_[0] if rows < n else made.support_vectors_.shape[1])
             and {len(made._probA), len(made._probB)} <= {0, pairs, 1}
             and made.support_.dtype == np.int32
             and (not n or (made.support_.min() >= 0 and made.support_.max() < made.shape_fit_[0]))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp, safe_log
+from mercer._parallel import single_blas
 
 TOGETHER = 16
 """Number of joint states up to which neighboring chains are applied together: one large product beats several small."""
@@ -178,8 +179,9 @@ def log_probabilities(
         Numbers of observations.
     """
     found = np.zeros(len(lengths))
-    for runs in _chunks(lengths, prod(map(len, initial)), 1):
-        found[runs] = _forward(initial, transition, logs, lengths, runs)
+    with single_blas():  # threads lose more than they gain at products of this size
+        for runs in _chunks(lengths, prod(map(len, initial)), 1):
+            found[runs] = _forward(initial, transition, logs, lengths, runs)
     return found
 
 
@@ -257,10 +259,11 @@ def smoothed(
         np.zeros((size if by_run else 1, evidence.n_kinds, n**chains)),
     )
     lengths = np.diff(offsets)
-    for runs in _chunks(lengths, n**chains, 0):
-        if not _smooth(initial, transition, evidence, offsets, runs, found, Linear):
-            for run in runs:  # numbers of some run underflow: all of them again, in logarithms
-                _smooth(initial, transition, evidence, offsets, np.array([run]), found, Logs)
+    with single_blas():
+        for runs in _chunks(lengths, n**chains, 0):
+            if not _smooth(initial, transition, evidence, offsets, runs, found, Linear):
+                for run in runs:  # numbers of some run underflow: all of them again, in logarithms
+                    _smooth(initial, transition, evidence, offsets, np.array([run]), found, Logs)
     return found
 
 

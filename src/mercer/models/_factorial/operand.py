@@ -31,7 +31,7 @@ class FactorialOperand(OneAxis):
         self.models = models
         self.coupling = coupling
         self.lengths = lengths
-        if models.n_joint <= FEW_JOINT:
+        if self._is_flat(self):
             _ = self.flat  # now, because threads share the operand
 
     @cached_property
@@ -42,7 +42,7 @@ class FactorialOperand(OneAxis):
     @property
     def tile_hint(self) -> int:
         """Number of rows of a tile."""
-        return int(self.flat.tile_hint) if self.models.n_joint <= FEW_JOINT else 8
+        return int(self.flat.tile_hint) if self._is_flat(self) else 8
 
     def __len__(self) -> int:
         return len(self.models)
