@@ -25,8 +25,8 @@ ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.f
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
     "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain",
-    "extend_gap_score", "family", "implementation",
-    "model_beta", "normalize_y", "open_gap_score", "rhos", "scoring", "xp", "_smooth",
+    "extend_gap_score", "family", "implementation", "model_beta",
+    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "xp", "_smooth",
 }  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def test_calls_in_messages():
 
 
 def test_a_wrong_recommendation_is_found():
-    assert list(wrong_calls("mc.HMM(3, smoothing=1.0)")) == ["smoothing of mc.HMM"]
-    assert list(wrong_calls("Fisher(HMM(smoothing=1.0))")) == ["smoothing of HMM"]
+    assert list(wrong_calls("mc.HMM(3, unheard=1.0)")) == ["unheard of mc.HMM"]
+    assert list(wrong_calls("Fisher(HMM(unheard=1.0))")) == ["unheard of HMM"]
     assert list(wrong_calls("mc.Unheard(3)")) == ["mc.Unheard does not exist"]
     assert not list(wrong_calls("MarkovChain(smoothing=1.0)"))
     assert not list(wrong_calls("SVC(anything=1)"))
