@@ -29,6 +29,9 @@ ELSEWHERE = {
     "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "xp", "_smooth",
 }  # fmt: skip
 
+MISTAKES = {"mc.HMM(n_components=3)"}
+"""Calls that a page shows because of their message."""
+
 
 def parameters(function: Any) -> dict[str, inspect.Parameter]:
     try:
@@ -78,7 +81,7 @@ def test_spans_of_a_page(path):
     bare = [re.match(r"([A-Za-z_]\w*) ?= ?[^=]", span) for span in spans]
     unknown = [match.group() for match in bare if match and match[1] not in known]
     assert not unknown, f"no public function or class has the parameters {unknown}"
-    wrong = [f"{span}: {what}" for span in spans for what in wrong_calls(span)]
+    wrong = [f"{span}: {what}" for span in spans if span not in MISTAKES for what in wrong_calls(span)]
     assert not wrong, "\n".join(wrong)
 
 
