@@ -306,8 +306,9 @@ def test_bad_calls_are_named():
     with pytest.raises(ValueError, match="observation_covariance"):
         silent.log_prob([[1.0, 2.0]])
     wild = mc.LDSs([[[1e30]]], [[[1.0]]], [[[1.0]]], [[[1.0]]], [[1.0]], [[[1.0]]])
+    np.testing.assert_allclose(mc.ProbabilityProduct(length=500)(wild), 1.0)
     with pytest.raises(ValueError, match="unstable"):
-        mc.ProbabilityProduct(length=500)(wild)
+        mc.ProbabilityProduct(length=500)(wild, wild._replaced(initial_mean=np.zeros((1, 1))))
 
 
 def test_files_and_indexing_keep_everything(tmp_path):

@@ -43,7 +43,8 @@ def data() -> dict[str, Any]:
     series = [rng.normal(size=(6 + i % 3, 2)) + 2 * (i % 2) for i in range(N)]
     names = np.array(["up", "down", "same"])[np.arange(N) % 3]
     return {
-        "table": table, "frame": frame, "dna": dna, "objects": mc.objects(dna), "series": series,
+        "table": table, "frame": frame, "dna": dna, "objects": mc.objects(dna),
+        "confounded": mc.Confounded(dna, table[:, 2]), "series": series,
         "binary": np.arange(N) % 2,
         "names": names, "number": table[:, 0] * 2 + table[:, 1], "none": None,
     }  # fmt: skip
@@ -126,6 +127,9 @@ def cases() -> dict[str, tuple[Any, str, str]]:
             make_pipeline(mc.Sum([mc.Spectrum(1), mc.Normalized(mc.Spectrum(3))]), svc()), "dna", "binary",
         ),
         "landmarks": (make_pipeline(mc.Landmarks(mc.Spectrum(2), 5), LogisticRegression()), "dna", "binary"),
+        "ridge": (make_pipeline(mc.Spectrum(2), mc.KernelRidge()), "dna", "number"),
+        "ridge-confounds": (mc.KernelRidge(mc.Spectrum(2)), "confounded", "number"),
+        "features": (make_pipeline(mc.Features(mc.Spectrum(2)), RidgeCV()), "dna", "number"),
         "series": (
             make_pipeline(mc.ProbabilityProduct(mc.Gaussian("diagonal")), svc()), "series", "binary",
         ),

@@ -15,7 +15,7 @@ from mercer._array import as_array
 from mercer._checks import is_listing
 from mercer._immutable import Immutable
 from mercer._notices import notify
-from mercer._parameters import Rule, check, one_of
+from mercer._parameters import NONE, Rule, boolean, check, one_of
 from mercer.data._forms import Kind, Problem, code_points, flatten, read_item
 from mercer.data._symbols import (
     NAMED,
@@ -102,6 +102,7 @@ class Alphabet(Immutable):
         for code, members in (ambiguous or {}).items():
             if not is_listing(members):
                 raise TypeError(f"ambiguous[{code!r}] must be a string or a list of symbols; got {members!r}.")
+        check(boolean() | NONE, fold_case=fold_case)
         known = tuple(as_symbol(s) for s in symbols)
         sets = {as_symbol(c): frozenset(as_symbol(s) for s in set_) for c, set_ in (ambiguous or {}).items()}
         check_symbols(known, tuple(sets.items()))

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._checks import is_listing
 from mercer.data._forms import is_null
 from mercer.data.text import MISSING, check_size, number
 
@@ -184,7 +185,7 @@ def columns_of(source: Any, separator: str | None = None, decimal: str = ".", in
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, Mapping):
         for name, column in source.items():
-            if isinstance(column, str) or not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
+            if isinstance(column, str) or not is_listing(column):
                 raise TypeError(f"The column {name!r} must be a list or an array; got {column!r}.")
         return _made("the table", source.keys(), [_plain(x) for x in source.values()])
     if hasattr(source, "iloc") and hasattr(source, "columns"):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.data._names import looks_like
+from mercer.data._names import looks_like as looks_like
 from mercer.data.columns import Columns
 
 Choice: TypeAlias = str | int | bool | None
@@ -29,6 +29,13 @@ class Roles:
     covariates: tuple[str, ...]
     guessed: frozenset[str]
     ignored: tuple[str, ...]
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the columns of every role that has some."""
+        named = {"time": self.time, "label": self.label, "target": self.target, "group": self.group}
+        single = {role: [name] for role, name in named.items() if name is not None}
+        several = {"id": self.id, "values": self.values, "covariates": self.covariates}
+        return single | {role: list(names) for role, names in several.items() if names}
 
 
 def roles_of(

@@ -195,6 +195,7 @@ def read_table(
         y,
         groups=groups,
         covariates={name: column[kept] for name, column in beside.items()},
+        columns=roles.columns(),
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
         description=f"{said} {leak(X, groups)}".strip(),

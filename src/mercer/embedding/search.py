@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Floats, Indices
 from mercer._checks import is_number, is_whole
+from mercer._notices import collected
 from mercer._parameters import NONE, CheckedParameters, Rule, Rules, instance_of, whole
 from mercer.data import Sequences
 from mercer.embedding._filter import Beliefs
@@ -29,7 +29,10 @@ def _listed(good: Any) -> Any:
 _NUMBERS = Rule(
     "a list of whole numbers, 1 or more", _listed(lambda v: is_whole(v, 1)), "Use [5, 10, 20], for example."
 )
-_SPLITTER = Rule("a splitter of scikit-learn", lambda v: isinstance(v, BaseCrossValidator) or hasattr(v, "split"))
+_SPLITTER = Rule(
+    "a splitter of scikit-learn",
+    lambda v: isinstance(v, BaseCrossValidator) or (hasattr(v, "split") and not isinstance(v, str | bytes)),
+)
 
 
 class EmbeddedHMMCV(CheckedParameters, TransformerMixin, BaseEstimator):
@@ -242,8 +245,7 @@ def _scores(
 ) -> list[float]:
     """Score candidates with one window on one fold; NaN where one cannot be fitted, and its error."""
     found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of ranks that are reduced, and of series too short for a window
+    with collected():  # warnings of ranks that are reduced, and of series too short for a window
         one = clone(model).set_params(window=candidates[0][0])
         try:
             solve = one._solver(train)

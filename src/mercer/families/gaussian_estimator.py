@@ -29,8 +29,9 @@ class Gaussian(Predictive, FamilyEstimator):
 
     Parameters
     ----------
-    covariance : {"full", "diagonal", "isotropic"}, default="full"
-        Structure of the covariance.
+    covariance : {"full", "diagonal", "isotropic", "tied"}, default="full"
+        Structure of the covariance. With "tied", all states of an `HMM`, or all components of a `Mixture`, share one
+        full covariance; elsewhere it is "full".
     floor : float, default=1e-3
         Fraction of the pooled variance (rounded to a power of two; of 1, where the data do not vary) that is added to
         every variance (EST-1), so that one point has a Gaussian too.
@@ -67,7 +68,11 @@ class Gaussian(Predictive, FamilyEstimator):
 
     _parameters: ClassVar[Rules] = {
         "covariance": one_of(
-            "full", "diagonal", "isotropic", cure="'diag' of other libraries is 'diagonal', 'spherical' is 'isotropic'."
+            "full",
+            "diagonal",
+            "isotropic",
+            "tied",
+            cure="'diag' of other libraries is 'diagonal', 'spherical' is 'isotropic'.",
         ),
         "floor": nonnegative("It is a fraction of the pooled variance."),
         "estimate": one_of("point", "predictive", "student"),
@@ -89,14 +94,19 @@ class Gaussian(Predictive, FamilyEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.estimate == "student" and self.covariance != "full":
+        if self.estimate == "student" and self._structure != "full":
             raise ValueError(
                 f"estimate='student' needs covariance='full', whose predictive distribution is a Student t; got "
                 f"covariance={self.covariance!r}."
             )
 
+    @property
+    def _structure(self) -> str:
+        """Structure of the covariance of one Gaussian."""
+        return "full" if self.covariance == "tied" else self.covariance
+
     def _missing_allowed(self) -> bool:
-        return self.covariance == "diagonal"
+        return self._structure == "diagonal"
 
     def context(self, X: Any) -> Context:
         """Learn the dimension, where the data lie and how they spread, and the pooled model where it is the prior.
@@ -136,13 +146,13 @@ class Gaussian(Predictive, FamilyEstimator):
                 f"estimate='predictive' needs sets of points, and no sample has several points {which}that could vary "
                 "about their mean. Use estimate='point' for single points."
             )
-        if self.covariance == "full":
+        if self._structure == "full":
             value = np.stack([_ordered_sum(rest[:, i : i + 1] * rest, offsets) for i in range(rest.shape[1])])
             value = value / freedom + context.floor * np.eye(len(value))
             regular = np.linalg.matrix_rank(value, hermitian=True) == len(value)
         else:
             value = _ordered_sum(np.square(rest), offsets) / freedom + context.floor
-            value = np.mean(value) if self.covariance == "isotropic" else value
+            value = np.mean(value) if self._structure == "isotropic" else value
             regular = bool(np.all(value > 0))
         if not regular:
             raise ValueError(
@@ -173,16 +183,16 @@ class Gaussian(Predictive, FamilyEstimator):
         weights = np.ones((len(x), 1))
         known = moments(x, weights, offsets)[1] + self.prior_strength
         within = np.asarray(context.within)  # type: ignore[attr-defined]
-        spread = (1 + 1 / known).reshape((-1,) + (1,) * within.ndim if self.covariance != "diagonal" else known.shape)
+        spread = (1 + 1 / known).reshape((-1,) + (1,) * within.ndim if self._structure != "diagonal" else known.shape)
         return Gaussians._make(
             mean=self._means(x, weights, offsets, context, prior, None),
             covariance=within * spread,
-            structure=self.covariance,
+            structure=self._structure,
         )
 
     def _check_data(self, X: Any, offsets: Floats) -> None:
         super()._check_data(X, offsets)
-        if self.covariance != "diagonal":
+        if self._structure != "diagonal":
             self._check_observed(X)
 
     def _missing_cure(self) -> str:
@@ -193,8 +203,8 @@ class Gaussian(Predictive, FamilyEstimator):
         covariance = {"full": (context.dimension,) * 2, "diagonal": (context.dimension,), "isotropic": ()}
         return Gaussians._make(
             mean=np.zeros(context.dimension),
-            covariance=np.zeros(covariance[self.covariance]),
-            structure=self.covariance,
+            covariance=np.zeros(covariance[self._structure]),
+            structure=self._structure,
         )
 
     def statistics(self, x: Any, context: Context) -> Floats:
@@ -204,16 +214,16 @@ class Gaussian(Predictive, FamilyEstimator):
         """
         found = super().statistics(x, context)
         d = context.dimension
-        if self.covariance == "full":
+        if self._structure == "full":
             found[..., d :: d + 1] += context.floor
         else:
-            found[..., d:] += context.floor * (d if self.covariance == "isotropic" else 1)
+            found[..., d:] += context.floor * (d if self._structure == "isotropic" else 1)
         return found
 
     def from_mean(self, mu: Floats, context: Context) -> Gaussians:
         """Turn moments into Gaussians."""
         found = self.template(context).with_mean_parameters(mu)
-        return found if self.covariance == "full" else found._replaced(covariance=np.maximum(found.covariance, 0.0))
+        return found if self._structure == "full" else found._replaced(covariance=np.maximum(found.covariance, 0.0))
 
     def fit_weighted(self, x: Any, weights: Floats, offsets: Floats, context: Context, start: Any = None) -> Gaussians:
         """Fit to weighted points by moments, each model about its own mean.
@@ -237,7 +247,7 @@ class Gaussian(Predictive, FamilyEstimator):
         return Gaussians._make(
             mean=np.stack([c.mean for c in columns], axis=1),
             covariance=np.stack([c.covariance for c in columns], axis=1),
-            structure=self.covariance,
+            structure=self._structure,
         )
 
     def _means(self, x: Any, weights: Floats, offsets: Floats, context: Context, prior: Any, start: Any) -> Floats:

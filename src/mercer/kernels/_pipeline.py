@@ -26,8 +26,8 @@ def check_matrix(n: int, m: int, name: str, itemsize: int = 8, copies: int = 1) 
 def length_of(X: Any) -> int:
     """Return the number of objects of any input; 0 if it is not known yet."""
     shape = getattr(X, "shape", None)
-    if shape:
-        return int(shape[0])
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
     return len(X) if hasattr(X, "__len__") else 0
 
 

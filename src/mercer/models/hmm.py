@@ -297,12 +297,20 @@ class HMMs(Decoded, Batch):
 
     @property
     def n_parameters(self) -> Floats:
-        """Number of free parameters of each model, ``(N,)``; probabilities of exactly zero are not counted."""
+        """Number of free parameters of each model, ``(N,)``; probabilities of exactly zero are not counted.
+
+        A covariance that all states share, as that of ``Gaussian("tied")``, counts once.
+        """
         n = self.initial.shape[-1]
         beyond = np.arange(n) >= self.n_states[..., None]
         first = np.sum(to_numpy(self.initial) > 0, axis=-1) - 1
         step = np.sum((to_numpy(self.transition) > 0) & ~beyond[..., :, None], axis=(-2, -1)) - self.n_states
-        return np.asarray(first + step + self.n_states * int(self.emission.n_parameters))
+        found = first + step + self.n_states * int(self.emission.n_parameters)
+        if getattr(self.emission, "structure", None) == "full" and n > 1:
+            d, covariance = int(self.emission.dimension), to_numpy(self.emission.covariance)
+            shared = np.all(covariance == covariance[..., :1, :, :], axis=(-3, -2, -1))
+            found = found - np.where(shared, (self.n_states - 1) * (d * (d + 1) // 2), 0)
+        return np.asarray(found)
 
     def bic(self, X: Any) -> Floats:
         """Bayesian information criterion of each model on all of ``X``, ``(N,)``; smaller is better.

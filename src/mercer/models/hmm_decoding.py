@@ -235,7 +235,7 @@ class Decoder:
     emissionprob_ = Elsewhere("model_.emission[0].probability")
     lambdas_ = Elsewhere("model_.emission[0].rate")
     weights_ = Elsewhere("model_.emission[0].weights")
-    monitor_ = Elsewhere("n_iter_ and converged_")
+    monitor_ = Elsewhere("history_, n_iter_ and converged_")
     get_stationary_distribution = Elsewhere("model_.stationary()[0]")
 
     def _known(self, X: Any) -> Any:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from mercer._array import Floats
 from mercer._notices import warns_once
 from mercer._parallel import n_threads, thread_map
-from mercer._parameters import NONE, Rules, function, instance_of, one_of, states
+from mercer._parameters import NONE, Rule, Rules, function, instance_of, one_of, states
 from mercer._random import seed_of
 from mercer.data import Sequences
 from mercer.data.alphabet import ALPHABET
@@ -43,6 +43,7 @@ from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import emission_step, evenly, leaf_of
 from mercer.models._fitting.goals import HMMGoal
 from mercer.models._fitting.iterative import IterativeEstimator
+from mercer.models._fitting.limits import FIXABLE, Limits, is_fixed, is_smoothing
 from mercer.models._fitting.mixture_steps import spread
 from mercer.models._fitting.starts import starts
 from mercer.models._fitting.topology import allowed, check_topology, jebara_states
@@ -101,6 +102,15 @@ class HMM(Decoder, IterativeEstimator):
         for each call of fit.
     unknown : {"raise", "missing"}, default="raise"
         Whether a symbol outside the alphabet raises an error or is a missing symbol.
+    fixed : dict or None, default=None
+        Parts that are not learned, by their name in `HMMs`: ``fixed={"transition": [[0.9, 0.1], [0.0, 1.0]]}``. NaN
+        marks entries of ``"initial"`` and ``"transition"`` that are learned nevertheless; ``"emission"``, a batch with
+        one member per state, is fixed as a whole.
+    smoothing : float or dict, default=0.0
+        Pseudo-counts that are added to each initial state and each transition that the topology allows, in all fits, or
+        ``{"initial": 1.0, "transition": ...}`` with numbers or arrays: a Dirichlet prior with parameters 1 +
+        ``smoothing``. That of emissions belongs to their family, such as ``mc.Categorical(prior=...)`` with
+        ``prior=None`` here.
 
     Attributes
     ----------
@@ -112,6 +122,8 @@ class HMM(Decoder, IterativeEstimator):
         Number of iterations of the fit of ``model_``, from the best of its starts.
     converged_ : bool
         Whether that fit converged before ``n_iter``.
+    history_ : ndarray
+        The objective of that fit before each of its iterations.
 
     Notes
     -----
@@ -157,6 +169,8 @@ class HMM(Decoder, IterativeEstimator):
     has_hidden = True
 
     _parameters: ClassVar[Rules] = {
+        "fixed": Rule(f"a dict with keys among {', '.join(FIXABLE)}", is_fixed) | NONE,
+        "smoothing": Rule("a number, 0 or more, or a dict with keys among initial, transition", is_smoothing),
         "alphabet": ALPHABET,
         "unknown": one_of("raise", "missing"),
         "n_states": states() | function() | one_of("jebara"),
@@ -180,6 +194,8 @@ class HMM(Decoder, IterativeEstimator):
         init: Any = None,
         random_state: Any = 0,
         unknown: str = "raise",
+        fixed: Any = None,
+        smoothing: Any = 0.0,
     ) -> None:
         self.n_states = n_states
         self.emission = emission
@@ -193,6 +209,8 @@ class HMM(Decoder, IterativeEstimator):
         self.init = init
         self.random_state = random_state
         self.unknown = unknown
+        self.fixed = fixed
+        self.smoothing = smoothing
 
     # -- validation of the input --------------------------------------------------------------------------
 
@@ -245,6 +263,7 @@ class HMM(Decoder, IterativeEstimator):
             return self.alphabet if context is None else context.alphabet
         sources = [None if self.emission is None else leaf_of(self.emission)]
         sources += [batch.emission for batch in (self.prior, self.init) if isinstance(batch, HMMs)]
+        sources += [(self.fixed or {}).get("emission")]
         found = [getattr(getattr(s, "components", s), "alphabet", None) for s in sources]
         return next((alphabet for alphabet in found if alphabet is not None), None)
 
@@ -260,7 +279,9 @@ class HMM(Decoder, IterativeEstimator):
             if given is not None:
                 check_given(name, given, self.n_states, self.topology)
         if isinstance(self.n_states, int | np.integer):
-            allowed(self.topology, int(self.n_states))
+            Limits.of(self.fixed, self.smoothing, allowed(self.topology, int(self.n_states)))
+        elif self.fixed:
+            raise ValueError(f"fixed needs one number of states; got n_states={self.n_states!r}. Use a whole number.")
 
     def _check_each(self, X: Any, context: Context) -> None:
         super()._check_each(X, context)
@@ -373,6 +394,8 @@ class HMM(Decoder, IterativeEstimator):
             found = self._fit_together(X, self._shared_size(X), context)
         self.context_, self.model_ = context, found.models
         self.n_iter_, self.converged_ = int(found.steps[0]), bool(found.converged[0])
+        assert found.history is not None
+        self.history_ = found.history[0, : self.n_iter_]
         return self
 
     def _check_one_start(self) -> None:
@@ -469,16 +492,24 @@ class HMM(Decoder, IterativeEstimator):
         start = prior if init is None else init._trimmed(size)
         for name, given in (("prior", prior), ("init", start)):
             if given is not None and len(data.x):
-                check_suited(name, given[:1], emission, data.x, context)
+                check_suited(name, given[:1].emission, emission, data.x, context)
+        if self.fixed and self.fixed.get("emission") is not None and len(data.x):
+            check_suited("fixed['emission']", self.fixed["emission"].reshape(1, -1), emission, data.x, context)
         strength = float(self.prior_strength)
         step = emission_step(emission, context, None if prior is None else prior.emission, strength)
-        goal = HMMGoal(step, prior, strength)
+        mask = allowed(self.topology, size)
+        limits = Limits.of(self.fixed, self.smoothing, mask)
+        goal = HMMGoal(step, prior, strength, limits)
+
+        def limited(models: HMMs) -> HMMs:
+            models = models._replaced(emission=step.start(models.emission))
+            return models if limits is None else limits.applied(models)
+
         if start is not None:
             repeated = start if len(start) == data.size else start[np.zeros(data.size, dtype=int)]
-            return climb(goal, data, repeated, self.n_iter, self.tol)
-        mask = allowed(self.topology, size)
+            return climb(goal, data, limited(repeated), self.n_iter, self.tol)
         attempts = range(self.n_init if size == 1 else max(self.n_init, trials))
-        begins = (starts(emission, data, context, mask, seed, attempt) for attempt in attempts)
+        begins = (limited(starts(emission, data, context, mask, seed, attempt)) for attempt in attempts)
         if len(attempts) > self.n_init and self.n_iter > POOLED_TRIAL:
             tried = [climb(goal, data, begin, POOLED_TRIAL, self.tol) for begin in begins]
             tried.sort(key=lambda found: -float(found.objective[0]))

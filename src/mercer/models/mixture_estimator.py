@@ -254,6 +254,7 @@ class Mixture(IterativeEstimator):
         step = DensityStep(self._component(), context, None if prior is None else prior.reshape(1, 1), strength)
 
         def fit_from(begin: Mixtures) -> Climbed:
+            begin = step.start(begin.reshape(-1, 1)).reshape(-1)
             return climb(MixtureGoal(step), data, begin, self.n_iter, self.tol, "EM")
 
         repeated = np.zeros(n, dtype=int)

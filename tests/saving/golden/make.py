@@ -18,7 +18,7 @@ import cases as made  # noqa: E402
 
 NAMES = (
     "spectrum-svc", "spectrum-svr", "fisher-calibrated", "search", "gpr-mercer", "series", "columns", "kernelpca",
-    "sum", "landmarks", "words",
+    "sum", "landmarks", "words", "ridge", "ridge-confounds", "features",
 )  # fmt: skip
 
 

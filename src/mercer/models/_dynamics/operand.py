@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,9 +13,11 @@ from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models.discount import Discounted, Lengths, summed_table
 
-__all__ = ["SystemOperand", "system_operand"]
+__all__ = ["LOST", "SystemOperand", "system_operand"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+LOST = float(np.log(1e10))
+"""Logarithm of the growth of a variance that is not seen, above which too few digits of a kernel are left."""
 
 
 def system_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand:
@@ -24,7 +27,9 @@ def system_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Operand
             f"{type(coupling).__name__} is not available for linear dynamical systems. Use ProbabilityProduct, or "
             "MeanMap(base='rbf')."
         )
-    return SystemOperand(systems_of(models), np.asarray(models.state_dims), coupling, lengths)
+    systems = systems_of(models)
+    eigenvalues = np.linalg.eigvals(systems.transition)
+    return SystemOperand(systems, np.asarray(models.state_dims), eigenvalues, coupling, lengths)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class SystemOperand:
 
     systems: Systems
     state_dims: Indices
+    eigenvalues: Any
+    """Of the transitions, complex, ``(N, n)``."""
     coupling: PowerProduct | Smoothed
     lengths: Lengths
 
@@ -61,38 +68,55 @@ class SystemOperand:
         n = int(sizes.max()) if len(sizes) else 1
         a, b, c, offset, q, r, mu, s = (part[key] for part in self.systems)
         trimmed = Systems(a[:, :n, :n], b[:, :n], c[..., :n], offset, q[:, :n, :n], r, mu[:, :n], s[:, :n, :n])
-        return replace(self, systems=trimmed, state_dims=sizes)
+        return replace(self, systems=trimmed, state_dims=sizes, eigenvalues=self.eigenvalues[key])
 
     def pair(self, other: SystemOperand) -> Floats:
         """Log kernels of every pair, ``(H, I, J)`` with H lengths; H = 1 for discounted ones."""
         i, j = np.divmod(np.arange(len(self) * len(other)), max(len(other), 1))
-        found = self._of_pairs(other, i, j)
-        return found.reshape(-1, len(self), len(other))
+        equal = self._equal(other)
+        if not len(equal):
+            return self._summed(lambda lengths: self._table(other, i, j, lengths), i).reshape(-1, len(self), len(other))
+        rest = np.delete(np.arange(len(i)), equal[:, 0] * len(other) + equal[:, 1])
+        own = self[equal[:, 0]].alone()
+        found = np.empty((len(own), len(self), len(other)))
+        found[:, equal[:, 0], equal[:, 1]] = own
+        values = self._summed(lambda lengths: self._table(other, i[rest], j[rest], lengths), i[rest])
+        found[:, i[rest], j[rest]] = values
+        return found
 
     def alone(self) -> Floats:
         """Log kernel of every system with itself, ``(H, N)``; raises where a discounted one is infinite."""
-        every = np.arange(len(self))
-        return self._of_pairs(self, every, every)
+        return self._summed(
+            lambda lengths: self._table(None, np.arange(len(self)), None, lengths), np.arange(len(self))
+        )
 
-    def _of_pairs(self, other: SystemOperand, i: Indices, j: Indices) -> Floats:
-        """Log kernels of some pairs, ``(H, P)``."""
+    def _summed(self, table: Callable[[Indices], Floats], models: Indices) -> Floats:
+        """Log kernels of some pairs at all lengths, ``(H, P)``."""
         if not isinstance(self.lengths, Discounted):
-            return self._table(other, i, j, np.asarray(self.lengths))
-        return summed_table(lambda lengths: self._table(other, i, j, lengths), self.lengths.d, i)[None]
+            return table(np.asarray(self.lengths))
+        return summed_table(table, self.lengths.d, models)[None]
 
-    def _table(self, other: SystemOperand, i: Indices, j: Indices, lengths: Indices) -> Floats:
-        """Log kernels of pairs at given lengths, ``(H, P)``."""
+    def _table(self, other: SystemOperand | None, i: Indices, j: Indices | None, lengths: Indices) -> Floats:
+        """Log kernels of pairs, or of systems with themselves, at given lengths, ``(H, P)``."""
         observed = (lengths * self.systems.size[1])[:, None]
+
+        def at_zero(noise: float, extra: float) -> Floats:
+            if other is None or j is None:
+                return _selves(self.systems, lengths, noise, extra)
+            return _at_zero(self.systems, other.systems, i, j, lengths, noise, extra)
+
         if isinstance(self.coupling, Smoothed):
             if self.coupling.gamma == 0:
                 return np.zeros((len(lengths), len(i)))
-            found = _at_zero(self.systems, other.systems, i, j, lengths, 1.0, 0.5 / self.coupling.gamma)
-            return np.asarray(found + observed / 2 * np.log(np.pi / self.coupling.gamma))
+            return np.asarray(
+                at_zero(1.0, 0.5 / self.coupling.gamma) + observed / 2 * np.log(np.pi / self.coupling.gamma)
+            )
         rho = self.coupling.rho
-        found = _at_zero(self.systems, other.systems, i, j, lengths, 1.0 / rho, 0.0)
+        found = at_zero(1.0 / rho, 0.0)
         if rho == 1:
             return found
-        own = self._log_determinants(lengths)[:, i] + other._log_determinants(lengths)[:, j]
+        mine = self._log_determinants(lengths)
+        own = 2 * mine if other is None or j is None else mine[:, i] + other._log_determinants(lengths)[:, j]
         return found + (1 - rho) / 2 * (2 * observed * _LOG_2PI + own) - observed * np.log(rho)
 
     def _log_determinants(self, lengths: Indices) -> Floats:
@@ -100,10 +124,63 @@ class SystemOperand:
 
         The difference of two series of one system has twice their covariance.
         """
-        every = np.arange(len(self))
         observed = (lengths * self.systems.size[1])[:, None]
-        found = _at_zero(self.systems, self.systems, every, every, lengths, 1.0, 0.0)
+        found = _selves(self.systems, lengths, 1.0, 0.0)
         return np.asarray(-2 * found - observed * (_LOG_2PI + np.log(2)))
+
+    # -- unstable systems --------------------------------------------------------------------------------
+
+    def _equal(self, other: SystemOperand) -> Indices:
+        """Return pairs of equal unstable systems, ``(E, 2)``; raise for pairs that are almost equal.
+
+        A motion that two systems have in common is not seen in the difference of their series. If it is unstable, its
+        variance grows until nothing else is left in floating-point numbers.
+        """
+        moduli = [np.abs(side.eigenvalues).max(axis=1, initial=0.0) for side in (self, other)]
+        wild = [np.flatnonzero(part > 1) for part in moduli]
+        if not len(wild[0]) or not len(wild[1]):
+            return np.empty((0, 2), int)
+        length = int(36 / -np.log(self.lengths.d)) if isinstance(self.lengths, Discounted) else max(self.lengths)
+        growth = np.log(moduli[0][wild[0]])[:, None] + np.log(moduli[1][wild[1]])
+        left, right = (
+            np.where(np.abs(side.eigenvalues[at]) > 1, side.eigenvalues[at], sign * np.inf)
+            for side, at, sign in ((self, wild[0], 1), (other, wild[1], -1))
+        )
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(left[:, None, :, None] - right[None, :, None, :]).min(axis=(2, 3))
+        apart = apart / moduli[0][wild[0]][:, None]
+        with np.errstate(divide="ignore"):
+            lost = np.minimum(growth * (length - 1), -4 * np.log(apart)) > LOST
+        pairs = np.stack([wild[0][np.nonzero(lost)[0]], wild[1][np.nonzero(lost)[1]]], axis=1)
+        same = [self._is(other, *pair) for pair in pairs]
+        if not all(same):
+            i, j = pairs[int(np.argmin(same))]
+            rate = np.log(moduli[0][i]) + np.log(moduli[1][j])
+            raise ValueError(
+                f"Two linear dynamical systems are unstable in almost the same way, with eigenvalues of modulus "
+                f"{moduli[0][i]:.6g} and {moduli[1][j]:.6g}, so that their kernel loses all digits. Use a length of "
+                f"at most {1 + int(LOST / rate)}."
+            )
+        return pairs
+
+    def _is(self, other: SystemOperand, i: int, j: int) -> bool:
+        """Whether system i is system j of the other side."""
+        left, right = self[np.array([i])].systems, other[np.array([j])].systems
+        return all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _selves(systems: Systems, lengths: Indices, noise: float, extra: float) -> Floats:
+    """Log density at zero of the difference of two series of each system, ``(H, N)``.
+
+    That difference is a series of the system with twice its covariances and no mean, and its partner is always zero.
+    It remains exact for unstable systems.
+    """
+    a, b, c, offset, q, r, mu, s = systems
+    size, d = offset.shape
+    twice = Systems(a, np.zeros_like(b), c, np.zeros_like(offset), 2 * q, 2 * r, np.zeros_like(mu), 2 * s)
+    one = np.zeros((1, 1, 1))
+    silent = Systems(one, one[0], np.zeros((1, d, 1)), np.zeros((1, d)), one, np.zeros((1, d, d)), one[0], one)
+    return _at_zero(twice, silent, np.arange(size), np.zeros(size, int), lengths, noise, extra)
 
 
 def _at_zero(

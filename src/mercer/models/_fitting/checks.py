@@ -140,12 +140,12 @@ def check_pooled_size(pooled: Any, n_states: Any, topology: Any) -> None:
             )
 
 
-def check_suited(name: str, given: HMMs, emission: Any, x: Floats, context: Context) -> None:
+def check_suited(name: str, found: Any, emission: Any, x: Floats, context: Context) -> None:
     """Raise if the emissions of a given prior or start differ in kind from those fitted to ``x``."""
     point = np.nan_to_num(x[:1])
     leaf = clone(leaf_of(emission)).set_params(prior=None)
     like = leaf.fit_weighted(point, np.ones((len(point), 1)), np.array([0, len(point)]), context)
-    found, who = given.emission, type(emission).__name__
+    who = type(emission).__name__
     if leaf_of(emission) is not emission:
         weights = getattr(found, "weights", None)
         if weights is None:

@@ -74,6 +74,8 @@ class Climbed(NamedTuple):
     converged: Mask
     visits: Floats
     """Expected visits of each state in the last iteration, ``(N, n)``."""
+    history: Floats | None = None
+    """The objective before each iteration, ``(N, iterations)``; NaN after the last one of a model."""
 
     @property
     def info(self) -> FitInfo:
@@ -91,6 +93,7 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     objective, steps, converged = np.full(n, -np.inf), np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
     visits: Any = None
     finished, places, active = [], [], np.arange(n)
+    history: list[Floats] = []
     with _counted(n_iter, label) as iterations:
         for iteration in iterations:
             found, memory = _expected(goal, models, data, active)
@@ -98,6 +101,8 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
             reached = segment_sum(found.log_prob, ends) + goal.log_prior(models)
             gained = reached - objective[active]
             objective[active], steps[active] = reached, iteration
+            history.append(np.full(n, np.nan))
+            history[-1][active] = reached
             visits = np.zeros((n, found.visits.shape[1])) if visits is None else visits
             visits[active] = segment_sum(found.visits, ends)
             models = goal.maximize(models, data, found, memory)
@@ -115,7 +120,7 @@ def climb(goal: Goal, data: Data, models: Any, n_iter: int, tol: float, label: s
     joined = type(models).concat(finished)  # in the order in which they converged
     if len(finished) > 1:
         joined = joined[np.argsort(np.concatenate(places))]
-    return Climbed(joined, objective, steps, converged, visits)
+    return Climbed(joined, objective, steps, converged, visits, np.stack(history, axis=1))
 
 
 class Ascent(NamedTuple):
@@ -201,9 +206,22 @@ def better_of(best: Climbed, other: Climbed) -> Climbed:
     rows = np.arange(len(better)) + np.where(better, len(better), 0)
     fields = [
         np.where(better.reshape(-1, *(1,) * (mine.ndim - 1)), theirs, mine)
-        for mine, theirs in zip(best[1:], other[1:], strict=True)
+        for mine, theirs in zip(best[1:5], other[1:5], strict=True)
     ]
-    return Climbed(type(best.models).concat([best.models, other.models])[rows], *fields)
+    objective, steps, converged, visits = fields
+    history = None
+    if best.history is not None and other.history is not None:
+        mine, theirs = _equally_wide(best.history, other.history)
+        history = np.where(better[:, None], theirs, mine)
+    joined = type(best.models).concat([best.models, other.models])[rows]
+    return Climbed(joined, objective, steps, converged, visits, history)
+
+
+def _equally_wide(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Return both histories with as many columns as the longer one has."""
+    width = max(a.shape[1], b.shape[1])
+    wide = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=np.nan) for one in (a, b)]
+    return wide[0], wide[1]
 
 
 def in_order(pieces: list[Climbed], places: list[Indices]) -> Climbed:

@@ -48,6 +48,10 @@ class EmissionStep:
         """Log conjugate prior of the emissions of each model, up to a constant: n0 E_prior[log p] (DJS-6)."""
         raise NotImplementedError
 
+    def start(self, emission: Any) -> Any:
+        """Return emissions to start from, which obey the constraints of a fit."""
+        return emission
+
 
 class SymbolStep(EmissionStep):
     """Emissions of symbols, fitted by expected counts.
@@ -95,6 +99,7 @@ class DensityStep(EmissionStep):
         self.strength = strength
         self.weights: Floats | None = None  # pseudo-counts of the components (1, n, m)
         self.columns: list[Any] = []
+        self.tied = getattr(leaf, "covariance", None) == "tied"
         if prior is not None:
             self.prior = _leaves(prior)
             self.weights = strength * to_numpy(prior.weights) if isinstance(prior, Mixtures) else None
@@ -139,12 +144,27 @@ class DensityStep(EmissionStep):
                     for j, column in enumerate(self.columns)
                 ]
             )
+        if self.tied:
+            mass = segment_sum(shares, offsets)
+            fitted = tied(fitted, mass if self.prior is None else mass + self.strength)
         if memory is None:
             return fitted
         weights = to_numpy(emission.weights)
         mass = segment_sum(shares, offsets).reshape(weights.shape)
         mass = mass if self.weights is None else mass + self.weights
         return Mixtures._make(weights=normalized(mass, weights), components=fitted.reshape(*weights.shape))
+
+    def start(self, emission: Any) -> Any:
+        """Return emissions to start from: with one covariance if it is tied, or the first step could lose."""
+        if not self.tied:
+            return emission
+        leaves = _leaves(emission)
+        shared = tied(leaves, np.ones(leaves.shape))
+        return (
+            emission._replaced(components=shared.reshape(*emission.weights.shape))
+            if isinstance(emission, Mixtures)
+            else shared
+        )
 
     def log_prior(self, emission: Any) -> Floats:
         """Log conjugate prior of weights and components."""
@@ -219,6 +239,18 @@ def emission_step(estimator: Estimator, context: Context, prior: Any, strength: 
         own = None if leaf.prior is None else to_numpy(leaf._prior_batch(context).probability)[0]
         return SymbolStep(own, float(leaf.prior_strength))
     return DensityStep(leaf, context, prior, strength)
+
+
+def tied(gaussians: Gaussians, mass: Floats) -> Gaussians:
+    """Give the Gaussians of each model, ``(N, k)``, one covariance: their mean, weighted by ``mass``.
+
+    It maximizes the expected log density plus the log prior if ``mass`` counts the observations of both.
+    """
+    total = mass.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, mass / np.where(total > 0, total, 1.0), 1.0 / mass.shape[1])
+    covariance = np.einsum("nk,nkij->nij", shares, to_numpy(gaussians.covariance))
+    covariance = (covariance + covariance.swapaxes(-2, -1)) / 2
+    return gaussians._replaced(covariance=np.repeat(covariance[:, None], mass.shape[1], axis=1))
 
 
 def expected_log(counts: Floats, p: Floats) -> Floats:

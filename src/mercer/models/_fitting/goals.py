@@ -11,6 +11,7 @@ from mercer._probability import normalized
 from mercer.data.segments import segment_sum
 from mercer.models._fitting.data import Data
 from mercer.models._fitting.emission_steps import DensityStep, EmissionStep, expected_log
+from mercer.models._fitting.limits import Limits
 from mercer.models._forward.interface import Densities, Expectations, expectations
 from mercer.models.hmm import HMMs
 from mercer.models.mixture import Mixtures
@@ -24,10 +25,15 @@ class HMMGoal(NamedTuple):
     """HMMs of shape (1,)."""
     strength: float
     """Weight of the prior, in observations."""
+    limits: Limits | None = None
+    """Parts that are not learned, and pseudo-counts."""
 
     def log_prior(self, models: HMMs) -> Floats:
         """Log prior of each model, up to a constant: n0 E_prior[log p] for each row and each emission."""
         value = self.emission.log_prior(models.emission)
+        if self.limits is not None:
+            value = value + expected_log(self.limits.first, to_numpy(models.initial))
+            value = value + expected_log(self.limits.steps, to_numpy(models.transition)).sum(axis=-1)
         if self.prior is None:
             return value
         first = expected_log(to_numpy(self.prior.initial), to_numpy(models.initial))
@@ -47,12 +53,19 @@ class HMMGoal(NamedTuple):
         if self.prior is not None:
             first = first + self.strength * to_numpy(self.prior.initial)
             step = step + self.strength * to_numpy(self.prior.transition)
-        return HMMs._make(
+        limits = self.limits
+        if limits is not None:
+            first, step = first + limits.first, step + limits.steps
+        emission = models.emission
+        if limits is None or limits.emission is None:
+            emission = self.emission.maximize(emission, data, found, memory)
+        fitted = HMMs._make(
             initial=normalized(first, to_numpy(models.initial)),
             transition=normalized(step, to_numpy(models.transition)),
             n_states=models.n_states,
-            emission=self.emission.maximize(models.emission, data, found, memory),
+            emission=emission,
         )
+        return fitted if limits is None else limits.applied(fitted)
 
 
 class MixtureGoal(NamedTuple):

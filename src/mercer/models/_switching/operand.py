@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
 from mercer._coupling import Coupling, Operand, PowerProduct, Smoothed
+from mercer.models._dynamics.operand import LOST
 from mercer.models._dynamics.runs import Systems, systems_of
 from mercer.models._switching.paths import Paths, regime_paths
 from mercer.models.discount import Discounted, Lengths
@@ -47,8 +48,25 @@ def switching_operand(models: Any, coupling: Coupling, lengths: Lengths) -> Oper
     chain = models.initial, models.transition, models.n_regimes
     paths = regime_paths(*chain, steps, power, coupling.switches.n_paths, seeds)
     systems = systems_of(models.systems)
+    _check_growth(systems, paths, int(steps.max()))
     operand = SwitchingOperand(systems, paths, np.zeros((len(models), *paths.log_weight.shape[1:])), coupling, steps)
     return operand.with_determinants()
+
+
+def _check_growth(systems: Systems, paths: Paths, length: int) -> None:
+    """Raise where a motion that two paths have in common, and their difference does not show, grows beyond float64."""
+    moduli = np.abs(np.linalg.eigvals(systems.transition)).max(axis=-1, initial=0.0)
+    growth = 2 * np.log(np.maximum(moduli, 1.0))
+    if growth.max(initial=0.0) * (length - 1) <= LOST:
+        return
+    along = np.take_along_axis(growth[:, None], paths.regimes[..., 1:], axis=2).sum(axis=2).max(axis=1)
+    worst = int(np.argmax(along))
+    if along[worst] > LOST:
+        raise ValueError(
+            f"Model {worst} of switching linear dynamical systems has a regime with an eigenvalue of modulus "
+            f"{moduli[worst].max():.6g}: it is unstable, and the kernel loses all digits at length {length}. Use a "
+            f"length of at most {1 + int(LOST / growth[worst].max())}."
+        )
 
 
 @dataclass(frozen=True)
