@@ -344,3 +344,14 @@ def test_the_number_of_parameters_is_the_rank_of_the_joint_distribution(n, d):
                 sides.append(moments({**fields, name: moved}))
             rows.append((sides[0] - sides[1]) / (2 * step))
     assert np.linalg.matrix_rank(np.array(rows), tol=1e-6) == model.n_parameters[0]
+
+
+@pytest.mark.parametrize("switching", [False, True])
+def test_samples_and_forecasts_that_overflow_are_told_before_they_are_infinite(switching):
+    wild = mc.LDSs([[[10.0]]], [[[1.0]]], [[[0.1]]], [[[0.1]]], [[1.0]], [[[1.0]]])
+    model = mc.SwitchingLDSs([[1.0]], [[[1.0]]], wild.reshape(1, 1)) if switching else wild
+    with pytest.raises(ValueError, match=r"samples exceed the floating range after 3\d\d steps.*length=400"):
+        model.sample(length=400, random_state=0)
+    with pytest.raises(ValueError, match=r"exceed the floating range after 1\d\d steps.*steps=400. Use at most 1\d\d"):
+        model.forecast([[1.0, 2.0]], steps=400)
+    assert np.isfinite(model.sample(length=100, random_state=0)).all()

@@ -17,6 +17,7 @@ from mercer.families.gaussian import Gaussians
 from mercer.models._dynamics import runs
 from mercer.models._dynamics.checks import checked_systems, possible
 from mercer.models._dynamics.interop import from_dynamax, from_pykalman, from_statsmodels, to_pykalman
+from mercer.models._dynamics.overflow import within_range
 from mercer.models._dynamics.scores import score_names, sequence_scores
 from mercer.models._forward.interface import Runs
 from mercer.models._interop import joined
@@ -374,11 +375,13 @@ class LDSs(Batch):
         mean[some], covariance[some] = self._advanced(own, some, found.means[last], found.covariances[last])
         means, covariances = np.empty((len(X), steps, d)), np.empty((len(X), steps, d, d))
         every = np.arange(len(X))
-        for t in range(steps):
-            means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
-            covariances[:, t] = own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance
-            mean, covariance = self._advanced(own, every, mean, covariance)
-        return means, covariances
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            for t in range(steps):
+                means[:, t] = (own.emission @ mean[..., None])[..., 0] + own.observation_offset
+                covariances[:, t] = own.emission @ covariance @ own.emission.swapaxes(1, 2) + own.observation_covariance
+                mean, covariance = self._advanced(own, every, mean, covariance)
+        within_range(covariances, 1, "steps", "covariances of the forecast")
+        return within_range(means, 1, "steps", "forecasts"), covariances
 
     @staticmethod
     def _advanced(own: runs.Systems, which: Indices, mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
@@ -428,13 +431,14 @@ class LDSs(Batch):
         roots = [_root(part) for part in (own.initial_covariance, own.process_covariance, own.observation_covariance)]
         state = own.initial_mean[:, None] + rng.normal(size=(len(self), size, n)) @ roots[0].swapaxes(1, 2)
         out = np.empty((len(self), size, length, d))
-        for t in range(length):
-            if t:
-                noise = rng.normal(size=state.shape) @ roots[1].swapaxes(1, 2)
-                state = state @ own.transition.swapaxes(1, 2) + own.state_offset[:, None] + noise
-            noise = rng.normal(size=(len(self), size, d)) @ roots[2].swapaxes(1, 2)
-            out[:, :, t] = state @ own.emission.swapaxes(1, 2) + own.observation_offset[:, None] + noise
-        return out
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            for t in range(length):
+                if t:
+                    noise = rng.normal(size=state.shape) @ roots[1].swapaxes(1, 2)
+                    state = state @ own.transition.swapaxes(1, 2) + own.state_offset[:, None] + noise
+                noise = rng.normal(size=(len(self), size, d)) @ roots[2].swapaxes(1, 2)
+                out[:, :, t] = state @ own.emission.swapaxes(1, 2) + own.observation_offset[:, None] + noise
+        return within_range(out, 2, "length", "samples")
 
     def marginals(self, length: int) -> Gaussians:
         """Distributions of the observations at steps 1 to ``length``, each by itself, ``(N, length)``.

@@ -15,6 +15,7 @@ from mercer._probability import checked_probability
 from mercer._random import whole_size
 from mercer.data import Sequences
 from mercer.models._dynamics.checks import possible
+from mercer.models._dynamics.overflow import within_range
 from mercer.models._forward.interface import Runs
 from mercer.models._scores.weighted import check_parametrization
 from mercer.models._switching.draws import drawn_regimes, drawn_series
@@ -325,9 +326,12 @@ class SwitchingLDSs(Batch):
         steps = whole_size(steps, "observations", name="steps", least=1)
         n_particles = whole_size(n_particles, "particles", name="n_particles", least=1)
         X, values, runs = self._own(X)
-        means, covariances, log_prob = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            found = forecasts(chains_of(self), values, runs, steps, int(n_particles), random_state)
+        means, covariances, log_prob = found
         possible(log_prob, X)
-        return means, covariances
+        within_range(covariances, 1, "steps", "covariances of the forecast")
+        return within_range(means, 1, "steps", "forecasts"), covariances
 
     def sample(self, length: int, size: int = 1, random_state: Any = None, return_regimes: bool = False) -> Any:
         """Sample ``size`` series of ``length`` observations from each model, ``(N, size, length, d)``.
@@ -355,7 +359,8 @@ class SwitchingLDSs(Batch):
         length = whole_size(length, "observations", name="length", least=1)
         size = whole_size(size, "series")
         regimes, rng = drawn_regimes(self.initial, self.transition, length, size, random_state)
-        series = drawn_series(chains_of(self).systems, regimes, rng)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            series = within_range(drawn_series(chains_of(self).systems, regimes, rng), 2, "length", "samples")
         return (series, regimes) if return_regimes else series
 
     @property
