@@ -177,8 +177,8 @@ class TestRoles:
             read(header, *[",".join(["1"] * len(header.split(",")))] * 2)
 
     def test_text_of_unknown_role(self):
-        with pytest.raises(ValueError, match=r"column 'device' contains text \('watch'\).*pass values="):
-            read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
+        with pytest.raises(ValueError, match=r"column 'place' contains text \('watch'\).*pass values="):
+            read("id,time,x,place", "a,0,1,watch", "a,1,2,phone")
 
     def test_ends_of_names(self):
         found = read("machine_id,Visit Date,x", "a,2024-01-01,1", "a,2024-01-02,2", "b,2024-01-01,3", "b,2024-01-02,4")
@@ -208,6 +208,42 @@ class TestRoles:
 
     def test_another_answer_is_no_value(self):
         assert read("id,t0,t1,label,target", "a,1,2,u,5", "b,3,4,v,6", target="target").channels == ("t",)
+
+    @pytest.mark.parametrize(
+        "header", ["label,class", "target,outcome", "label,y", "label,label_id", "label,class_2", "class,true_label"]
+    )
+    def test_another_answer_is_no_value_when_y_is_guessed(self, header):
+        best, other = header.split(",")
+        found = read(f"id,t0,t1,{header}", "a,1,2,0,1", "b,3,4,1,0")
+        assert found.channels == ("t",)
+        assert found.y.tolist() == [0, 1]
+        assert f"{best!r} (" in found.description
+        assert f"ignored: {other!r}" in found.description
+
+    def test_all_other_answers_are_ignored(self):
+        lines = "id,t0,t1,label,class,gait", "a,1,2,0,1,3", "b,3,4,1,0,4"
+        assert "ignored: 'label', 'class'" in read(*lines, label="gait").description
+        assert read(*lines, label="gait").X.lengths.tolist() == [2, 2]
+        assert read(*lines, label=False, target=False).X.lengths.tolist() == [3, 3]  # with the gait
+
+    @pytest.mark.parametrize("name", ["person_code", "subject_no", "SampleNumber", "machine_id", "hour", "frame_no"])
+    def test_other_ids_and_times_are_no_values(self, name):
+        found = read(f"id,time,x,{name}", "a,0,1,5", "a,1,2,5", "b,0,2,6", "b,1,3,6")
+        assert found.channels == ("x",)
+
+    def test_codes_tell_a_role(self):
+        assert read("subject_no,time,x", "1,0,1", "1,1,2", "2,0,1", "2,1,3").ids == ("1", "2")
+        assert read("t0,t1,class_id", "1,2,5", "2,3,6", "2,3,6").y.tolist() == [5, 6, 6]
+
+    def test_a_constant_of_every_series_is_no_channel(self):
+        lines = "id,time,x,age,sex,one", "a,0,1,30,0,1", "a,1,2,,0,1", "b,0,1,41,1,1", "b,1,3,41,1,1"
+        found = read(*lines)
+        assert found.channels == ("x", "one")
+        assert "ignored: 'age', 'sex'" in found.description
+        assert "'age', 'sex' are constant in every series" in found.description
+        assert read(*lines, values=["x", "age"]).channels == ("x", "age")
+        assert read(*lines, covariates="age").covariates["age"].tolist() == [30, 41]
+        assert read("id,time,x", "a,0,1", "a,1,1", "b,0,2", "b,1,2").channels == ("x",)
 
 
 class TestTime:

@@ -34,6 +34,8 @@ class Samples:
     problems: dict[int, Problem] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     """Clauses of the description that say what was done."""
+    unused: tuple[str, ...] = ()
+    """Columns that were guessed to be values, but are constant in every sample."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

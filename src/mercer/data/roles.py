@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.data._names import looks_like
+from mercer.data._names import all_answers, all_like, looks_like
 from mercer.data.columns import Columns
 
 Choice: TypeAlias = str | int | bool | None
@@ -72,16 +72,24 @@ def roles_of(
             f"y; pass label={found['label']!r} or target={found['target']!r}."
         )
     if values is None:
-        # A second column of a role that is settled is no value by a guess; one that looks like y would tell the answer.
-        settled = {"id": id is not None, "time": time is not None, "label": not no_y, "target": not no_y}
-        answers = {name for role, yes in settled.items() if yes for name in looks_like(role, free)}
-        answers |= {"folder"} if table.files is not None else set()
-        free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
+        settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
+        free = _without_roles(table, free, settled)
         listed = _guess_values(table, free)
         guessed.add("values")
     used = {*ids, *listed, *beside, *found.values()}
     ignored = tuple(name for name in table.columns if name not in used)
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
+
+
+def _without_roles(table: Columns, free: list[str], settled: bool) -> list[str]:
+    """Return the columns that may be values by a guess; ``settled`` tells whether y is given, found or excluded.
+
+    A second column that looks like y would tell the answer, and ids, times and groups are not measured.
+    """
+    others = {name for role in ("id", "time", "label", "target", "group") for name in all_like(role, table.columns)}
+    others |= set(all_answers(table.columns)) if settled else set()
+    others |= {"folder"} if table.files is not None else set()
+    return [name for name in free if name not in others and table.columns[name].kind != "empty"]
 
 
 def _known(table: Columns, choice: Any, role: str) -> str:

@@ -327,7 +327,7 @@ def _description(
     used = {*roles.id, roles.group, roles.label, roles.target, *roles.values} | (
         {roles.time} if form == "long" else set()
     )
-    rest = [name for name in table.columns if name not in used]
+    rest = [name for name in table.columns if name not in used or name in samples.unused]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
     if left:
