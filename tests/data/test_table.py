@@ -158,9 +158,20 @@ class TestRoles:
 
     def test_several_columns_name_a_series(self):
         lines = "subject,trial,time,x", "s,1,0,1", "s,1,1,2", "t,1,0,1", "t,1,1,3"
-        with pytest.raises(ValueError, match=r"line 2 and line 4.*pass id=\[...\]"):
+        with pytest.raises(ValueError, match=r"line 2 and line 4.*pass id=\['subject', 'trial'\]"):
             read(*lines)
         assert read(*lines, id=["subject", "trial"]).ids == ("s/1", "t/1")
+
+    def test_an_id_that_repeats_in_another(self):
+        lines = "person_code,trial,x,label", "1,1,1,u", "1,1,2,u", "2,1,4,u", "2,1,5,u", "1,2,2,v", "1,2,2,v"
+        with pytest.raises(ValueError, match=r"'1' and '2' \(line 2 and line 4\).*id=\['person_code', 'trial'\]"):
+            read(*lines)
+        assert read(*lines, id=["person_code", "trial"]).X.lengths.tolist() == [2, 2, 2]
+        assert read(*lines, id="trial", group=False).X.lengths.tolist() == [4, 2]
+        with pytest.raises(ValueError, match=r"pass id=\['id', 'device'\]"):
+            read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
+        nested = "subject,trial,x", "s,1,1", "s,1,2", "s,2,4", ",2,5", "t,3,1", "t,3,2"
+        assert read(*nested).groups.tolist() == ["s", "s", "t"]
 
     @pytest.mark.parametrize(
         ("header", "sentence"),

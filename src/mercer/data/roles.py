@@ -71,6 +71,9 @@ def roles_of(
             f"{table.name}: the columns {found['label']!r} (a class) and {found['target']!r} (a number) could both be "
             f"y; pass label={found['label']!r} or target={found['target']!r}."
         )
+    if "id" in guessed:
+        used = {*listed, *beside, found["label"], found["target"], found["time"]}
+        _check_id(table, ids[0], [name for name in table.columns if name not in used])
     if values is None:
         settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
         free = _without_roles(table, free, settled)
@@ -79,6 +82,28 @@ def roles_of(
     used = {*ids, *listed, *beside, *found.values()}
     ignored = tuple(name for name in table.columns if name not in used)
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
+
+
+def _check_id(table: Columns, id: str, names: list[str]) -> None:
+    """Raise if the series of a guessed id have several values of another column that looks like an id."""
+    rows: list[tuple[int, int, str]] = []
+    for other in all_like("id", names):
+        first: dict[str | None, int] = {}
+        texts = table.columns[other].text
+        for row, key in enumerate(table.columns[id].text):
+            start = row if texts[row] is None else first.setdefault(key, row)
+            if key is not None and texts[start] != texts[row]:
+                rows.append((start, row, other))
+                break
+    if not rows:
+        return
+    start, row, other = rows[0]
+    both = [name for name in table.columns if name == id or name in {x for _, _, x in rows}]
+    key, values = table.columns[id].text[row], table.columns[other].text
+    raise ValueError(
+        f"{table.name}: {id}={key!r} occurs with {other}={values[start]!r} and {values[row]!r} ({table.place(start)} and "
+        f"{table.place(row)}); pass id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
+    )
 
 
 def _without_roles(table: Columns, free: list[str], settled: bool) -> list[str]:
