@@ -100,9 +100,10 @@ def _check_id(table: Columns, id: str, names: list[str]) -> None:
     start, row, other = rows[0]
     both = [name for name in table.columns if name == id or name in {x for _, _, x in rows}]
     key, values = table.columns[id].text[row], table.columns[other].text
+    places = f"{table.place(start)} and {table.place(row)}"
     raise ValueError(
-        f"{table.name}: {id}={key!r} occurs with {other}={values[start]!r} and {values[row]!r} ({table.place(start)} and "
-        f"{table.place(row)}); pass id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
+        f"{table.name}: {id}={key!r} occurs with {other}={values[start]!r} and {values[row]!r} ({places}); pass "
+        f"id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
     )
 
 
