@@ -415,6 +415,15 @@ class TestValues:
         long = "A" * 200_000
         assert len(read('id,sequence,"label"', f"a,{long},u").X[0]) == len(long)
 
+    def test_line_breaks_in_quotes(self):
+        lines = "id,text,label", 'a,"hello, big', 'world here",u', 'b,"bye my friend",v'
+        for ends in ("\n", "\r\n"):
+            found = mc.read_table(io.StringIO(ends.join(lines)))
+            assert found.channels == ("big", "bye", "friend", "hello", "here", "my", "world")
+        assert read('id,"acc', ' x",time', "a,1,0", "a,2,1").channels == ("acc x",)
+        with pytest.raises(ValueError, match="line 4: the line has 2 fields"):
+            read(*lines[:3], "b,1")
+
     def test_events(self):
         found = read("id,time,event", "a,0,on", "a,2,off", "b,0,off", "b,1,on")
         assert found.X[0].tolist() == ["on", None, "off"]

@@ -125,7 +125,8 @@ def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, li
     with _LIMIT:
         before = csv.field_size_limit(sys.maxsize)  # a field may be a long sequence
         try:
-            rows, start = csv.reader(_lines(content), delimiter=separator, strict=True, skipinitialspace=True), 1
+            lines = (f"{line}\n" for line in _lines(content))  # a break inside of quotes belongs to the field
+            rows, start = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), 1
             found = []
             try:
                 for row in rows:
@@ -155,7 +156,7 @@ def _names(text: Text, line: int, fields: list[str]) -> list[str]:
     """Return the names of the columns; a column without a name is named by its position."""
     names: list[str] = []
     for i, field in enumerate(fields):
-        name = field.strip() or f"column {i + 1}"
+        name = re.sub(r"\s*\n\s*", " ", field.strip()) or f"column {i + 1}"
         if name in names:
             raise text.error(line, f"the column {name!r} occurs twice in the header; rename one of them.")
         names.append(name)
