@@ -494,7 +494,6 @@ class TestBadTables:
             (["id,time,x", "a,0,1", "a,1,2", "a,2,oops"], r"'a' \(line 4\) has 'oops' in the column 'x'"),
             (["id,time,x", "a,0,1", ",1,2"], "line 3: the id, column 'id', is missing"),
             (["id,t0,label", "a,1,u", "b,2,"], r"'b' \(line 3\) has no label"),
-            (["id,t0,label", "a,1,", "b,2,"], "the label, column 'label', is missing in all rows"),
             (["id,time,x,label", "a,0,1,u", "a,1,2,v"], r"labels 'u' \(line 2\) and 'v' \(line 3\)"),
             (["id,t0,t1", "a,1,2", "b,,"], r"'b' \(line 3\) has no values"),
             (["id,time,x", "a,0,1", "a,1,inf"], "the value inf at position 1"),
@@ -503,6 +502,20 @@ class TestBadTables:
     def test_sentences(self, lines, sentence):
         with pytest.raises(ValueError, match=sentence):
             read(*lines)
+
+    def test_a_column_of_labels_without_labels(self):
+        for name in ("label", "target", "class"):
+            lines = f"id,t0,t1,{name}", "a,1,2,", "b,2,3,NA"
+            found = read(*lines)
+            assert found.y is None
+            assert found.X.lengths.tolist() == [2, 2]
+            assert f"no label (the column {name!r} is missing in all rows)" in found.description
+            with pytest.raises(ValueError, match=f"the label, column {name!r}, is missing in all rows"):
+                read(*lines, label=name)
+        long = "id,time,x,label", "a,0,1,", "a,1,2,"
+        assert read(*long).y is None
+        with pytest.raises(ValueError, match="is missing in all rows"):
+            read(*long, labels=text("id,label", "a,"))
 
     def test_a_row_that_is_left_out(self):
         found = read("id,time,x", "a,0,1", "a,1", "a,2,3", ",0,1", "b,0,oops", "b,1,2", "b,2,4", invalid="mask")

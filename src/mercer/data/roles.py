@@ -63,9 +63,12 @@ def roles_of(
     no_y = found["label"] is None and found["target"] is None
     for role, choice in given.items():
         if choice is None and (role not in ("label", "target") or no_y):
-            found[role] = next(iter(_guess(table, role, free)), None)
-            guessed |= {role} if found[role] else set()
-            free = [name for name in free if name != found[role]]
+            name = next(iter(_guess(table, role, free)), None)
+            free = [x for x in free if x != name]
+            if name is None or (role in ("label", "target") and table.columns[name].kind == "empty"):
+                continue  # new data often have the column of labels, but no labels
+            found[role] = name
+            guessed.add(role)
     if no_y and found["label"] and found["target"]:
         raise ValueError(
             f"{table.name}: the columns {found['label']!r} (a class) and {found['target']!r} (a number) could both be "

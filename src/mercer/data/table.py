@@ -323,7 +323,9 @@ def _description(
         size = "numbers" if what == "target" else counted(len(np.unique(y)), "class")
         found.append(f"{what}={roles.label or roles.target!r} ({size})")
     else:
-        found.append("no label")
+        empty = [x for role in ("label", "target") for x in looks_like(role, table.columns)]
+        empty = [x for x in empty if x not in roles.values and table.columns[x].kind == "empty"]
+        found.append(f"no label (the column {empty[0]!r} is missing in all rows)" if empty else "no label")
     used = {*roles.id, roles.group, roles.label, roles.target, *roles.values} | (
         {roles.time} if form == "long" else set()
     )
