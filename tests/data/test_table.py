@@ -472,6 +472,13 @@ class TestLabelsOfTheirOwn:
         with pytest.raises(ValueError, match="such as 'a', is in labels, which has 'z'"):
             read(*self.ROWS, labels={"z": "u"})
 
+    def test_a_label_in_the_table_itself_is_ignored(self):
+        lines = "id,time,x,label,class", "a,0,1,no,1", "a,1,2,yes,2", "b,0,3,no,3", "b,1,4,no,4"
+        found = read(*lines, labels={"b": "v", "a": "u"})
+        assert found.y.tolist() == ["u", "v"]
+        assert found.channels == ("x",)
+        assert "ignored: 'label', 'class'" in found.description
+
     def test_twice(self):
         with pytest.raises(ValueError, match="line 3: the id 'a' occurs also in line 2"):
             read(*self.ROWS, labels=text("id,label", "a,u", "a,v"))
