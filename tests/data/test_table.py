@@ -404,6 +404,8 @@ class TestValues:
         found = read("mon,tue,wed", "1,2,3")
         assert found.X[0].ravel().tolist() == [1, 2, 3]
         assert "the 3 columns 'mon' to 'wed' are time steps" in found.description
+        assert "the column 'mon' is the only time step" in read("mon", "1", "2").description
+        assert "label=, target=, group= (a column, or False for none) or form=." in found.description
 
     def test_strings(self):
         found = read("id,sequence,class", "a,ACGT,u", "b,GGA,v", alphabet="dna")

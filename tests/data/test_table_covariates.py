@@ -21,6 +21,8 @@ def test_wide():
     read = mc.read_table(io.StringIO("t0,t1,w,age\n1,2,.5,9\n3,4,1,8\n"), covariates=["w", "age"])
     assert read.X.lengths.tolist() == [2, 2]
     assert read.covariates["w"].tolist() == [0.5, 1.0]
+    assert "covariates='w, age'" in read.description
+    assert "ignored" not in read.description
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ class Read:
         names = "id|time|values|label|target|group|form"
         text = re.sub(rf"\b({names})='([^']*)'", r"--\1 \2", self.records.description)
         text = re.sub(rf"\b({names})=", r"--\1", text).replace(" (a column, or False for none)", "")
+        text = text.replace("--values or covariates= would", "--values would")
         return text.replace("use GroupKFold with groups=mc.identical_groups(X)", "remove them, or pass --group").rstrip(
             "."
         )

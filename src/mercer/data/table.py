@@ -316,6 +316,7 @@ def _description(
         ("id", "+".join(roles.id)),
         ("time", roles.time if form == "long" else None),
         ("group", roles.group),
+        ("covariates", ", ".join(roles.covariates)),
     ):
         if column:
             found.append(f"{role}={column!r}")
@@ -326,9 +327,8 @@ def _description(
         empty = [x for role in ("label", "target") for x in looks_like(role, table.columns)]
         empty = [x for x in empty if x not in roles.values and table.columns[x].kind == "empty"]
         found.append(f"no label (the column {empty[0]!r} is missing in all rows)" if empty else "no label")
-    used = {*roles.id, roles.group, roles.label, roles.target, *roles.values} | (
-        {roles.time} if form == "long" else set()
-    )
+    used = {*roles.id, roles.group, roles.label, roles.target, *roles.values, *roles.covariates}
+    used |= {roles.time} if form == "long" else set()
     rest = [name for name in table.columns if name not in used or name in samples.unused]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
@@ -336,6 +336,6 @@ def _description(
         found.append(f"{left} left out (see problems)")
     text = "; ".join([", ".join(found), *samples.said])
     return (
-        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target= or "
+        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target=, "
         "group= (a column, or False for none) or form=."
     )
