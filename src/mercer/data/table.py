@@ -72,7 +72,8 @@ def read_table(
         regular grid become missing values. With False, rows are in their order.
     values : str or list of str, optional
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
-        strings or lists. By default, all columns of numbers without another role.
+        strings or lists. By default, all columns of numbers without another role, but not a second column named like a
+        label, an id or a time, nor one of a long table that is constant in every series.
     label : str or False, optional
         Column of classes.
     target : str or False, optional
