@@ -84,7 +84,8 @@ def read_table(
         Columns with one number per sample, such as confounds or weights. They are not values of the series.
     labels : path, DataFrame, Table or mapping, optional
         A second table with one row per sample: the id and the label or target, and possibly the group. `label`,
-        `target` and `group` then name its columns. A mapping goes from ids to labels.
+        `target` and `group` then name its columns, `covariates` those of either table. A mapping goes from ids to
+        labels.
     form : {"long", "wide"}, optional
         By default, a table is long if ids occur in several rows.
     kind : {"series", "symbols", "words", "counts"}, optional
@@ -166,13 +167,14 @@ def read_table(
         )
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
-        roles = roles_of(
-            table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=covariates
-        )
-        roles = joined(table, roles, labels, label, target, None if here else group)
+        beside = [covariates] if isinstance(covariates, str) else list(covariates or ())
+        there = tuple(name for name in beside if str(name).strip() not in table.columns)
+        own = [name for name in beside if name not in there]
+        roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=own)
+        roles = joined(table, roles, labels, label, target, None if here else group, there)
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
     y, groups, what = labels_of(samples, roles)
-    beside = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
+    numbers = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -195,7 +197,7 @@ def read_table(
         X,
         y,
         groups=groups,
-        covariates={name: column[kept] for name, column in beside.items()},
+        covariates={name: column[kept] for name, column in numbers.items()},
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
         description=f"{said} {leak(X, groups)}".strip(),
