@@ -518,13 +518,28 @@ class TestBadTables:
             found = read(*lines)
             assert found.y is None
             assert found.X.lengths.tolist() == [2, 2]
-            assert f"no label (the column {name!r} is missing in all rows)" in found.description
+            assert f"no label: the column {name!r} is missing in all rows" in found.description
             with pytest.raises(ValueError, match=f"the label, column {name!r}, is missing in all rows"):
                 read(*lines, label=name)
         long = "id,time,x,label", "a,0,1,", "a,1,2,"
         assert read(*long).y is None
         with pytest.raises(ValueError, match="is missing in all rows"):
             read(*long, labels=text("id,label", "a,"))
+
+    def test_a_class_that_is_read_as_missing(self):
+        lines = "id,t0,region", "a,1,NA", "b,2,EU", "c,2,"
+        with pytest.raises(
+            ValueError, match=r"'a' \(line 2\) has no label, column 'region' \('NA' is read as missing\)"
+        ):
+            read(*lines, label="region")
+        problems = read(*lines, label="region", invalid="mask").problems
+        assert "'NA' is read as missing" in problems["a"]
+        assert "is read as missing" not in problems["c"]
+        assert "'NA' and empty fields are read as missing" in read("id,t0,label", "a,1,NA", "b,2,NA").description
+        frame = pd.DataFrame({"id": ["a", "b"], "t0": [1.0, 2.0], "label": ["NA", None]})
+        assert "'NA' is read as missing" in mc.read_table(frame).description
+        with pytest.raises(ValueError, match=r"in all rows \('NA' is read as missing\); pass label=False"):
+            mc.read_table(frame, label="label")
 
     def test_a_row_that_is_left_out(self):
         found = read("id,time,x", "a,0,1", "a,1", "a,2,3", ",0,1", "b,0,oops", "b,1,2", "b,2,4", invalid="mask")

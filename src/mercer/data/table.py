@@ -15,7 +15,7 @@ from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
 from mercer.data._names import looks_like
-from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, rows_as_samples
+from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, read_as_missing, rows_as_samples
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
 from mercer.data.documents import word_counts, word_sequences, words_of
@@ -329,7 +329,8 @@ def _description(
     else:
         empty = [x for role in ("label", "target") for x in looks_like(role, table.columns)]
         empty = [x for x in empty if x not in roles.values and table.columns[x].kind == "empty"]
-        found.append(f"no label (the column {empty[0]!r} is missing in all rows)" if empty else "no label")
+        why = read_as_missing(table.columns[empty[0]], samples.order) if empty else ""
+        found.append(f"no label: the column {empty[0]!r} is missing in all rows{why}" if empty else "no label")
     used = {*roles.id, roles.group, roles.label, roles.target, *roles.values, *roles.covariates}
     used |= {roles.time} if form == "long" else set()
     rest = [name for name in table.columns if name not in used or name in samples.unused]
