@@ -454,6 +454,9 @@ class TestValues:
 
     def test_decimal_commas(self):
         assert read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=",").X[0].ravel().tolist() == [1.5, 2.0]
+        for wrong in ("", "..", "a", 1):
+            with pytest.raises(ValueError, match=f"decimal must be one character, '.' or ','; got {wrong!r}"):
+                read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=wrong)
         with pytest.raises(ValueError, match="column 'x' contains '1,5'; pass decimal=','"):
             read("id;time;x;z", "a;0;1,5;1", "a;1;2,5;2")
 
@@ -555,6 +558,13 @@ class TestBadTables:
                 mc.read_table(io.StringIO(LONG), **wrong)
         with pytest.raises(ValueError, match="need a long table"):
             read("id,t0,t1", "a,1,2", resample=1)
+
+    def test_a_separator_that_does_not_occur(self):
+        with pytest.raises(
+            ValueError, match=r"separator=';' does not occur in the header, 'id,t0'; pass separator=','"
+        ):
+            read("id,t0", "a,1", separator=";")
+        assert list(read("sequence", "ACGT", "GGA", separator=",").X) == ["ACGT", "GGA"]
 
     def test_a_huge_file(self, tmp_path):
         with open(tmp_path / "huge.csv", "wb") as file:

@@ -30,6 +30,10 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
         raise ValueError(
             f"{text.name} is not a table; read FASTA and FASTQ with mc.read_fasta, .ts files with mc.read_ts."
         )
+    if not isinstance(decimal, str) or len(decimal) != 1 or decimal.isalnum():
+        raise ValueError(f"decimal must be one character, '.' or ','; got {decimal!r}.")
+    if separator:
+        _check_separator(text.name, content, separator)
     separator = separator or _separator(content, decimal)
     rows = _records(text, content, separator)
     first = next(rows, None)
@@ -113,6 +117,18 @@ def _separator(content: str, decimal: str) -> str:
     if first.count(";") > first.count(",") or (decimal == "," and ";" in first):
         return ";"
     return "," if "," in first else "" if " " in first.strip() else ","
+
+
+def _check_separator(name: str, content: str, separator: str) -> None:
+    """Raise if a separator does not occur in the header, and another one occurs there and in the next row."""
+    rows = (x for x in _lines(content) if x.strip() and not x.startswith("#"))
+    header, row = next(rows, ""), next(rows, "")
+    other = next((x for x in "\t,;| " if x in header.strip() and x in row.strip()), None)
+    if separator not in header and other is not None:
+        raise ValueError(
+            f"{name}: separator={separator!r} does not occur in the header, {header.strip()[:40]!r}; pass "
+            f"separator={other!r}, or leave it out."
+        )
 
 
 def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
