@@ -207,6 +207,12 @@ class TestRoles:
             mc.Sequences(pd.DataFrame(rows))
         assert len(mc.Sequences(pd.DataFrame(np.random.default_rng(0).integers(0, 2, size=(50, 4))))) == 50
 
+    def test_runs_and_epochs(self):
+        rows = pd.DataFrame({"run": [1, 1, 2, 2], "epoch": [0, 1, 0, 1], "x": [3.5, 4, 5, 6]})
+        assert mc.read_table(rows).X.lengths.tolist() == [2, 2]
+        with pytest.raises(ValueError, match=r"mc.read_table\(df, id='run', time='epoch'\)"):
+            mc.Sequences(rows)
+
     def test_names_of_channels_are_told(self):
         with pytest.raises(ValueError, match=r"'sensor' \('x'\) looks like the name of a channel.*pivot_table"):
             read("id,time,sensor,value", "a,0,x,1", "a,0,y,2", "a,1,x,3", "a,1,y,4")

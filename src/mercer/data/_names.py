@@ -11,14 +11,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "id": (
         "id",
         "ids seriesid sequenceid seqid sampleid recordingid caseid trialid sessionid episodeid trackid uid uuid "
-        "recording series sample case trial session episode track accession file filename name",
+        "runid recording series sample case trial session episode run track accession file filename name",
         _SUBJECTS + " user userid customer customerid unit unitid device deviceid",
     ),
     "time": (
         "time",
         "t timestamp timestamps datetime date times timestep step frame tick elapsed timesec timeseconds timems "
         "seconds sec milliseconds ms minutes hours",
-        "second minute hour day week month year",
+        "second minute hour day week month year epoch",
     ),
     "label": ("label", "labels class classes classlabel classname category diagnosis", "y"),
     "target": ("target", "targets response outcome"),
