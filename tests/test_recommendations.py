@@ -25,9 +25,12 @@ ROOMS = (mc.gram, mc.gram.psd, mc.datasets, mc.plot, mc.models, mc.kernels, mc.f
 ELSEWHERE = {
     # Parameters of other libraries, environment variables, class attributes, and entries of data.
     "C", "MERCER_DATA", "NUMBA_CPU_NAME", "NUMBA_DISABLE_JIT", "by_length", "class", "cough", "domain",
-    "extend_gap_score", "family", "implementation",
-    "model_beta", "normalize_y", "open_gap_score", "rhos", "scoring", "xp", "_smooth",
+    "extend_gap_score", "family", "implementation", "model_beta",
+    "normalize_y", "open_gap_score", "rhos", "scoring", "startprob_prior", "transmat_prior", "xp", "_smooth",
 }  # fmt: skip
+
+MISTAKES = {"mc.HMM(n_components=3)"}
+"""Calls that a page shows because of their message."""
 
 
 def parameters(function: Any) -> dict[str, inspect.Parameter]:
@@ -78,7 +81,7 @@ def test_spans_of_a_page(path):
     bare = [re.match(r"([A-Za-z_]\w*) ?= ?[^=]", span) for span in spans]
     unknown = [match.group() for match in bare if match and match[1] not in known]
     assert not unknown, f"no public function or class has the parameters {unknown}"
-    wrong = [f"{span}: {what}" for span in spans for what in wrong_calls(span)]
+    wrong = [f"{span}: {what}" for span in spans if span not in MISTAKES for what in wrong_calls(span)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -98,8 +101,8 @@ def test_calls_in_messages():
 
 
 def test_a_wrong_recommendation_is_found():
-    assert list(wrong_calls("mc.HMM(3, smoothing=1.0)")) == ["smoothing of mc.HMM"]
-    assert list(wrong_calls("Fisher(HMM(smoothing=1.0))")) == ["smoothing of HMM"]
+    assert list(wrong_calls("mc.HMM(3, unheard=1.0)")) == ["unheard of mc.HMM"]
+    assert list(wrong_calls("Fisher(HMM(unheard=1.0))")) == ["unheard of HMM"]
     assert list(wrong_calls("mc.Unheard(3)")) == ["mc.Unheard does not exist"]
     assert not list(wrong_calls("MarkovChain(smoothing=1.0)"))
     assert not list(wrong_calls("SVC(anything=1)"))

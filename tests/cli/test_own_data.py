@@ -11,7 +11,7 @@ from tests.cli.command import run, said
 
 from mercer.cli import _contenders, _own_data, _recipes
 from mercer.cli._compare_command import page_of
-from mercer.cli._data_options import Reading
+from mercer.cli._data_options import Reading, spoken
 from mercer.cli._race import race
 from mercer.cli._snippet import snippet
 from mercer.datasets import make_dna, make_hmm_sequences, make_traits
@@ -99,6 +99,21 @@ class TestReading:
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
         assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
         assert "leak" not in task(path, label="1", group="2").about
+
+    def test_a_header_of_numbers(self, tmp_path):
+        path = tmp_path / "pandas.csv"
+        rng = np.random.default_rng(0)
+        rows = [",".join(["ab"[i % 2], *map(str, rng.normal(size=5))]) for i in range(20)]
+        path.write_text("\n".join(["label,0,1,2,3,4", *rows]))
+        assert task(path).about.startswith("20 series of dimension 1, length 5; 2 classes")
+
+    def test_messages_of_readers_in_words_of_the_command_line(self):
+        assert (
+            spoken("pass label=False, id=['a', 'b'] or invalid='mask'") == "pass --label none, --id a,b or --skip-bad"
+        )
+        assert spoken("--label 9 is out of range") == "--label 9 is out of range"
+        assert spoken("pass id=[...] or values=.") == "pass --id or --values"
+        assert spoken("time steps, no parameter") == "time steps, no parameter"
 
 
 class TestContenders:
@@ -203,7 +218,7 @@ class TestBadData:
         ("name", "content", "arguments", "sentence"),
         [
             ("x.fa", FASTA, (), r"x.fa requires --label .* or --target .* pass a field number"),
-            ("x.fa", FASTA, ("--label", "9"), r"line 1: the header 's0\|a\|g0' has 3 .* labels=9 is out of range"),
+            ("x.fa", FASTA, ("--label", "9"), r"line 1: the header 's0\|a\|g0' has 3 .* --label 9 is out of range"),
             ("x.fa", FASTA, ("--label", "(s)"), "two classes are required; got only 's'. Check --label"),
             ("x.fa", FASTA, ("--label", "0"), "12 samples has a different class; check that --label"),
             ("x.fa", FASTA, ("--label", "1", "--target", "1"), "--label and --target cannot both"),

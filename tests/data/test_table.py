@@ -256,6 +256,7 @@ class TestRoles:
         lines = "id,time,x,age,sex,one", "a,0,1,30,0,1", "a,1,2,,0,1", "b,0,1,41,1,1", "b,1,3,41,1,1"
         found = read(*lines)
         assert found.channels == ("x", "one")
+        assert found.columns["values"] == ["x", "one"]
         assert "ignored: 'age', 'sex'" in found.description
         assert "'age', 'sex' are constant in every series" in found.description
         assert read(*lines, values=["x", "age"]).channels == ("x", "age")

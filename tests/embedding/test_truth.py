@@ -72,11 +72,19 @@ def tabular(first, second, third, n, alpha, k=3):
     normalizer = p21.sum(axis=0) @ inverse
 
     def predict(codes):
-        b, out = u.T @ p1, []
-        b = b / (normalizer @ b)
+        start, out = u.T @ p1, []
+        b = start = start / (normalizer @ start)
         for x in codes:
+            if normalizer @ operators[x] @ b <= 1e-12:  # the rules of the filter: a restart, and a pull into the ball
+                b = start
             b = operators[x] @ b
             b = b / (normalizer @ b)
+            low, high = 0.0, 1.0
+            for _ in range(60):
+                middle = (low + high) / 2
+                inside = np.linalg.norm(start + middle * (b - start)) <= 1
+                low, high = (middle, high) if inside else (low, middle)
+            b = start + low * (b - start) if np.linalg.norm(b) > 1 else b
             out.append(p21 @ inverse @ b)
         return np.array(out)
 
@@ -123,10 +131,12 @@ def test_forecasts_are_those_of_the_model():
     np.testing.assert_allclose(model.forecast([np.array([1])], steps=4)[0], expected, atol=0.03)
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 3])
 def test_delta_kernel_is_the_tabular_algorithm(n):
     codes = draw_codes(150, np.random.default_rng(1))
     model = mc.EmbeddedHMM(n_components=n, alpha=1e-3).fit([codes])
+    # Three components of two states: the third is noise, whose probabilities are negative now and then.
+    assert model.filter([codes[:20]]).restarted.any() == (n == 3)
     predict = tabular(codes[:-2], codes[1:-1], codes[2:], n, 1e-3)
     expected = np.maximum(predict(codes[:20]), 0)
     np.testing.assert_allclose(model.predict([codes[:20]])[0], expected / expected.sum(1, keepdims=True), atol=1e-8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -23,7 +24,7 @@ from mercer.cli._terminal import (
     Json,
     Quiet,
     Seed,
-    check_folders,
+    check_outputs,
     console,
     fail,
     one_sentence,
@@ -33,7 +34,7 @@ from mercer.cli._terminal import (
 )
 
 Budget = Annotated[str, typer.Option(help="Time for everything: 90s, 10m or 2h.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time; each uses one core or more.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of contenders at the same time, at most one per core.")]
 Folds = Annotated[int, typer.Option(min=2, max=10, help="Folds of the outer cross-validation.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Do not use results of earlier runs.")]
 
@@ -59,7 +60,7 @@ def compare(
     a .ts file, or a folder with one file per recording. Labels are compared by accuracy, numeric targets by R2. All
     parameters are chosen within the training folds.
     """
-    check_folders(json_path, csv_path)
+    check_outputs(json_path, csv_path, data=source)
     seconds = parse_duration(budget)
     if source is not None:
         if task:
@@ -133,6 +134,7 @@ def run_race(
             bar.update(steps[task, method], completed=done, visible=done < folds)
             bar.update(whole, completed=sum(counted.values()))
 
+        jobs = min(jobs, os.cpu_count() or 1)
         race = Race(tasks, folds, seed, budget, jobs, Kept(None if fresh else default_folder(), folds, seed), report)
         race.run()
     return race

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
@@ -77,6 +78,24 @@ class Reading:
     def as_dict(self) -> dict[str, Any]:
         """Return the options that were given, for a file."""
         return {name: value for name, value in asdict(self).items() if value}
+
+
+_SPOKEN = {"labels": "label", "groups": "group", "covariates": "confounds"}
+_PARAMETER = re.compile(
+    r"\b(id|time|values|labels?|target|groups?|form|kind|covariates|unknown|drop|alphabet|resample|separator|decimal)"
+    r"=(False|'[^']*'|\[[^\]]*\]|[\w.]+)?"
+)
+
+
+def spoken(text: str) -> str:
+    """Return a message of a reader with options of the command line in place of parameters of Python."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1], found[2] or ""
+        value = "none" if value == "False" else re.sub(r"[\[\]' ]", "", value)
+        return f"--{_SPOKEN.get(name, name)}" + (f" {value}" if value.strip(".") else "")
+
+    return _PARAMETER.sub(option, text.replace("invalid='mask'", "--skip-bad"))
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def chosen(text: str, task: Task) -> Contender:
     if text in recipes:
         return recipes[text]
     if "(" in text:
-        return Machines(task.is_regression).with_kernel(text, kernel_of(text))
+        return Machines(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
     raise ValueError(f"--kernel must be one of {', '.join(recipes)}, or code such as 'Spectrum(k=4)'; got {text!r}.")
 
 
@@ -68,7 +69,12 @@ def _made(node: ast.expr) -> Any:
         raise ValueError(f"--kernel: mercer has no estimator called {name!r}; check the name.")
     if any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"--kernel: write the parameters of {name} one by one.")
-    return public(*map(_made, node.args), **{str(k.arg): _made(k.value) for k in node.keywords})
+    given, named = [_made(one) for one in node.args], {str(k.arg): _made(k.value) for k in node.keywords}
+    try:
+        return public(*given, **named)
+    except TypeError:
+        parameters = ", ".join(signature(public).parameters)
+        raise ValueError(f"--kernel: the parameters of {name} are {parameters}; got {ast.unparse(node)}.") from None
 
 
 def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitted:
@@ -88,11 +94,11 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
     everything = np.arange(len(task.y))
     with collected(), threadpool_limits(1):  # as in the race: models that do not converge are used
         search = searched(task, contender, everything, seed)
-        model: Any = search.best_estimator_
+        model: Any = search.model
         if proba:
             model = CalibratedClassifierCV(model, cv=splits(task, everything, FOLDS, seed), ensemble=False)
             model.fit(task.X, np.asarray(task.y))
-    return Fitted(model, float(search.best_score_), search.best_params_)
+    return Fitted(model, search.score, search.parameters)
 
 
 def save(model: Any, path: Path, metadata: dict[str, Any]) -> None:
@@ -114,14 +120,14 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[
     if not hasattr(model, "predict"):
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
-    had = info.metadata.get("known", {})
-    before = _own_data.Known(**{name: had.get(name) for name in ("channels", "words")})
-    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), with_answers=False, known=before)
-    predictions = np.asarray(model.predict(records.X)).tolist()
+    before = _own_data.Known.from_file(info.metadata.get("known", {}))
+    records = _own_data.read(source, Reading(**{**known, "skip_bad": skip_bad}), known=before)
+    X = records.with_confounds(Reading(**known))
+    predictions = np.asarray(model.predict(X)).tolist()
     rows = [{"id": str(name), "prediction": one} for name, one in zip(records.ids, predictions, strict=True)]
     if proba:
         columns = [str(name) for name in model.classes_]
-        for row, values in zip(rows, model.predict_proba(records.X).tolist(), strict=True):
+        for row, values in zip(rows, model.predict_proba(X).tolist(), strict=True):
             row |= dict(zip(columns, values, strict=True))
     return rows
 
@@ -139,7 +145,9 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
         made = recipes[kernel].estimator[:-1]
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
-    K = made.fit_transform(records.X)
+    with collected():  # the diagnosis tells what is wrong
+        K = made.fit_transform(records.X)
+        verdict = str(mc.gram.diagnose(K))
     names = [str(name) for name in records.ids]
     if output.suffix == ".npz":
         mc.gram.save(output, K, rows=names, kernel=kernel)
@@ -149,7 +157,7 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
         lines = [",".join(["id", *map(_quoted, names)])]
         lines += [",".join([_quoted(name), *map(repr, row)]) for name, row in zip(names, K.tolist(), strict=True)]
         output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [records.about, f"{len(K)} x {len(K)} matrix written to {output}.", str(mc.gram.diagnose(K))]
+    return [records.about, f"{len(K)} x {len(K)} matrix written to {output}.", verdict]
 
 
 def _quoted(text: str) -> str:

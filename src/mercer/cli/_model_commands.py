@@ -20,7 +20,7 @@ from mercer.cli._terminal import (
     Json,
     Quiet,
     Seed,
-    check_folders,
+    check_outputs,
     fail,
     one_sentence,
     write_json,
@@ -52,7 +52,7 @@ def fit(
     """Fit a predictor to your data and save it. Its parameters are chosen by cross-validation."""
     if best == (kernel is not None):
         fail("Pass --kernel with a name or code, or --best to compare all recipes; exactly one of them.")
-    check_folders(output)
+    check_outputs(output, data=source)
     seconds = parse_duration(budget)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting, _own_data
@@ -61,6 +61,8 @@ def fit(
         contenders = task.contenders if best else [_fitting.chosen(kernel or "", task)]
         if proba and task.is_regression:
             fail("--proba applies to classes, and the targets are numbers; omit it.")
+        if proba and reading.weight:
+            fail("--proba cannot be combined with --weight, because calibration takes no weights here; omit one.")
     _say(task.about, quiet)
     if best:
         race = run_race({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
@@ -75,7 +77,7 @@ def fit(
         top = max(done, key=lambda result: result.score)
         contenders = [top.contender]
         _say(f"The best of {len(done)} recipes is {top.contender.name}: {task.measure} {top.score:.3f}.", quiet)
-    with one_sentence(code=FAILED):
+    with one_sentence():
         found = _fitting.fitted(task, contenders[0], proba=proba, seed=seed)
         metadata: dict[str, Any] = {"reading": reading.as_dict(), "known": asdict(task.known), "about": task.about}
         metadata |= {"measure": task.measure, "score": found.score}
@@ -97,7 +99,7 @@ def predict(
     json_path: Json = None,
 ) -> None:
     """Predict new data with a saved model: one line per sample, with its id. New data are read as the old ones were."""
-    check_folders(output, json_path)
+    check_outputs(output, json_path, data=source)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 
@@ -122,7 +124,9 @@ def gram(
     """Compute the Gram matrix of your data, and say whether it is usable."""
     if kernel is None:
         fail("Pass --kernel with a name or code, such as --kernel spectrum or --kernel 'Spectrum(k=4)'.")
-    check_folders(output)
+    if reading.confounds or reading.weight:
+        fail("--confounds and --weight do not apply to a Gram matrix; omit them.")
+    check_outputs(output, data=source)
     with one_sentence(code=UNUSABLE):
         from mercer.cli import _fitting
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,20 @@ import numpy as np
 from scipy import sparse
 
 from mercer.cli._contenders import Machines
-from mercer.cli._data_options import Reading
+from mercer.cli._data_options import Reading, spoken
 from mercer.cli._race import INNER_FOLDS, Task
 from mercer.cli._recipes import can_be_aligned, contenders
 from mercer.data.fasta import read_fasta
+from mercer.data.roles import looks_like
 from mercer.data.sequences import Sequences
+from mercer.data.svmlight import read_svmlight
 from mercer.data.table import read_table
 from mercer.data.text import Records
 from mercer.data.timeseries import read_ts, read_ucr
 from mercer.kernels.confounds import Confounded
 
 FASTA = (".fa", ".fasta", ".fna", ".faa", ".ffn", ".frn", ".fas", ".fastq", ".fq")
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 TABLES = (".tsv", ".csv", ".txt", ".parquet", ".pq", ".feather")
 _STRINGS_ONLY = ("drop",)
 _ANSWERS = ("label", "target", "group")
@@ -47,19 +51,26 @@ _TABLES_ONLY = (
 class Known:
     """What the training data had, so that new data are read alike."""
 
-    channels: list[str] | None = None
-    """Columns of the values of a table of time steps."""
+    reader: str = ""
+    """"fasta", "table", "ts", "ucr" or "svmlight"."""
+    is_folder: bool = False
+    """Whether there was one file per recording."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """Columns of a table by their role."""
     words: list[str] | None = None
-    """Words that are counted in documents."""
+    """Words that are counted in documents, or the number of features of svmlight's format."""
 
     @classmethod
-    def of(cls, records: Records) -> Known:
+    def of(cls, path: Path, reader: str, records: Records) -> Known:
         """Return what these records have."""
-        names = list(records.channels)
-        if not isinstance(records.X, Sequences):
-            return cls(words=names)
-        is_long = "long form" in records.description  # a wide table names the channel by the columns of the time steps
-        return cls(channels=names if is_long and names else None)
+        words = None if isinstance(records.X, Sequences) else list(records.channels) or [str(records.X.shape[1])]
+        return cls(reader, path.is_dir(), records.columns, words)
+
+    @classmethod
+    def from_file(cls, saved: Any) -> Known:
+        """Return what a saved model says of its training data."""
+        given = saved if isinstance(saved, dict) else {}
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,13 @@ class Read:
 
     records: Records
     code: str
+    known: Known
+
+    def with_confounds(self, reading: Reading) -> Any:
+        """Return the samples, with their confounds if there are any."""
+        names = _columns(reading.confounds or "")
+        columns = [self.records.covariates[name] for name in names]
+        return Confounded(self.X, np.column_stack(columns)) if columns else self.X
 
     @property
     def X(self) -> Any:
@@ -96,14 +114,10 @@ class Read:
 
     @property
     def taken_for(self) -> str:
-        """What a table was taken for, with options of the command line instead of arguments."""
-        names = "id|time|values|label|target|group|form"
-        text = re.sub(rf"\b({names})='([^']*)'", r"--\1 \2", self.records.description)
-        text = re.sub(rf"\b({names})=", r"--\1", text).replace(" (a column, or False for none)", "")
-        text = text.replace("--values or covariates= would", "--values would")
-        return text.replace("use GroupKFold with groups=mc.identical_groups(X)", "remove them, or pass --group").rstrip(
-            "."
-        )
+        """What a table was taken for, with options of the command line instead of parameters."""
+        text = self.records.description.replace(" (a column, or False for none)", "")
+        text = text.replace("use GroupKFold with groups=mc.identical_groups(X)", "remove them, or pass --group")
+        return spoken(text).rstrip(".")
 
 
 def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) -> Task:
@@ -130,25 +144,26 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
     X, y = records.X[chosen], records.y[chosen]
     groups = None if records.groups is None else records.groups[chosen]
     weights = records.covariates[reading.weight][chosen] if reading.weight else None
-    if weights is not None and (weights < 0).any():
-        raise ValueError(f"Weights must not be negative; got {weights.min():g} in column {reading.weight!r}.")
-    confounds = [records.covariates[name][chosen] for name in _columns(reading.confounds or "")]
+    if weights is not None and ((weights < 0).any() or not weights.any()):
+        raise ValueError(
+            f"Weights must not be negative nor all zero; the least one of {reading.weight!r} is {weights.min():g}."
+        )
     regression = y.dtype.kind == "f"
     (_check_targets if regression else _check_classes)(y, groups, folds, records.y)
     about = [describe(X, len(records.y)), _about_answers(y, groups)]
     if isinstance(X, Sequences) and X.is_symbols and not can_be_aligned(X):
         about.append("too long for alignment kernels (decrease --limit, or use mc.AffinePairHMM in code)")
     about += [text for text in (found.taken_for, found.skipped) if text]
-    data: Any = Confounded(X, np.column_stack(confounds)) if confounds else X
+    data = found.with_confounds(reading)[chosen]
     return Task(
         "; ".join(about),
         data,
         y,
-        contenders(data, Machines(regression, confounded=bool(confounds)), seed),
+        contenders(data, Machines(regression, bool(reading.confounds)), seed),
         groups,
         weights,
         reading=found.code,
-        known=Known.of(records),
+        known=found.known,
         arguments=reading.arguments(path),
     )
 
@@ -163,28 +178,39 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     reading : Reading
         How to read it.
     with_answers : bool
-        False for new data, whose labels are not known.
+        Whether labels or targets are required where an option must tell them.
     known : Known, optional
-        What the training data had, for new data.
+        What the training data had, for new data, whose labels are not read.
     """
     if not path.exists():
         raise ValueError(f"{path} does not exist; pass the path of a file or folder.")
     suffix = "" if path.is_dir() else next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
+    reader = _reader(path, suffix, reading)
+    if known is not None and known.reader and (reader == "fasta") != (known.reader == "fasta"):
+        kind = "FASTA or FASTQ" if known.reader == "fasta" else "a table or series"
+        raise ValueError(f"{path} cannot be predicted: the model was fitted to {kind}; pass data of the same kind.")
+    if reader != "fasta":
+        _refuse(reading, _STRINGS_ONLY, "FASTA and FASTQ files")
+    if reader not in ("fasta", "table"):
+        _refuse(reading, (*_TABLES_ONLY, *_ANSWERS), "tables with a header line")
+    made = _READERS[reader](path, reading, with_answers and known is None, known)
+    return Read(*made, Known.of(path, reader, made[0]))
+
+
+def _reader(path: Path, suffix: str, reading: Reading) -> str:
+    """Return the name of the reader for a file or folder."""
     if suffix in FASTA:
-        return _read_fasta(path, reading, with_answers)
+        return "fasta"
+    if suffix in SVMLIGHT:
+        return "svmlight"
     if suffix not in (".ts", *TABLES) and not path.is_dir():
         if _begins_like_fasta(path):
             raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
-        endings = ", ".join((*FASTA, ".ts", *TABLES))
+        endings = ", ".join((*FASTA, ".ts", *TABLES, *SVMLIGHT))
         raise ValueError(f"The extension of {path} must be one of {endings}; got {suffix!r}. Rename the file.")
-    _refuse(reading, _STRINGS_ONLY, "FASTA and FASTQ files")
     if suffix == ".ts":
-        _refuse(reading, (*_TABLES_ONLY, "label", "target", "group"), "tables")
-        return Read(read_ts(path), f"X, y = mc.read_ts({str(path)!r})")
-    if suffix in (".tsv", ".csv", ".txt") and _has_no_header(path):
-        _refuse(reading, (*_TABLES_ONLY, "label", "target", "group"), "tables with a header line")
-        return Read(read_ucr(path), f"X, y = mc.read_ucr({str(path)!r})")
-    return _read_table(path, reading, with_answers, known or Known())
+        return "ts"
+    return "ucr" if suffix in (".tsv", ".csv", ".txt") and _has_no_header(path) else "table"
 
 
 def describe(X: Any, whole: int | None = None) -> str:
@@ -201,7 +227,24 @@ def describe(X: Any, whole: int | None = None) -> str:
 # -- readers -----------------------------------------------------------------------------------------------
 
 
-def _read_fasta(path: Path, reading: Reading, with_answers: bool) -> Read:
+def _read_ts(path: Path, reading: Reading, with_answers: bool, known: Known | None) -> tuple[Records, str]:
+    options = {"invalid": "mask"} if reading.skip_bad else {}
+    return read_ts(path, **options), f"X, y = mc.read_ts({str(path)!r}{_shown(options)})"
+
+
+def _read_ucr(path: Path, reading: Reading, with_answers: bool, known: Known | None) -> tuple[Records, str]:
+    options = {"invalid": "mask"} if reading.skip_bad else {}
+    return read_ucr(path, **options), f"X, y = mc.read_ucr({str(path)!r}{_shown(options)})"
+
+
+def _read_svmlight(path: Path, reading: Reading, with_answers: bool, known: Known | None) -> tuple[Records, str]:
+    options: dict[str, Any] = {"invalid": "mask"} if reading.skip_bad else {}
+    if known is not None and known.words:
+        options["n_features"] = int(known.words[0])
+    return read_svmlight(path, **options), f"X, y = mc.read_svmlight({str(path)!r}{_shown(options)})"
+
+
+def _read_fasta(path: Path, reading: Reading, with_answers: bool, known: Known | None) -> tuple[Records, str]:
     _refuse(reading, _TABLES_ONLY, "tables")
     answers = reading.label or reading.target
     if reading.label and reading.target:
@@ -214,47 +257,72 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool) -> Read:
     options: dict[str, Any] = {}
     if with_answers:
         options["labels"] = _rule(str(answers))
-        if reading.group:
-            options["groups"] = _rule(reading.group)
+        options |= {"groups": _rule(reading.group)} if reading.group else {}
     options |= {name: value for name in ("alphabet", "unknown", "drop") if (value := getattr(reading, name))}
     options |= {"invalid": "mask"} if reading.skip_bad else {}
     records = read_fasta(path, duplicates="number", **options)
     if len({text.split()[0] for text in records.descriptions}) < len(records.X):
         options["duplicates"] = "number"
-    if with_answers and reading.target:
-        records = _with_numbers(path, records)
-    shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    code = f"read = mc.read_fasta({str(path)!r}, {shown})"
-    return Read(records, _unpacked(code, records, "read.y.astype(float)" if reading.target else "read.y"))
+    numbers = with_answers and reading.target
+    records = _with_numbers(path, records) if numbers else records
+    code = f"read = mc.read_fasta({str(path)!r}{_shown(options)})"
+    return records, _unpacked(code, records, "read.y.astype(float)" if numbers else "read.y")
 
 
-def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known) -> Read:
+def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known | None) -> tuple[Records, str]:
     options: dict[str, Any] = {}
-    taken = ["id", "time", "form", "kind", "time_channel", "separator", "decimal", "alphabet", "unknown"]
-    for name in [*taken, *_ANSWERS]:
+    for name in ("form", "kind", "time_channel", "separator", "decimal", "alphabet", "unknown"):
         options |= {name: value} if (value := getattr(reading, name)) else {}
-    if reading.values or known.channels:
-        options["values"] = _columns(reading.values) if reading.values else known.channels
     if reading.resample:
         options["resample"] = float(reading.resample) if _is_number(reading.resample) else reading.resample
-    if with_answers and reading.label_table:
-        options["labels"] = reading.label_table
-    beside = [*_columns(reading.confounds or ""), *([reading.weight] if reading.weight and with_answers else [])]
-    options |= {"covariates": beside} if beside else {}
-    if known.words:
-        options["alphabet"] = known.words
     options |= {"invalid": "mask"} if reading.skip_bad else {}
-    while True:
-        try:
-            records = read_table(path, **options)
-            break
-        except ValueError as error:  # new data need no labels, but may have them
-            absent = [name for name in _ANSWERS if name in options and f"{name}={options[name]!r} is not" in str(error)]
-            if with_answers or not absent:
-                raise
-            options[absent[0]] = False
-    shown = "".join(f", {name}={value!r}" for name, value in options.items())
-    return Read(records, _unpacked(f"read = mc.read_table({str(path)!r}{shown})", records, "read.y"))
+    options |= _columns_given(reading) if known is None else _columns_known(reading, known)
+    source: Any = path
+    if known is not None and known.is_folder and path.is_file():
+        source = [str(path)]  # one recording
+    records = read_table(source, **options)
+    return records, _unpacked(f"read = mc.read_table({str(path)!r}{_shown(options)})", records, "read.y")
+
+
+def _columns_given(reading: Reading) -> dict[str, Any]:
+    """Return the roles of columns that the options tell; ``none`` is a role without a column."""
+    options: dict[str, Any] = {}
+    for name in ("time", *_ANSWERS):
+        if value := getattr(reading, name):
+            options[name] = False if value == "none" else value
+    for name, text in (("id", reading.id), ("values", reading.values)):
+        if text:
+            columns = _columns(text)
+            options[name] = False if text == "none" else columns if len(columns) > 1 else columns[0]
+    if reading.label_table:
+        options["labels"] = reading.label_table
+    beside = [*_columns(reading.confounds or ""), *([reading.weight] if reading.weight else [])]
+    return options | ({"covariates": beside} if beside else {})
+
+
+def _columns_known(reading: Reading, known: Known) -> dict[str, Any]:
+    """Return the roles of columns of new data: those of the training data, without labels."""
+    options: dict[str, Any] = {"label": False, "target": False, "group": False}
+    if known.columns.get("values"):
+        options["values"] = known.columns["values"]
+    if not known.is_folder:
+        options["id"] = known.columns.get("id") or False
+        options["time"] = known.columns["time"][0] if known.columns.get("time") else False
+    options |= {"covariates": _columns(reading.confounds)} if reading.confounds else {}
+    return options | ({"alphabet": known.words} if known.words else {})
+
+
+def _shown(options: dict[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in options.items())
+
+
+_READERS: dict[str, Callable[[Path, Reading, bool, Known | None], tuple[Records, str]]] = {
+    "fasta": _read_fasta,
+    "table": _read_table,
+    "ts": _read_ts,
+    "ucr": _read_ucr,
+    "svmlight": _read_svmlight,
+}
 
 
 def _unpacked(code: str, records: Records, y: str) -> str:
@@ -308,8 +376,9 @@ def _begins_like_fasta(path: Path) -> bool:
 
 def _has_no_header(path: Path) -> bool:
     """Whether all fields of the first line but the first, which may be a label, are numbers, as in UCR's tables."""
-    fields = re.split(r"[,;\t ]+", _start(path).partition(b"\n")[0].decode("utf-8", "replace").strip())
-    return len(fields) > 1 and all(_is_number(field) for field in fields[1:])
+    line = re.split(r"[,;\t ]+", _start(path).partition(b"\n")[0].decode("utf-8", "replace").strip())
+    named = any(looks_like(role, line[:1]) for role in ("id", "label", "target", "group", "time"))
+    return len(line) > 1 and not named and all(_is_number(text) for text in line[1:])
 
 
 def _is_number(text: str) -> bool:

@@ -7,9 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    ParameterGrid,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
@@ -18,6 +25,7 @@ from threadpoolctl import threadpool_limits
 import mercer as mc
 from mercer._array import Floats
 from mercer._notices import collected
+from mercer.data.wrapped import is_wrapped
 from mercer.kernels import Kernel
 
 INNER_FOLDS = 3
@@ -66,6 +74,11 @@ class Task:
     def is_regression(self) -> bool:
         """Whether the targets are numbers to predict; labels are integers or strings."""
         return np.asarray(self.y).dtype.kind == "f"
+
+    @property
+    def is_confounded(self) -> bool:
+        """Whether the data come with confounds."""
+        return is_wrapped(self.X)
 
     @property
     def measure(self) -> str:
@@ -122,34 +135,63 @@ def race(task: Task, contender: Contender, fold: int, folds: int, seed: int) -> 
     with collected(), mc.config(progress=False), threadpool_limits(1):  # models that do not converge race on
         search = searched(task, contender, train, seed)
         fitted = time.perf_counter()
-        predicted = search.predict(_safe_indexing(task.X, test))
+        predicted = search.model.predict(_safe_indexing(task.X, test))
         done = time.perf_counter()
-    score = (accuracy_score if is_classifier(search) else r2_score)(y[test], predicted, sample_weight=weights[test])
-    losses = (predicted != y[test]) if is_classifier(search) else (predicted - y[test]) ** 2
+    score = (r2_score if task.is_regression else accuracy_score)(y[test], predicted, sample_weight=weights[test])
+    losses = (predicted - y[test]) ** 2 if task.is_regression else predicted != y[test]
     return Fold(
         number=fold,
         score=float(score),
-        inner=float(search.best_score_),
+        inner=search.score,
         losses=(losses * weights[test]).tolist(),
-        fit_seconds=float(search.refit_time_),
+        fit_seconds=search.seconds,
         search_seconds=fitted - start,
         predict_seconds=(done - fitted) / len(test),
-        parameters={name: repr(value) for name, value in search.best_params_.items()},
+        parameters={name: repr(value) for name, value in search.parameters.items()},
     )
 
 
-def searched(task: Task, contender: Contender, train: Any, seed: int) -> GridSearchCV:
-    """Return the search of the contender's parameters on the samples at ``train``, fitted to them."""
+@dataclass(frozen=True)
+class Search:
+    """A model with the parameters that were best in the inner cross-validation."""
+
+    model: Any
+    score: float
+    parameters: dict[str, Any]
+    seconds: float
+    """Time of the fit with these parameters."""
+
+
+def searched(task: Task, contender: Contender, train: Any, seed: int) -> Search:
+    """Search the contender's parameters on the samples at ``train``, and fit it to all of them."""
     inner = splits(task, train, INNER_FOLDS, seed)
-    search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise")
-    given = {}
-    if task.weights is not None:
-        last, prefix = contender.estimator, ""
-        if isinstance(last, Pipeline):
-            prefix, last = f"{last.steps[-1][0]}__", last.steps[-1][1]
-        if has_fit_parameter(last, "sample_weight"):  # nearest neighbors have none
-            given[f"{prefix}sample_weight"] = np.asarray(task.weights)[train]
-    return search.fit(_safe_indexing(task.X, train), np.asarray(task.y)[train], **given)
+    X, y = _safe_indexing(task.X, train), np.asarray(task.y)[train]
+    if task.weights is None:
+        search = GridSearchCV(contender.estimator, contender.grid, cv=inner, error_score="raise").fit(X, y)
+        score, seconds = float(search.best_score_), float(search.refit_time_)
+        return Search(search.best_estimator_, score, search.best_params_, seconds)
+    weights = np.asarray(task.weights)[train]  # which GridSearchCV passes to fits, but not to scores
+    tried = []
+    for chosen in ParameterGrid(contender.grid):
+        scores = []
+        for some, rest in inner:
+            model = _fitted(contender, chosen, _safe_indexing(X, some), y[some], weights[some])
+            scores.append(model.score(_safe_indexing(X, rest), y[rest], sample_weight=weights[rest]))
+        tried.append((float(np.mean(scores)), chosen))
+    score, chosen = max(tried, key=lambda one: one[0])
+    start = time.perf_counter()
+    model = _fitted(contender, chosen, X, y, weights)
+    return Search(model, score, chosen, time.perf_counter() - start)
+
+
+def _fitted(contender: Contender, parameters: dict[str, Any], X: Any, y: Any, weights: Any) -> Any:
+    """Fit a clone with weights; nearest neighbors take none."""
+    model = clone(contender.estimator).set_params(**parameters)
+    last, prefix = model, ""
+    if isinstance(model, Pipeline):
+        prefix, last = f"{model.steps[-1][0]}__", model.steps[-1][1]
+    given = {f"{prefix}sample_weight": weights} if has_fit_parameter(last, "sample_weight") else {}
+    return model.fit(X, y, **given)
 
 
 def splits(task: Task, index: Any, folds: int, seed: int) -> list[tuple[Any, Any]]:

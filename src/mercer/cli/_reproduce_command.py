@@ -14,7 +14,7 @@ import typer
 from rich import box
 
 from mercer.cli import _reproduced
-from mercer.cli._terminal import FAILED, Csv, Json, Seed, check_folders, console, fail, progress, write_csv, write_json
+from mercer.cli._terminal import FAILED, Csv, Json, Seed, check_outputs, console, fail, progress, write_csv, write_json
 from mercer.papers import PAPERS, load
 from mercer.papers._results import flat
 
@@ -41,7 +41,7 @@ def reproduce(
     source = _source(paper)
     if part not in source.PARTS:
         fail(f"The part of {paper} must be one of {', '.join(source.PARTS)}; got {part!r}.")
-    check_folders(json_path, csv_path, figure)
+    check_outputs(json_path, csv_path, figure)
     if data is not None and not data.is_dir():
         fail(f"--data must be the folder that contains the data sets; {data} is not a folder.")
     options = {"draws": draws, "variants": variants, "balanced": balanced}

@@ -111,7 +111,7 @@ def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[s
     if not plain:
         return "No baseline finished, so nothing can be said of the kernels.", False
     found = difference(losses_of(kernels), losses_of(plain), task, folds, seed)
-    ours, theirs = (" or ".join(dict.fromkeys(r.contender.name for r in chosen)) for chosen in (kernels, plain))
+    ours, theirs = (_names(chosen) for chosen in (kernels, plain))
     shown = f"{found.mean:+.3f} of {task.measure}, {100 * LEVEL:.0f} % interval {found.low:+.3f} to {found.high:+.3f}"
     if found.low > 0:
         return f"A kernel ({ours}) is better than the best baseline ({theirs}): {shown}.", True
@@ -121,6 +121,13 @@ def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[s
         f"No kernel is shown to beat the best baseline ({theirs}): {ours} differs by {shown}. "
         "Use the baseline, or collect more data."
     ), False
+
+
+def _names(chosen: list[Result]) -> str:
+    """Return the names of what was chosen, the two most frequent of them."""
+    names = [result.contender.name for result in chosen]
+    often = sorted(dict.fromkeys(names), key=names.count, reverse=True)
+    return " or ".join(often[:2]) + (" or others" if len(often) > 2 else "")
 
 
 def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any]:

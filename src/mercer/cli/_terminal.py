@@ -17,6 +17,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mercer.cli._data_options import spoken
+
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
 
@@ -52,12 +54,16 @@ def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
     try:
         yield
     except (OSError, ImportError, MemoryError, TypeError, ValueError) as error:
-        fail(" ".join(str(error).split()) or type(error).__name__, code)
+        fail(spoken(" ".join(str(error).split())) or type(error).__name__, code)
 
 
-def check_folders(*paths: Path | None) -> None:
-    """Fail before the computation if its results cannot be written."""
+def check_outputs(*paths: Path | None, data: Path | None = None) -> None:
+    """Fail before the computation if its results cannot be written, or would replace the data."""
     for path in paths:
+        if path is not None and path.is_dir():
+            fail(f"{path} is a folder; pass the name of a file to write.")
+        if path is not None and data is not None and path.exists() and data.exists() and path.samefile(data):
+            fail(f"{path} is the file of the data, which would be replaced; choose another name.")
         if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
             fail(f"{path} cannot be written because its folder does not exist; create the folder first.")
 

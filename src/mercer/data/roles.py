@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.data._names import all_answers, all_like, looks_like
+from mercer.data._names import all_answers, all_like
+from mercer.data._names import looks_like as looks_like
 from mercer.data.columns import Columns
 
 Choice: TypeAlias = str | int | bool | None
@@ -29,6 +30,13 @@ class Roles:
     covariates: tuple[str, ...]
     guessed: frozenset[str]
     ignored: tuple[str, ...]
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the columns of every role that has some."""
+        named = {"time": self.time, "label": self.label, "target": self.target, "group": self.group}
+        single = {role: [name] for role, name in named.items() if name is not None}
+        several = {"id": self.id, "values": self.values, "covariates": self.covariates}
+        return single | {role: list(names) for role, names in several.items() if names}
 
 
 def roles_of(
@@ -105,7 +113,7 @@ def _check_id(table: Columns, id: str, names: list[str]) -> None:
     key, values = table.columns[id].text[row], table.columns[other].text
     places = f"{table.place(start)} and {table.place(row)}"
     raise ValueError(
-        f"{table.name}: {id}={key!r} occurs with {other}={values[start]!r} and {values[row]!r} ({places}); pass "
+        f"{table.name}: the {id} {key!r} occurs with the {other} {values[start]!r} and {values[row]!r} ({places}); pass "
         f"id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,7 @@ def read_table(
         roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=own)
         roles = joined(table, roles, labels, label, target, None if here else group, there)
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
+    roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
     y, groups, what = labels_of(samples, roles)
     numbers = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
     first_error(samples, invalid)
@@ -198,6 +200,7 @@ def read_table(
         y,
         groups=groups,
         covariates={name: column[kept] for name, column in numbers.items()},
+        columns=roles.columns(),
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
         description=f"{said} {leak(X, groups)}".strip(),
@@ -333,7 +336,7 @@ def _description(
         found.append(f"no label: the column {empty[0]!r} is missing in all rows{why}" if empty else "no label")
     used = {*roles.id, roles.group, roles.label, roles.target, *roles.values, *roles.covariates}
     used |= {roles.time} if form == "long" else set()
-    rest = [name for name in table.columns if name not in used or name in samples.unused]
+    rest = [name for name in table.columns if name not in used]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
     if left:

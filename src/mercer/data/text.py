@@ -52,6 +52,8 @@ class Records:
         Maps the id, the position or the line of everything that was left out (``invalid="mask"``) to the reason.
     covariates : dict
         Columns of a table with one number per sample, such as confounds or weights, by their names.
+    columns : dict
+        The columns of a table that were taken for each role: ``"id"``, ``"time"``, ``"values"`` and so on.
     step : float, or None
         Time between two steps of series on a regular grid, in the unit of the time stamps, seconds for dates; None if
         there are no time stamps, or they are irregular or calendar months.
@@ -67,6 +69,7 @@ class Records:
     problems: dict[str | int, str] = field(default_factory=dict)
     step: float | None = None
     covariates: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.X, Sequences):  # frozen: what the sequences know is not written twice by the readers
