@@ -113,8 +113,8 @@ def _check_id(table: Columns, id: str, names: list[str]) -> None:
     key, values = table.columns[id].text[row], table.columns[other].text
     places = f"{table.place(start)} and {table.place(row)}"
     raise ValueError(
-        f"{table.name}: the {id} {key!r} occurs with the {other} {values[start]!r} and {values[row]!r} ({places}); pass "
-        f"id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
+        f"{table.name}: the {id} {key!r} occurs with the {other} {values[start]!r} and {values[row]!r} ({places}); "
+        f"pass id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
     )
 
 
