@@ -17,7 +17,7 @@ def runs(tmp_path):
     """A folder with one sub-folder per class."""
     for i, (folder, length) in enumerate([("walk", 3), ("walk", 2), ("rest", 4)]):
         (tmp_path / folder).mkdir(exist_ok=True)
-        rows = [f"{t},{t + i},{i}" for t in range(length)]
+        rows = [f"{t},{t + i},{i * t}" for t in range(length)]
         (tmp_path / folder / f"run{i + 9}.csv").write_text("\n".join(["time,x,z", *rows]))
     return tmp_path
 

@@ -158,9 +158,20 @@ class TestRoles:
 
     def test_several_columns_name_a_series(self):
         lines = "subject,trial,time,x", "s,1,0,1", "s,1,1,2", "t,1,0,1", "t,1,1,3"
-        with pytest.raises(ValueError, match=r"line 2 and line 4.*pass id=\[...\]"):
+        with pytest.raises(ValueError, match=r"line 2 and line 4.*pass id=\['subject', 'trial'\]"):
             read(*lines)
         assert read(*lines, id=["subject", "trial"]).ids == ("s/1", "t/1")
+
+    def test_an_id_that_repeats_in_another(self):
+        lines = "person_code,trial,x,label", "1,1,1,u", "1,1,2,u", "2,1,4,u", "2,1,5,u", "1,2,2,v", "1,2,2,v"
+        with pytest.raises(ValueError, match=r"'1' and '2' \(line 2 and line 4\).*id=\['person_code', 'trial'\]"):
+            read(*lines)
+        assert read(*lines, id=["person_code", "trial"]).X.lengths.tolist() == [2, 2, 2]
+        assert read(*lines, id="trial", group=False).X.lengths.tolist() == [4, 2]
+        with pytest.raises(ValueError, match=r"pass id=\['id', 'device'\]"):
+            read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
+        nested = "subject,trial,x", "s,1,1", "s,1,2", "s,2,4", ",2,5", "t,3,1", "t,3,2"
+        assert read(*nested).groups.tolist() == ["s", "s", "t"]
 
     @pytest.mark.parametrize(
         ("header", "sentence"),
@@ -177,8 +188,8 @@ class TestRoles:
             read(header, *[",".join(["1"] * len(header.split(",")))] * 2)
 
     def test_text_of_unknown_role(self):
-        with pytest.raises(ValueError, match=r"column 'device' contains text \('watch'\).*pass values="):
-            read("id,time,x,device", "a,0,1,watch", "a,1,2,phone")
+        with pytest.raises(ValueError, match=r"column 'place' contains text \('watch'\).*pass values="):
+            read("id,time,x,place", "a,0,1,watch", "a,1,2,phone")
 
     def test_ends_of_names(self):
         found = read("machine_id,Visit Date,x", "a,2024-01-01,1", "a,2024-01-02,2", "b,2024-01-01,3", "b,2024-01-02,4")
@@ -196,6 +207,12 @@ class TestRoles:
             mc.Sequences(pd.DataFrame(rows))
         assert len(mc.Sequences(pd.DataFrame(np.random.default_rng(0).integers(0, 2, size=(50, 4))))) == 50
 
+    def test_runs_and_epochs(self):
+        rows = pd.DataFrame({"run": [1, 1, 2, 2], "epoch": [0, 1, 0, 1], "x": [3.5, 4, 5, 6]})
+        assert mc.read_table(rows).X.lengths.tolist() == [2, 2]
+        with pytest.raises(ValueError, match=r"mc.read_table\(df, id='run', time='epoch'\)"):
+            mc.Sequences(rows)
+
     def test_names_of_channels_are_told(self):
         with pytest.raises(ValueError, match=r"'sensor' \('x'\) looks like the name of a channel.*pivot_table"):
             read("id,time,sensor,value", "a,0,x,1", "a,0,y,2", "a,1,x,3", "a,1,y,4")
@@ -208,6 +225,43 @@ class TestRoles:
 
     def test_another_answer_is_no_value(self):
         assert read("id,t0,t1,label,target", "a,1,2,u,5", "b,3,4,v,6", target="target").channels == ("t",)
+
+    @pytest.mark.parametrize(
+        "header", ["label,class", "target,outcome", "label,y", "label,label_id", "label,class_2", "class,true_label"]
+    )
+    def test_another_answer_is_no_value_when_y_is_guessed(self, header):
+        best, other = header.split(",")
+        found = read(f"id,t0,t1,{header}", "a,1,2,0,1", "b,3,4,1,0")
+        assert found.channels == ("t",)
+        assert found.y.tolist() == [0, 1]
+        assert f"{best!r} (" in found.description
+        assert f"ignored: {other!r}" in found.description
+
+    def test_all_other_answers_are_ignored(self):
+        lines = "id,t0,t1,label,class,gait", "a,1,2,0,1,3", "b,3,4,1,0,4"
+        assert "ignored: 'label', 'class'" in read(*lines, label="gait").description
+        assert read(*lines, label="gait").X.lengths.tolist() == [2, 2]
+        assert read(*lines, label=False, target=False).X.lengths.tolist() == [3, 3]  # with the gait
+
+    @pytest.mark.parametrize("name", ["person_code", "subject_no", "SampleNumber", "machine_id", "hour", "frame_no"])
+    def test_other_ids_and_times_are_no_values(self, name):
+        found = read(f"id,time,x,{name}", "a,0,1,5", "a,1,2,5", "b,0,2,6", "b,1,3,6")
+        assert found.channels == ("x",)
+
+    def test_codes_tell_a_role(self):
+        assert read("subject_no,time,x", "1,0,1", "1,1,2", "2,0,1", "2,1,3").ids == ("1", "2")
+        assert read("t0,t1,class_id", "1,2,5", "2,3,6", "2,3,6").y.tolist() == [5, 6, 6]
+
+    def test_a_constant_of_every_series_is_no_channel(self):
+        lines = "id,time,x,age,sex,one", "a,0,1,30,0,1", "a,1,2,,0,1", "b,0,1,41,1,1", "b,1,3,41,1,1"
+        found = read(*lines)
+        assert found.channels == ("x", "one")
+        assert found.columns["values"] == ["x", "one"]
+        assert "ignored: 'age', 'sex'" in found.description
+        assert "'age', 'sex' are constant in every series" in found.description
+        assert read(*lines, values=["x", "age"]).channels == ("x", "age")
+        assert read(*lines, covariates="age").covariates["age"].tolist() == [30, 41]
+        assert read("id,time,x", "a,0,1", "a,1,1", "b,0,2", "b,1,2").channels == ("x",)
 
 
 class TestTime:
@@ -357,6 +411,8 @@ class TestValues:
         found = read("mon,tue,wed", "1,2,3")
         assert found.X[0].ravel().tolist() == [1, 2, 3]
         assert "the 3 columns 'mon' to 'wed' are time steps" in found.description
+        assert "the column 'mon' is the only time step" in read("mon", "1", "2").description
+        assert "label=, target=, group= (a column, or False for none) or form=." in found.description
 
     def test_strings(self):
         found = read("id,sequence,class", "a,ACGT,u", "b,GGA,v", alphabet="dna")
@@ -367,6 +423,15 @@ class TestValues:
         assert [*masked.problems] == ["b", "c"]
         long = "A" * 200_000
         assert len(read('id,sequence,"label"', f"a,{long},u").X[0]) == len(long)
+
+    def test_line_breaks_in_quotes(self):
+        lines = "id,text,label", 'a,"hello, big', 'world here",u', 'b,"bye my friend",v'
+        for ends in ("\n", "\r\n"):
+            found = mc.read_table(io.StringIO(ends.join(lines)))
+            assert found.channels == ("big", "bye", "friend", "hello", "here", "my", "world")
+        assert read('id,"acc', ' x",time', "a,1,0", "a,2,1").channels == ("acc x",)
+        with pytest.raises(ValueError, match="line 4: the line has 2 fields"):
+            read(*lines[:3], "b,1")
 
     def test_events(self):
         found = read("id,time,event", "a,0,on", "a,2,off", "b,0,off", "b,1,on")
@@ -396,6 +461,9 @@ class TestValues:
 
     def test_decimal_commas(self):
         assert read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=",").X[0].ravel().tolist() == [1.5, 2.0]
+        for wrong in ("", "..", "a", 1):
+            with pytest.raises(ValueError, match=f"decimal must be one character, '.' or ','; got {wrong!r}"):
+                read("id;time;x", "a;0;1,5", "a;0,5;2", decimal=wrong)
         with pytest.raises(ValueError, match="column 'x' contains '1,5'; pass decimal=','"):
             read("id;time;x;z", "a;0;1,5;1", "a;1;2,5;2")
 
@@ -415,6 +483,13 @@ class TestLabelsOfTheirOwn:
             read(*self.ROWS, labels={"a": "u"})
         with pytest.raises(ValueError, match="such as 'a', is in labels, which has 'z'"):
             read(*self.ROWS, labels={"z": "u"})
+
+    def test_a_label_in_the_table_itself_is_ignored(self):
+        lines = "id,time,x,label,class", "a,0,1,no,1", "a,1,2,yes,2", "b,0,3,no,3", "b,1,4,no,4"
+        found = read(*lines, labels={"b": "v", "a": "u"})
+        assert found.y.tolist() == ["u", "v"]
+        assert found.channels == ("x",)
+        assert "ignored: 'label', 'class'" in found.description
 
     def test_twice(self):
         with pytest.raises(ValueError, match="line 3: the id 'a' occurs also in line 2"):
@@ -438,7 +513,6 @@ class TestBadTables:
             (["id,time,x", "a,0,1", "a,1,2", "a,2,oops"], r"'a' \(line 4\) has 'oops' in the column 'x'"),
             (["id,time,x", "a,0,1", ",1,2"], "line 3: the id, column 'id', is missing"),
             (["id,t0,label", "a,1,u", "b,2,"], r"'b' \(line 3\) has no label"),
-            (["id,t0,label", "a,1,", "b,2,"], "the label, column 'label', is missing in all rows"),
             (["id,time,x,label", "a,0,1,u", "a,1,2,v"], r"labels 'u' \(line 2\) and 'v' \(line 3\)"),
             (["id,t0,t1", "a,1,2", "b,,"], r"'b' \(line 3\) has no values"),
             (["id,time,x", "a,0,1", "a,1,inf"], "the value inf at position 1"),
@@ -447,6 +521,35 @@ class TestBadTables:
     def test_sentences(self, lines, sentence):
         with pytest.raises(ValueError, match=sentence):
             read(*lines)
+
+    def test_a_column_of_labels_without_labels(self):
+        for name in ("label", "target", "class"):
+            lines = f"id,t0,t1,{name}", "a,1,2,", "b,2,3,NA"
+            found = read(*lines)
+            assert found.y is None
+            assert found.X.lengths.tolist() == [2, 2]
+            assert f"no label: the column {name!r} is missing in all rows" in found.description
+            with pytest.raises(ValueError, match=f"the label, column {name!r}, is missing in all rows"):
+                read(*lines, label=name)
+        long = "id,time,x,label", "a,0,1,", "a,1,2,"
+        assert read(*long).y is None
+        with pytest.raises(ValueError, match="is missing in all rows"):
+            read(*long, labels=text("id,label", "a,"))
+
+    def test_a_class_that_is_read_as_missing(self):
+        lines = "id,t0,region", "a,1,NA", "b,2,EU", "c,2,"
+        with pytest.raises(
+            ValueError, match=r"'a' \(line 2\) has no label, column 'region' \('NA' is read as missing\)"
+        ):
+            read(*lines, label="region")
+        problems = read(*lines, label="region", invalid="mask").problems
+        assert "'NA' is read as missing" in problems["a"]
+        assert "is read as missing" not in problems["c"]
+        assert "'NA' and empty fields are read as missing" in read("id,t0,label", "a,1,NA", "b,2,NA").description
+        frame = pd.DataFrame({"id": ["a", "b"], "t0": [1.0, 2.0], "label": ["NA", None]})
+        assert "'NA' is read as missing" in mc.read_table(frame).description
+        with pytest.raises(ValueError, match=r"in all rows \('NA' is read as missing\); pass label=False"):
+            mc.read_table(frame, label="label")
 
     def test_a_row_that_is_left_out(self):
         found = read("id,time,x", "a,0,1", "a,1", "a,2,3", ",0,1", "b,0,oops", "b,1,2", "b,2,4", invalid="mask")
@@ -462,6 +565,13 @@ class TestBadTables:
                 mc.read_table(io.StringIO(LONG), **wrong)
         with pytest.raises(ValueError, match="need a long table"):
             read("id,t0,t1", "a,1,2", resample=1)
+
+    def test_a_separator_that_does_not_occur(self):
+        with pytest.raises(
+            ValueError, match=r"separator=';' does not occur in the header, 'id,t0'; pass separator=','"
+        ):
+            read("id,t0", "a,1", separator=";")
+        assert list(read("sequence", "ACGT", "GGA", separator=",").X) == ["ACGT", "GGA"]
 
     def test_a_huge_file(self, tmp_path):
         with open(tmp_path / "huge.csv", "wb") as file:

@@ -21,6 +21,8 @@ def test_wide():
     read = mc.read_table(io.StringIO("t0,t1,w,age\n1,2,.5,9\n3,4,1,8\n"), covariates=["w", "age"])
     assert read.X.lengths.tolist() == [2, 2]
     assert read.covariates["w"].tolist() == [0.5, 1.0]
+    assert "covariates='w, age'" in read.description
+    assert "ignored" not in read.description
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,17 @@ def test_what_is_wrong(text, message):
 def test_unknown_column():
     with pytest.raises(ValueError, match="covariates='size' is not a column of"):
         mc.read_table(io.StringIO(LONG), covariates=["size"])
+
+
+def test_columns_of_the_table_of_labels():
+    labels = {"id": ["b", "a"], "label": ["v", "u"], "weight": [2.5, 1.0]}
+    read = mc.read_table(io.StringIO(LONG), labels=labels, covariates=["age", "weight"])
+    assert {name: column.tolist() for name, column in read.covariates.items()} == {
+        "age": [30, 41.5],
+        "weight": [1, 2.5],
+    }
+    assert read.y.tolist() == ["u", "v"]
+    only = {"id": ["b", "a"], "state": ["v", "u"], "weight": [2.5, 1.0]}
+    assert mc.read_table(io.StringIO(LONG), labels=only, covariates="weight").y.tolist() == ["u", "v"]
+    with pytest.raises(ValueError, match="covariates='size' is not a column of labels; its columns are 'id', 'label'"):
+        mc.read_table(io.StringIO(LONG), labels=labels, covariates=["size"])

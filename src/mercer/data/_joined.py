@@ -16,15 +16,25 @@ from mercer.data.recordings import TABLES
 from mercer.data.roles import Choice, Roles, roles_of
 
 
-def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Choice, group: Choice) -> Roles:
+def joined(
+    table: Columns,
+    roles: Roles,
+    labels: Any,
+    label: Choice,
+    target: Choice,
+    group: Choice,
+    covariates: tuple[str, ...] = (),
+) -> Roles:
     """Add the columns of a table of labels to ``table``, and return the roles with them."""
     if not roles.id:
         raise ValueError("labels= needs ids to join the two tables; pass id= with the column of ids.")
     other = _labels_table(labels)
     ids = _id_of(other, roles.id)
-    found = roles_of(other, id=ids, time=False, values=(), label=label, target=target, group=group)
+    found = roles_of(
+        other, id=ids, time=False, values=(), label=label, target=target, group=group, covariates=covariates
+    )
     if found.label is None and found.target is None:
-        rest = [name for name in other.columns if name not in (*found.id, found.group)]
+        rest = [name for name in other.columns if name not in (*found.id, found.group, *found.covariates)]
         if len(rest) != 1:
             raise ValueError(f"{other.name}: no column is named like a label; pass label= or target=.")
         found = replace(found, label=rest[0])
@@ -43,20 +53,22 @@ def joined(table: Columns, roles: Roles, labels: Any, label: Choice, target: Cho
             f"No id of {table.name}, such as {first!r}, is in {other.name}, which has {next(iter(rows), '')!r}; make "
             "the ids agree."
         )
-    names = {}
-    for role in ("label", "target", "group"):
-        name = getattr(found, role)
-        if name is not None:
-            names[role] = f"{name} of {other.name}"
-            raw = np.empty(len(where), dtype=object)
-            raw[:] = [None if row is None else other.columns[name].text[row] for row in where]
-            table.columns[names[role]] = Column(names[role], raw, other.columns[name].decimal)
+    names = {role: name for role in ("label", "target", "group") if (name := getattr(found, role)) is not None}
+    added = {name: name for name in found.covariates}  # the table itself has no column of this name
+    for role, name in names.items():
+        names[role] = f"{name} of {other.name}"
+        added[names[role]] = name
+    for key, name in added.items():
+        raw = np.empty(len(where), dtype=object)
+        raw[:] = [None if row is None else other.columns[name].text[row] for row in where]
+        table.columns[key] = Column(key, raw, other.columns[name].decimal)
     guessed = (roles.guessed - {"label", "target"}) | (found.guessed & {"label", "target"})
     return replace(
         roles,
         label=names.get("label"),
         target=names.get("target"),
         group=names.get("group", roles.group),
+        covariates=(*roles.covariates, *found.covariates),
         guessed=frozenset(guessed),
     )
 

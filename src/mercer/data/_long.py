@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +37,8 @@ def long_series(
 ) -> tuple[Samples, Series]:
     """Read a table with one row per time step."""
     samples = rows_of_ids(table, roles.id, invalid)
+    if "values" in roles.guessed:
+        roles = _varying(samples, roles)
     symbols = kind == "symbols" or (kind is None and [table.columns[x].kind for x in roles.values] == ["text"])
     if roles.time is None:
         samples.said.append("steps in the order of the rows")
@@ -47,6 +49,25 @@ def long_series(
     if symbols and (resample is not None or time_channel):
         raise ValueError("resample and time_channel need numbers; the values are symbols. Leave them out.")
     return samples, _on_time(samples, roles, stamps, values, symbols, resample, time_channel)
+
+
+def _varying(samples: Samples, roles: Roles) -> Roles:
+    """Leave out columns that are constant in every series and differ between them: the age is not a channel."""
+    fixed = []
+    for name in roles.values:
+        column = samples.table.columns[name]
+        numbers, starts = column.numbers[samples.order], samples.offsets[:-1]
+        low, high = np.fmin.reduceat(numbers, starts), np.fmax.reduceat(numbers, starts)
+        if column.kind == "number" and not (low < high).any() and len(np.unique(low[~np.isnan(low)])) > 1:
+            fixed.append(name)
+    if not fixed or len(fixed) == len(roles.values):  # without another column, it is the series
+        return roles
+    shown = ", ".join(map(repr, fixed[:6])) + (", ..." if len(fixed) > 6 else "")
+    one = len(fixed) == 1
+    how = "is constant in every series and not a channel" if one else "are constant in every series and not channels"
+    samples.said.append(f"{shown} {how}; values= or covariates= would use {'it' if one else 'them'}")
+    samples.unused = tuple(fixed)
+    return replace(roles, values=tuple(name for name in roles.values if name not in fixed))
 
 
 def _values(samples: Samples, names: tuple[str, ...], symbols: bool) -> NDArray[Any]:

@@ -34,6 +34,8 @@ class Samples:
     problems: dict[int, Problem] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     """Clauses of the description that say what was done."""
+    unused: tuple[str, ...] = ()
+    """Columns that were guessed to be values, but are constant in every sample."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -140,17 +142,14 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
     low = np.minimum.reduceat(np.where(given, codes, len(names)), starts)
     if not given.any():
         raise ValueError(
-            f"{samples.table.name}: the {what}, column {column.name!r}, is missing in all rows; pass {what}=False."
+            f"{samples.table.name}: the {what}, column {column.name!r}, is missing in all rows"
+            f"{read_as_missing(column, samples.order)}; pass {what}=False."
         )
     for i in np.flatnonzero(high < 0).tolist():
-        place = samples.table.place(samples.order[starts[i]])
-        samples.problems.setdefault(
-            i,
-            Problem(
-                ValueError,
-                f"({place}) has no {what}, column {column.name!r}; add it, or pass invalid='mask' to leave it out.",
-            ),
-        )
+        rows = samples.order[samples.offsets[i] : samples.offsets[i + 1]]
+        place, why = samples.table.place(rows[0]), read_as_missing(column, rows)
+        text = f"({place}) has no {what}, column {column.name!r}{why}; add it, or pass invalid='mask' to leave it out."
+        samples.problems.setdefault(i, Problem(ValueError, text))
     for i in np.flatnonzero((high >= 0) & (low != high)).tolist():
         part = slice(samples.offsets[i], samples.offsets[i + 1])
         a, b = names[low[i]], names[high[i]]
@@ -165,6 +164,14 @@ def _constant(samples: Samples, column: Column, what: str) -> list[str]:
             ),
         )
     return [names[c] if c >= 0 else "" for c in high.tolist()]
+
+
+def read_as_missing(column: Column, rows: NDArray[np.int64]) -> str:
+    """Return a clause on the text, such as NA, that stands for a missing value in some rows; "" without one."""
+    if column.raw.dtype != object:  # a column of numbers does not keep the text
+        return " ('NA' and empty fields are read as missing)"
+    texts = [x.strip() for x in column.raw[rows] if isinstance(x, str) and x.strip()]
+    return f" ({texts[0]!r} is read as missing)" if texts else ""
 
 
 def _classes(samples: Samples, column: Column, what: str) -> NDArray[Any]:

@@ -60,7 +60,11 @@ def _layout(samples: Samples, names: tuple[str, ...]) -> tuple[tuple[str, ...], 
             times.append(float(part[2]))
     distinct = all(len(set(times)) == len(times) > 1 for _, times in stems.values())
     if not stems or None in parts or not distinct:
-        samples.said.append(f"the {len(names)} columns {names[0]!r} to {names[-1]!r} are time steps, in their order")
+        samples.said.append(
+            f"the column {names[0]!r} is the only time step"
+            if len(names) == 1
+            else f"the {len(names)} columns {names[0]!r} to {names[-1]!r} are time steps, in their order"
+        )
         return ("value",), np.array(names, dtype=object)[:, None], None
     everything = list(stems.values())
     layout, step = _in_time(samples, [tuple(x) for x, _ in everything], [np.array(t) for _, t in everything])

@@ -30,6 +30,10 @@ def read_delimited(source: Source, separator: str | None = None, decimal: str = 
         raise ValueError(
             f"{text.name} is not a table; read FASTA and FASTQ with mc.read_fasta, .ts files with mc.read_ts."
         )
+    if not isinstance(decimal, str) or len(decimal) != 1 or decimal.isalnum():
+        raise ValueError(f"decimal must be one character, '.' or ','; got {decimal!r}.")
+    if separator:
+        _check_separator(text.name, content, separator)
     separator = separator or _separator(content, decimal)
     rows = _records(text, content, separator)
     first = next(rows, None)
@@ -115,6 +119,18 @@ def _separator(content: str, decimal: str) -> str:
     return "," if "," in first else "" if " " in first.strip() else ","
 
 
+def _check_separator(name: str, content: str, separator: str) -> None:
+    """Raise if a separator does not occur in the header, and another one occurs there and in the next row."""
+    rows = (x for x in _lines(content) if x.strip() and not x.startswith("#"))
+    header, row = next(rows, ""), next(rows, "")
+    other = next((x for x in "\t,;| " if x in header.strip() and x in row.strip()), None)
+    if separator not in header and other is not None:
+        raise ValueError(
+            f"{name}: separator={separator!r} does not occur in the header, {header.strip()[:40]!r}; pass "
+            f"separator={other!r}, or leave it out."
+        )
+
+
 def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the fields of every row."""
     if '"' not in content or not separator:
@@ -125,7 +141,8 @@ def _records(text: Text, content: str, separator: str) -> Iterator[tuple[int, li
     with _LIMIT:
         before = csv.field_size_limit(sys.maxsize)  # a field may be a long sequence
         try:
-            rows, start = csv.reader(_lines(content), delimiter=separator, strict=True, skipinitialspace=True), 1
+            lines = (f"{line}\n" for line in _lines(content))  # a break inside of quotes belongs to the field
+            rows, start = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), 1
             found = []
             try:
                 for row in rows:
@@ -155,7 +172,7 @@ def _names(text: Text, line: int, fields: list[str]) -> list[str]:
     """Return the names of the columns; a column without a name is named by its position."""
     names: list[str] = []
     for i, field in enumerate(fields):
-        name = field.strip() or f"column {i + 1}"
+        name = re.sub(r"\s*\n\s*", " ", field.strip()) or f"column {i + 1}"
         if name in names:
             raise text.error(line, f"the column {name!r} occurs twice in the header; rename one of them.")
         names.append(name)

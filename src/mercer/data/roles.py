@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mercer.data._names import all_answers, all_like
 from mercer.data._names import looks_like as looks_like
 from mercer.data.columns import Columns
 
@@ -70,25 +71,62 @@ def roles_of(
     no_y = found["label"] is None and found["target"] is None
     for role, choice in given.items():
         if choice is None and (role not in ("label", "target") or no_y):
-            found[role] = next(iter(_guess(table, role, free)), None)
-            guessed |= {role} if found[role] else set()
-            free = [name for name in free if name != found[role]]
+            name = next(iter(_guess(table, role, free)), None)
+            free = [x for x in free if x != name]
+            if name is None or (role in ("label", "target") and table.columns[name].kind == "empty"):
+                continue  # new data often have the column of labels, but no labels
+            found[role] = name
+            guessed.add(role)
     if no_y and found["label"] and found["target"]:
         raise ValueError(
             f"{table.name}: the columns {found['label']!r} (a class) and {found['target']!r} (a number) could both be "
             f"y; pass label={found['label']!r} or target={found['target']!r}."
         )
+    if "id" in guessed:
+        used = {*listed, *beside, found["label"], found["target"], found["time"]}
+        _check_id(table, ids[0], [name for name in table.columns if name not in used])
     if values is None:
-        # A second column of a role that is settled is no value by a guess; one that looks like y would tell the answer.
-        settled = {"id": id is not None, "time": time is not None, "label": not no_y, "target": not no_y}
-        answers = {name for role, yes in settled.items() if yes for name in looks_like(role, free)}
-        answers |= {"folder"} if table.files is not None else set()
-        free = [name for name in free if name not in answers and table.columns[name].kind != "empty"]
+        settled = any(found[role] is not None or given[role] is False for role in ("label", "target"))
+        free = _without_roles(table, free, settled)
         listed = _guess_values(table, free)
         guessed.add("values")
     used = {*ids, *listed, *beside, *found.values()}
     ignored = tuple(name for name in table.columns if name not in used)
     return Roles(ids, **found, values=listed, covariates=beside, guessed=frozenset(guessed), ignored=ignored)
+
+
+def _check_id(table: Columns, id: str, names: list[str]) -> None:
+    """Raise if the series of a guessed id have several values of another column that looks like an id."""
+    rows: list[tuple[int, int, str]] = []
+    for other in all_like("id", names):
+        first: dict[str | None, int] = {}
+        texts = table.columns[other].text
+        for row, key in enumerate(table.columns[id].text):
+            start = row if texts[row] is None else first.setdefault(key, row)
+            if key is not None and texts[start] != texts[row]:
+                rows.append((start, row, other))
+                break
+    if not rows:
+        return
+    start, row, other = rows[0]
+    both = [name for name in table.columns if name == id or name in {x for _, _, x in rows}]
+    key, values = table.columns[id].text[row], table.columns[other].text
+    places = f"{table.place(start)} and {table.place(row)}"
+    raise ValueError(
+        f"{table.name}: the {id} {key!r} occurs with the {other} {values[start]!r} and {values[row]!r} ({places}); "
+        f"pass id={both!r} if they name a series together, or id={id!r} if {id!r} does by itself."
+    )
+
+
+def _without_roles(table: Columns, free: list[str], settled: bool) -> list[str]:
+    """Return the columns that may be values by a guess; ``settled`` tells whether y is given, found or excluded.
+
+    A second column that looks like y would tell the answer, and ids, times and groups are not measured.
+    """
+    others = {name for role in ("id", "time", "label", "target", "group") for name in all_like(role, table.columns)}
+    others |= set(all_answers(table.columns)) if settled else set()
+    others |= {"folder"} if table.files is not None else set()
+    return [name for name in free if name not in others and table.columns[name].kind != "empty"]
 
 
 def _known(table: Columns, choice: Any, role: str) -> str:

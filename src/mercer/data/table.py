@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mercer.data._forms import Flat, Problem, code_points
 from mercer.data._joined import joined
 from mercer.data._long import Series, long_series
 from mercer.data._names import looks_like
-from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, rows_as_samples
+from mercer.data._samples import Samples, counted, first_error, labels_of, numbers_of, read_as_missing, rows_as_samples
 from mercer.data._wide import list_series, wide_series
 from mercer.data.columns import Columns, columns_of
 from mercer.data.documents import word_counts, word_sequences, words_of
@@ -72,7 +73,8 @@ def read_table(
         regular grid become missing values. With False, rows are in their order.
     values : str or list of str, optional
         Columns of values: the channels of a long table, the time steps of a wide one, or the one column that holds
-        strings or lists. By default, all columns of numbers without another role.
+        strings or lists. By default, all columns of numbers without another role, but not a second column named like a
+        label, an id or a time, nor one of a long table that is constant in every series.
     label : str or False, optional
         Column of classes.
     target : str or False, optional
@@ -83,7 +85,8 @@ def read_table(
         Columns with one number per sample, such as confounds or weights. They are not values of the series.
     labels : path, DataFrame, Table or mapping, optional
         A second table with one row per sample: the id and the label or target, and possibly the group. `label`,
-        `target` and `group` then name its columns. A mapping goes from ids to labels.
+        `target` and `group` then name its columns, `covariates` those of either table. A mapping goes from ids to
+        labels.
     form : {"long", "wide"}, optional
         By default, a table is long if ids occur in several rows.
     kind : {"series", "symbols", "words", "counts"}, optional
@@ -165,13 +168,15 @@ def read_table(
         )
     else:
         here = group if isinstance(group, str) and group in table.columns else None if group is None else False
-        roles = roles_of(
-            table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=covariates
-        )
-        roles = joined(table, roles, labels, label, target, None if here else group)
+        beside = [covariates] if isinstance(covariates, str) else list(covariates or ())
+        there = tuple(name for name in beside if str(name).strip() not in table.columns)
+        own = [name for name in beside if name not in there]
+        roles = roles_of(table, id=id, time=time, values=values, label=False, target=False, group=here, covariates=own)
+        roles = joined(table, roles, labels, label, target, None if here else group, there)
     samples, series, form = _samples(table, roles, form, kind, resample, time_channel, alphabet, invalid)
+    roles = replace(roles, values=tuple(name for name in roles.values if name not in samples.unused))
     y, groups, what = labels_of(samples, roles)
-    beside = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
+    numbers = {name: numbers_of(samples, table.columns[name], "covariate") for name in roles.covariates}
     first_error(samples, invalid)
     kept = np.ones(len(samples), dtype=bool)
     if isinstance(series.flat, Flat):
@@ -194,7 +199,7 @@ def read_table(
         X,
         y,
         groups=groups,
-        covariates={name: column[kept] for name, column in beside.items()},
+        covariates={name: column[kept] for name, column in numbers.items()},
         columns=roles.columns(),
         ids=None if samples.names is None else tuple(np.array(samples.names, dtype=object)[kept].tolist()),
         channels=series.channels,
@@ -317,6 +322,7 @@ def _description(
         ("id", "+".join(roles.id)),
         ("time", roles.time if form == "long" else None),
         ("group", roles.group),
+        ("covariates", ", ".join(roles.covariates)),
     ):
         if column:
             found.append(f"{role}={column!r}")
@@ -324,10 +330,12 @@ def _description(
         size = "numbers" if what == "target" else counted(len(np.unique(y)), "class")
         found.append(f"{what}={roles.label or roles.target!r} ({size})")
     else:
-        found.append("no label")
-    used = {*roles.id, roles.group, roles.label, roles.target, *roles.values} | (
-        {roles.time} if form == "long" else set()
-    )
+        empty = [x for role in ("label", "target") for x in looks_like(role, table.columns)]
+        empty = [x for x in empty if x not in roles.values and table.columns[x].kind == "empty"]
+        why = read_as_missing(table.columns[empty[0]], samples.order) if empty else ""
+        found.append(f"no label: the column {empty[0]!r} is missing in all rows{why}" if empty else "no label")
+    used = {*roles.id, roles.group, roles.label, roles.target, *roles.values, *roles.covariates}
+    used |= {roles.time} if form == "long" else set()
     rest = [name for name in table.columns if name not in used]
     if rest:
         found.append("ignored: " + ", ".join(map(repr, rest[:6])) + (", ..." if len(rest) > 6 else ""))
@@ -335,6 +343,6 @@ def _description(
         found.append(f"{left} left out (see problems)")
     text = "; ".join([", ".join(found), *samples.said])
     return (
-        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target= or "
+        f"{table.name}, {form} form: {content}; {text}. To correct it, pass id=, time=, values=, label=, target=, "
         "group= (a column, or False for none) or form=."
     )
