@@ -13,8 +13,9 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import mercer as mc
-from mercer.cli import _files
+from mercer.cli import _own_data
 from mercer.cli._app import app
+from mercer.cli._data_options import Reading
 
 DNA = "ACGTTGCAACGTACGTAGCT"
 SERIES = [np.cumsum(np.ones((n, 2)), axis=0) * s for n, s in ((5, 1.0), (6, -1.0), (7, 2.0), (5, 0.5))]
@@ -173,7 +174,7 @@ class TestCompare:
             ("x.txt", ("--labels", "1"), r"x.txt looks like FASTA.*; rename it to end in .fasta"),
             ("x.txt", (), "rename it to end in .fasta"),
             ("x.seq", ("--labels", "1"), "rename it to end in .fasta"),
-            ("x.fa", ("--labels", "0"), "60 sequences has a different class; check that --labels"),
+            ("x.fa", ("--labels", "0"), "60 samples has a different class; check that --label"),
             ("x.fa", ("--labels", "1", "--limit", "10"), r"too few for 5 outer, 3 inner folds; increase --limit"),
         ],
     )
@@ -181,19 +182,19 @@ class TestCompare:
         path = tmp_path / name
         path.write_text(self.FASTA)
         result = CliRunner().invoke(app, ["compare", str(path), *arguments])
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert re.search(sentence, re.sub(r"\s+", " ", result.output))
 
     def test_an_unknown_ending_comes_before_its_options(self, tmp_path):
         path = tmp_path / "x.doc"
         path.write_text("1\t2\n")
         with pytest.raises(ValueError, match=r"got '.doc'"):
-            _files.file_task(path, labels="1")
+            _own_data.read(path, Reading(label="1"))
 
     def test_the_program_reads_groups(self, tmp_path):
         path = tmp_path / "x.fa"
         path.write_text(self.FASTA)
-        task = _files.file_task(path, labels="1", groups="2")
+        task = _own_data.task_of(path, Reading(label="1", group="2"), limit=300, folds=2, seed=0)
         names: dict = {"mc": mc}
         exec(task.reading, names)
         assert "groups=2" in task.reading

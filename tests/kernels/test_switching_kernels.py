@@ -11,6 +11,8 @@ from tests.models.test_switching import path_joint, path_probability, switching
 
 import mercer as mc
 
+pytestmark = pytest.mark.slow  # they compile for ten seconds
+
 
 def by_paths(models, length):
     """Joint Gaussians of all paths of every model, and the probabilities of the paths, ``(N, P)``."""

@@ -388,7 +388,8 @@ def test_the_long_run():
 
 
 def test_bic_and_free_parameters():
-    emission = mc.Gaussians(np.zeros((1, 2, 3)), np.tile(np.eye(3), (1, 2, 1, 1)))
+    covariances = np.eye(3) * np.array([1.0, 2.0])[:, None, None]  # equal ones would count as one
+    emission = mc.Gaussians(np.zeros((1, 2, 3)), covariances[None])
     model = mc.HMMs([[1.0, 0.0]], [[[0.5, 0.5], [0.0, 1.0]]], emission)
     assert model.n_parameters.tolist() == [0 + 1 + 2 * (3 + 6)]
     x = [np.random.default_rng(0).normal(size=(n, 3)) for n in (4, 6)]

@@ -203,9 +203,9 @@ def _reader(path: Path, suffix: str, reading: Reading) -> str:
         return "fasta"
     if suffix in SVMLIGHT:
         return "svmlight"
+    if suffix != ".ts" and path.is_file() and _begins_like_fasta(path):
+        raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
     if suffix not in (".ts", *TABLES) and not path.is_dir():
-        if _begins_like_fasta(path):
-            raise ValueError(f"{path} looks like FASTA, but has another extension; rename it to end in .fasta.")
         endings = ", ".join((*FASTA, ".ts", *TABLES, *SVMLIGHT))
         raise ValueError(f"The extension of {path} must be one of {endings}; got {suffix!r}. Rename the file.")
     if suffix == ".ts":

@@ -225,11 +225,11 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
 
         It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), or it is
-        given with the probability of an empty history.
+        given with the probability of an empty history or of silent states.
         """
         model = getattr(self, "model", None)
-        empty = getattr(model, "empty", None) if isinstance(model, Batch) else None
-        ordinary = getattr(model, "end", False) or (empty is not None and bool((empty > 0).any()))
+        given = [getattr(model, name, None) for name in ("empty", "silent")] if isinstance(model, Batch) else []
+        ordinary = getattr(model, "end", False) or any(p is not None and bool((p > 0).any()) for p in given)
         if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
             X.require_nonempty()
 
