@@ -180,7 +180,7 @@ class TestOwnData:
         if process.returncode == 0:
             pytest.skip("this machine was done before it was interrupted")
         assert process.returncode == 130
-        assert "Interrupted: this table is partial. Run the same command again to go on from here." in output
+        assert "Interrupted: this table is partial. Run the same command again to resume." in output
         saved = json.loads(path.read_text())
         assert not saved["complete"]
         assert saved["unfinished"]

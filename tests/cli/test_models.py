@@ -266,7 +266,7 @@ class TestBadInput:
         run("fit", str(genes), "--label", "1", "--kernel", "Spectrum(k=2)", "-o", str(path))
         result = run("predict", str(path), str(genes), "--proba")
         assert result.exit_code == 2
-        assert said(result).endswith("predicts no probabilities; fit it again with mercer fit --proba.")
+        assert said(result).endswith("does not predict probabilities; fit it again with mercer fit --proba.")
 
     def test_data_of_another_kind(self, model, tmp_path):
         table = tmp_path / "t.csv"

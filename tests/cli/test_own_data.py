@@ -69,6 +69,25 @@ class TestReading:
         frame.to_parquet(tmp_path / "wide.parquet")
         assert task(tmp_path / "wide.parquet").about.startswith("20 series of dimension 1, length 8; 2 classes")
 
+    def test_a_pattern_of_files(self, tmp_path):
+        rng = np.random.default_rng(0)
+        for i in range(12):
+            (tmp_path / "ab"[i % 2]).mkdir(exist_ok=True)
+            lines = ["v", *map(str, rng.normal(size=6))]
+            (tmp_path / "ab"[i % 2] / f"r{i}.csv").write_text("\n".join(lines))
+        assert task(tmp_path / "*" / "*.csv").about.startswith("12 series of dimension 1, length 6; 2 classes")
+
+    def test_the_code_has_the_confounds(self, tmp_path):
+        path = tmp_path / "people.csv"
+        rng = np.random.default_rng(0)
+        rows = [f"p{i},{t},{rng.normal():.3f},{20 + i},{'ab'[i % 2]}" for i in range(12) for t in range(5)]
+        path.write_text("\n".join(["id,time,v,age,label", *rows]))
+        found = task(path, confounds="age")
+        (kernel,) = (c for c in found.contenders if c.name == "EmpiricalMeanMap")
+        space: dict[str, object] = {}
+        exec(snippet(kernel, None, found.reading), space)
+        assert space["model"].predict(space["X"]).shape == (12,)
+
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
         assert found.about == "24 series of dimension 2, length 10 to 20; 2 classes"

@@ -90,6 +90,9 @@ class TestFilter:
         empty = mc.Sequences([np.zeros((0, 2)), X[1]])
         np.testing.assert_allclose(model.transform(empty)[0], model.start_)
         assert model.forecast(empty, steps=2).shape == (2, 2, 2)
+        nothing = mc.Sequences([np.zeros((0, 2)), np.zeros((0, 2))])
+        np.testing.assert_allclose(model.transform(nothing), np.tile(model.start_, (2, 1)))
+        assert model.forecast(nothing, steps=2).shape == (2, 2, 2)
 
     def test_beliefs_stay_bounded_for_20_000_steps(self):
         model = mc.EmbeddedHMM(n_components=8, landmarks=40, alpha=1e-6).fit([series(200, 5)])

@@ -201,7 +201,7 @@ def test_messages():
     with pytest.raises(ValueError, match="n_paths must be"):
         mc.ProbabilityProduct(n_paths=0)(models)
     wild = models.systems._replaced(transition=3 * np.asarray(models.systems.transition))
-    with pytest.raises(ValueError, match=r"Model \d.*loses all digits at length 60. Use a length of at most \d+"):
+    with pytest.raises(ValueError, match=r"Model \d.*loses too many digits at length 60. Use a length of at most \d+"):
         mc.ProbabilityProduct(length=60)(models._replaced(systems=wild))
     with pytest.raises(TypeError, match="time='joint'"):
         mc.ProbabilityProduct(time="independent")(models)

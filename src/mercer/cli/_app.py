@@ -30,7 +30,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 _EXAMPLES: dict[Callable[..., None], str] = {
     _compare_command.compare: "mercer compare genes.fasta --label 1 --groups 'gene=(\\w+)' --budget 10m",
     _model_commands.fit: "mercer fit walks.csv --id walk --time t --label gait --best -o gait.mercer",
-    _model_commands.predict: "mercer predict gait.mercer new.csv --proba --json -",
+    _model_commands.predict: "mercer predict gait.mercer new.csv --json -",
     _model_commands.gram: "mercer gram genes.fasta --kernel 'Spectrum(k=4)' -o gram.npz",
     _machine_commands.datasets: "mercer datasets",
     _machine_commands.doctor: "mercer doctor",

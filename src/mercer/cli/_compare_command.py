@@ -119,7 +119,7 @@ def run_race(
     from mercer.cli._runner import Race
 
     if not quiet and not compiled_before():
-        typer.echo("Compiling, once per machine, takes about a minute; mercer warmup does it in advance.", err=True)
+        typer.echo("Compiling, once per machine, for about a minute (mercer warmup does it in advance).", err=True)
     with progress(quiet=quiet) as bar:
         steps = {
             (name, contender.name): bar.add_task(f"{name}: {contender.name}", total=folds, visible=False)
@@ -175,7 +175,7 @@ class _Report:
             if result.trouble:
                 self._say(shown, f"{result.task}: {result.contender.name} {result.trouble.rstrip('.')}.")
         if self.race.interrupted:
-            self._say(shown, "Interrupted: this table is partial. Run the same command again to go on from here.")
+            self._say(shown, "Interrupted: this table is partial. Run the same command again to resume.")
         for name, (sentence, _) in self.verdicts.items():
             self._say(shown, f"{name}: {sentence}")
         if quiet:
@@ -225,7 +225,10 @@ class _Report:
         """Return the chosen parameters, code, the next command and the page to read, for the best kernel."""
         chosen = self.recommended()
         if chosen is None:
-            return ["\nNo kernel is recommended. docs/which_kernel.md says what each kernel is good for."]
+            return [
+                "\nNo kernel is recommended. Next: mercer compare with more data (--limit); docs/which_kernel.md says "
+                "what each kernel is good for."
+            ]
         task = self.tasks[chosen.task]
         lines = [f"\n{chosen.contender.name} on {chosen.task}{'' if task.reading else ', for your X and y'}:\n"]
         lines.append(self.code(chosen))
@@ -234,6 +237,8 @@ class _Report:
 
             kernel = slug(chosen.contender.name)
             lines.append(f"\nNext: mercer fit {task.arguments} --kernel {kernel} -o model.mercer")
+        else:
+            lines.append("\nNext: mercer compare YOUR_DATA --label COLUMN")
         lines.append(f"Read:  docs/{page_of(chosen.contender.kernel)}")
         return lines
 

@@ -15,7 +15,7 @@ import typer
 
 LIMIT = 300
 
-_SOURCE = "FASTA, FASTQ, CSV, TSV, Parquet or .ts file, or a folder with one file per recording; plain or .gz."
+_SOURCE = "FASTA, FASTQ, CSV, TSV, Parquet, .ts or svmlight file; or a folder or 'pattern*.csv' of recordings."
 OptionalSource = Annotated[Path | None, typer.Argument(metavar="DATA", help=_SOURCE)]
 Source = Annotated[Path, typer.Argument(metavar="DATA", help=_SOURCE)]
 Limit = Annotated[
@@ -34,7 +34,7 @@ class Reading:
     label: str | None = _option(
         "--label",
         "--labels",
-        help="Column of the classes; FASTA: header field, from 0, or regular expression with one group.",
+        help="Column of the classes; FASTA: header field, from 0, key (class=), auto, or regular expression.",
     )
     target: str | None = _option("--target", help="Column of the numbers to predict; FASTA: as --label.")
     group: str | None = _option(

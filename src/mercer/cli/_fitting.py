@@ -116,7 +116,7 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> list[
     if not isinstance(options, dict):
         raise ValueError(f"{path} is damaged: its reading options are not a table.")
     if proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"{path} predicts no probabilities; fit it again with mercer fit --proba.")
+        raise ValueError(f"{path} does not predict probabilities; fit it again with mercer fit --proba.")
     if not hasattr(model, "predict"):
         raise ValueError(f"{path} contains a {type(model).__name__}, which does not predict; save a whole pipeline.")
     known = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}

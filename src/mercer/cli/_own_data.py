@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Known:
     def of(cls, path: Path, reader: str, records: Records) -> Known:
         """Return what these records have."""
         words = None if isinstance(records.X, Sequences) else list(records.channels) or [str(records.X.shape[1])]
-        return cls(reader, path.is_dir(), records.columns, words)
+        return cls(reader, not path.is_file(), records.columns, words)
 
     @classmethod
     def from_file(cls, saved: Any) -> Known:
@@ -182,10 +182,11 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     known : Known, optional
         What the training data had, for new data, whose labels are not read.
     """
-    if not path.exists():
+    is_pattern = any(sign in str(path) for sign in "*?[") and not path.exists()
+    if not path.exists() and not is_pattern:
         raise ValueError(f"{path} does not exist; pass the path of a file or folder.")
     suffix = "" if path.is_dir() else next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
-    reader = _reader(path, suffix, reading)
+    reader = "table" if is_pattern else _reader(path, suffix)
     if known is not None and known.reader and (reader == "fasta") != (known.reader == "fasta"):
         kind = "FASTA or FASTQ" if known.reader == "fasta" else "a table or series"
         raise ValueError(f"{path} cannot be predicted: the model was fitted to {kind}; pass data of the same kind.")
@@ -197,7 +198,7 @@ def read(path: Path, reading: Reading, *, with_answers: bool = True, known: Know
     return Read(*made, Known.of(path, reader, made[0]))
 
 
-def _reader(path: Path, suffix: str, reading: Reading) -> str:
+def _reader(path: Path, suffix: str) -> str:
     """Return the name of the reader for a file or folder."""
     if suffix in FASTA:
         return "fasta"
@@ -252,7 +253,8 @@ def _read_fasta(path: Path, reading: Reading, with_answers: bool, known: Known |
     if with_answers and answers is None:
         raise ValueError(
             f"{path} requires --label (classes) or --target (numbers) to find them in the header lines; pass a field "
-            "number, counted from 0, where | and white space separate fields, or a regular expression with one group."
+            "number, counted from 0, where | and white space separate fields, a key such as class=, auto, or a regular "
+            "expression with one group."
         )
     options: dict[str, Any] = {}
     if with_answers:
@@ -277,11 +279,12 @@ def _read_table(path: Path, reading: Reading, with_answers: bool, known: Known |
         options["resample"] = float(reading.resample) if _is_number(reading.resample) else reading.resample
     options |= {"invalid": "mask"} if reading.skip_bad else {}
     options |= _columns_given(reading) if known is None else _columns_known(reading, known)
-    source: Any = path
+    source: Any = str(path)
     if known is not None and known.is_folder and path.is_file():
-        source = [str(path)]  # one recording
+        source = [source]  # one recording
     records = read_table(source, **options)
-    return records, _unpacked(f"read = mc.read_table({str(path)!r}{_shown(options)})", records, "read.y")
+    code = f"read = mc.read_table({str(path)!r}{_shown(options)})"
+    return records, _unpacked(code, records, "read.y", _columns(reading.confounds or ""))
 
 
 def _columns_given(reading: Reading) -> dict[str, Any]:
@@ -325,10 +328,12 @@ _READERS: dict[str, Callable[[Path, Reading, bool, Known | None], tuple[Records,
 }
 
 
-def _unpacked(code: str, records: Records, y: str) -> str:
+def _unpacked(code: str, records: Records, y: str, confounds: Sequence[str] = ()) -> str:
+    columns = ", ".join(f"read.covariates[{name!r}]" for name in confounds)
+    X = f"mc.Confounded(read.X, list(zip({columns})))" if confounds else "read.X"
     if records.groups is not None:
-        return f"{code}\nX, y, groups = read.X, {y}, read.groups  # groups: for GroupKFold"
-    return f"{code}\nX, y = read.X, {y}"
+        return f"{code}\nX, y, groups = {X}, {y}, read.groups  # groups: for GroupKFold"
+    return f"{code}\nX, y = {X}, {y}"
 
 
 def _with_numbers(path: Path, records: Records) -> Records:

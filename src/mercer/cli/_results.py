@@ -109,7 +109,7 @@ def verdict(results: list[Result], task: Task, folds: int, seed: int) -> tuple[s
     if not kernels:
         return "No kernel finished.", False
     if not plain:
-        return "No baseline finished, so nothing can be said of the kernels.", False
+        return "No baseline finished, so the kernels cannot be compared.", False
     found = difference(losses_of(kernels), losses_of(plain), task, folds, seed)
     ours, theirs = (_names(chosen) for chosen in (kernels, plain))
     shown = f"{found.mean:+.3f} of {task.measure}, {100 * LEVEL:.0f} % interval {found.low:+.3f} to {found.high:+.3f}"
@@ -147,5 +147,4 @@ def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any
         "seconds": float(np.sum([fold.search_seconds for fold in result.folds])),
         "fold_scores": result.scores.tolist(),
         "parameters": [fold.parameters for fold in result.folds],
-        "trouble": result.trouble,
     }

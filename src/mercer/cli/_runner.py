@@ -198,7 +198,7 @@ def _work(pipe: Connection) -> None:
         except (EOFError, BrokenPipeError):  # the first process has ended
             return
         except MemoryError:
-            pipe.send("the memory does not suffice; decrease --limit")
+            pipe.send("out of memory; decrease --limit")
         except Exception as error:  # whatever a contender raises is its own trouble
             text = str(error) or type(error).__name__
             known = isinstance(error, (TypeError, ValueError))

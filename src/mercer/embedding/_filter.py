@@ -159,6 +159,14 @@ def _restarted(
     return new, ratio
 
 
+def last_beliefs(operators: Operators, found: Beliefs) -> Floats:
+    """Return the belief after the last step of each sequence, ``(N, n)``; an empty one has the first belief."""
+    out = np.tile(operators.start, (len(found.offsets) - 1, 1))
+    some = np.diff(found.offsets) > 0
+    out[some] = found.values[found.offsets[1:][some] - 1]
+    return out
+
+
 def pulled(operators: Operators, belief: Floats) -> Floats:
     """Return the points where the ways from the start to beliefs ``(n, N)`` leave the ball of the radius."""
     start = operators.start
@@ -169,11 +177,16 @@ def pulled(operators: Operators, belief: Floats) -> Floats:
     return np.asarray(start + np.where(np.isfinite(share), share, 0.0)[:, None] * np.nan_to_num(moved))
 
 
-def advance_one(operators: Operators, belief: Floats, operator: Operator) -> Floats:
-    """Advance one belief by one step, whose operator is applied to it, ``(N,)``."""
+def advance_one(operators: Operators, belief: Floats, operator: Operator, *, is_missing: bool = False) -> Floats:
+    """Advance one belief by one step, whose operator is applied to it, ``(N,)``.
+
+    As in `run`, a step that is impossible restarts the belief, and counts only if it was observed.
+    """
     new = operator(belief)
     ratio = float(operators.normalizer.dot(new))
     if not SMALLEST < ratio < 1 / SMALLEST:
+        if is_missing:
+            return operators.start.copy()
         new = operator(operators.start)
         ratio = float(operators.normalizer.dot(new))
         if not SMALLEST < ratio < 1 / SMALLEST:

@@ -10,7 +10,7 @@ from mercer._array import Floats, Indices
 from mercer._checks import is_whole
 from mercer._random import random_generator, whole_size
 from mercer.data import Sequences
-from mercer.embedding._filter import Beliefs, Operator, advance_one
+from mercer.embedding._filter import Beliefs, Operator, advance_one, last_beliefs
 from mercer.embedding._solve import Operators
 from mercer.embedding._steps import Steps, take
 
@@ -113,7 +113,7 @@ class Prediction:
         levels = None if quantiles is None else self._levels(quantiles)
         self._ahead_of(ahead)
         found = self._filter(operators, self._steps(X))
-        last = np.where(np.diff(found.offsets)[:, None] > 0, found.values[found.offsets[1:] - 1], operators.start)
+        last = last_beliefs(operators, found)
         each = [self._predicted(operators, last, i, levels, False) for i in range(1, ahead + 1)]
         if isinstance(each[0], list):
             return [list(row) for row in zip(*each, strict=True)]

@@ -14,7 +14,7 @@ from mercer._notices import warns_once
 from mercer._parameters import NONE, Rule, Rules, instance_of, one_of, positive, seed, whole
 from mercer.data import Sequences
 from mercer.data.segments import in_double
-from mercer.embedding._filter import Beliefs, Operator, advance_one, run
+from mercer.embedding._filter import Beliefs, Operator, advance_one, last_beliefs, run
 from mercer.embedding._learning import Learning
 from mercer.embedding._prediction import Prediction
 from mercer.embedding._solve import Operators
@@ -253,7 +253,8 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
         observation : vector, symbol or object
             The next observation; None or NaN if it is missing.
         belief : array of shape (n_components,) or None, default=None
-            The belief before it; None is the first one.
+            The belief before it; None is the first one. Pass None after a gap longer than ``max_gap``, of which a
+            single step does not know; `filter` does that by itself.
 
         Returns
         -------
@@ -269,7 +270,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
                     f"belief must have shape ({operators.n},) and finite values; got shape {before.shape}."
                 )
         value = self._observation(observation)
-        return advance_one(operators, before, self._operator(operators, value))
+        return advance_one(operators, before, self._operator(operators, value), is_missing=value is None)
 
     def _operator(self, operators: Operators, value: Any) -> Operator:
         """Return the operator of one observation, or of a missing step."""
@@ -303,11 +304,7 @@ class EmbeddedHMM(Learning, Prediction, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Floats:
         """Return the belief after the last step of each sequence as features, ``(N, n_components_)``."""
         operators = self._operators()
-        found = self._filter(operators, self._steps(X))
-        last = found.offsets[1:] - 1
-        out = found.values[last]
-        out[np.diff(found.offsets) == 0] = operators.start
-        return np.asarray(out)
+        return last_beliefs(operators, self._filter(operators, self._steps(X)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

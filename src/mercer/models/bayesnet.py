@@ -509,5 +509,7 @@ class BayesNets(Family):
         """
         other = self if other is None else other
         self._check_alike(other)
+        if not isinstance(other, BayesNets):
+            raise TypeError("other has several structures; pass the networks of one of them.")
         plan = layout_of(self._graph, other._graph, mean_map, 1, False).plan
         return ContractionCost(plan.products, plan.largest)

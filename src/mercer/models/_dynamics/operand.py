@@ -158,8 +158,8 @@ class SystemOperand:
             rate = np.log(moduli[0][i]) + np.log(moduli[1][j])
             raise ValueError(
                 f"Two linear dynamical systems are unstable in almost the same way, with eigenvalues of modulus "
-                f"{moduli[0][i]:.6g} and {moduli[1][j]:.6g}, so that their kernel loses all digits. Use a length of "
-                f"at most {1 + int(LOST / rate)}."
+                f"{moduli[0][i]:.6g} and {moduli[1][j]:.6g}, so that their kernel loses too many digits. Use a "
+                f"length of at most {1 + int(LOST / rate)}."
             )
         return pairs
 

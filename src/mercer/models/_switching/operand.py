@@ -64,8 +64,8 @@ def _check_growth(systems: Systems, paths: Paths, length: int) -> None:
     if along[worst] > LOST:
         raise ValueError(
             f"Model {worst} of switching linear dynamical systems has a regime with an eigenvalue of modulus "
-            f"{moduli[worst].max():.6g}: it is unstable, and the kernel loses all digits at length {length}. Use a "
-            f"length of at most {1 + int(LOST / growth[worst].max())}."
+            f"{moduli[worst].max():.6g}: it is unstable, and the kernel loses too many digits at length {length}. "
+            f"Use a length of at most {1 + int(LOST / growth[worst].max())}."
         )
 
 

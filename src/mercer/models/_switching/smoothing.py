@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._array import Floats, Indices, logsumexp
+from mercer._probability import drawn as drawn_outcomes
 from mercer._random import random_generator
 from mercer.models._dynamics.runs import Systems
 from mercer.models._forward.interface import Runs
@@ -133,7 +134,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         log_filtered = np.log(states.probability)
     for t in range(int(lengths[0]) - 1, -1, -1):
         active = int(np.searchsorted(-lengths, -t, side="left"))
-        point, model, rows = starts[:active] + t, models[:active], np.arange(active)
+        point, model = starts[:active] + t, models[:active]
         logs = np.repeat(log_filtered[point][:, None], paths, axis=1)  # (S, J, K)
         go = np.flatnonzero(lengths[:active] > t + 1)
         if len(go):
@@ -144,8 +145,7 @@ def _backwards(chains: Chains, x: Floats, runs: Runs, states: Filtered, uniform:
         with np.errstate(invalid="ignore"):
             probability = np.exp(logs - logsumexp(logs, axis=-1)[..., None])
         found[point] = probability.mean(axis=1)
-        upper = np.cumsum(probability, axis=-1)
-        later[:active] = (uniform[t][:, None] * upper[..., -1:] > upper).sum(axis=-1).clip(0, k - 1)
+        later[:active] = drawn_outcomes(np.cumsum(probability, axis=-1), uniform[t])
         drawn[:, point] = later[:active].T
         system = model[:, None] * k + np.arange(k)
         curve, slope = _observed(chains.systems, system, x[point])
