@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,11 @@ def pytest_make_collect_report(
             f"{collector.nodeid} is skipped as a whole: import an optional library inside the tests that need it"
         )
     return report
+
+
+@pytest.fixture(autouse=True)
+def _no_open_figures():
+    """Close the figures that a test leaves: another test of the same process counts them."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
