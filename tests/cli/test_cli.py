@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import run, said
 
 import mercer
-from mercer.datasets import _sources
+from mercer.datasets import sources
 
 
 class TestReproduce:
@@ -129,7 +129,7 @@ class TestMachine:
         assert "compiled code" in run("doctor").stdout
 
     def test_datasets(self, tmp_path):
-        folder, file = next(iter(_sources.SOURCES))
+        folder, file = next(iter(sources.SOURCES))
         (tmp_path / folder).mkdir()
         (tmp_path / folder / f"{file}.gz").touch()
         listed = json.loads(run("datasets", "--json", "-", MERCER_DATA=str(tmp_path)).stdout)

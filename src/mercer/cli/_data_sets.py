@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from mercer import datasets
-from mercer.datasets._sources import SOURCES
+from mercer.datasets.sources import SOURCES
 
 
 def functions() -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from mercer.datasets._sources import SOURCES, Source
+from mercer.datasets.sources import SOURCES, Source
 
 __all__ = ["SOURCES", "Source", "data_path", "open_binary"]
 

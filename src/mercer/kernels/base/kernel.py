@@ -224,12 +224,14 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def _check_empty(self, X: Any) -> None:
         """Raise if a new sequence is empty: a prior would answer for it, whatever it should have been.
 
-        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), or it is
-        given with the probability of an empty history or of silent states.
+        It is an ordinary sequence only for a model that says so: its ends are observations (``end=True``), the law of
+        no observation is asked for (``estimate="predictive"`` or ``"student"``), or the model is given with the
+        probability of an empty history or of silent states.
         """
         model = getattr(self, "model", None)
         given = [getattr(model, name, None) for name in ("empty", "silent")] if isinstance(model, Batch) else []
-        ordinary = getattr(model, "end", False) or any(p is not None and bool((p > 0).any()) for p in given)
+        asked_for = getattr(model, "end", False) or getattr(model, "estimate", None) in ("predictive", "student")
+        ordinary = asked_for or any(p is not None and bool((p > 0).any()) for p in given)
         if isinstance(X, Sequences) and not self._empty_has_zero_norm and not ordinary:
             X.require_nonempty()
 
