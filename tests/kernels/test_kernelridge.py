@@ -190,3 +190,8 @@ class TestMessages:
 
     def test_a_constant_target(self):
         assert mc.KernelRidge().fit(K, np.full(N, 7.0)).predict(K) == pytest.approx(7.0)
+
+
+def test_classes_are_named():
+    with pytest.raises(ValueError, match=r"y must be numbers; got \['a'\] first. Use SVC"):
+        mc.KernelRidge().fit(np.eye(3), ["a", "b", "c"])

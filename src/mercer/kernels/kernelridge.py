@@ -155,6 +155,9 @@ class KernelRidge(CheckedParameters, MultiOutputMixin, RegressorMixin, BaseEstim
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass one number per sample."
             )
+        if np.asarray(y).dtype.kind in "US":
+            first = np.asarray(y).ravel()[:1].tolist()
+            raise ValueError(f"y must be numbers; got {first} first. Use SVC(kernel='precomputed') for classes.")
         return np.asarray(check_array(y, ensure_2d=False, allow_nd=False, dtype=float, input_name="y"))
 
     def _train_matrix(self, X: Any, y: Floats) -> Floats:
