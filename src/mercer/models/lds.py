@@ -411,7 +411,7 @@ class LDSs(Batch):
             noise = systems.observation_covariance[m]
             away = np.linalg.solve(noise[np.ix_(seen, seen)], values[t, seen] - center[seen])
             filled[t, missing] = center[missing] + noise[np.ix_(missing, seen)] @ away
-        return Sequences([filled[a:b] for a, b in pairwise(X.offsets)], ids=X.ids)
+        return Sequences([filled[a:b] for a, b in pairwise(X.offsets)], ids=X.ids, channels=X.channels)
 
     def sample(self, length: int, size: int = 1, random_state: Any = None) -> Floats:
         """Sample ``size`` series of ``length`` observations from each system, ``(N, size, length, d)``.
