@@ -168,8 +168,8 @@ def by_leverage(kernel: Any, source: Any, among: Floats, m: int, draw: Draw) -> 
 def leverage_scores(evaluation: Any, prepared: Any, sample: Floats, rank: int) -> Floats:
     r"""Estimate the ridge leverage scores :math:`(K (K + \lambda)^{-1})_{ii}` from a sample of s objects.
 
-    The score is :math:`r_i / (r_i + \lambda)`, where :math:`r_i = k_{ii} - k_{iS} (K_{SS} + \lambda s/N)^{-1} k_{Si}` is
-    what the other objects of the sample, each of which stands for N/s objects, do not represent (one level of the
+    The score is :math:`r_i / (r_i + \lambda)`, where :math:`r_i = k_{ii} - k_{iS} (K_{SS} + \lambda s/N)^{-1} k_{Si}`
+    is what the other objects of the sample, each of which stands for N/s objects, do not represent (one level of the
     recursive scheme of Musco and Musco 2017). :math:`\lambda` is the sum of the eigenvalues of K after the first
     ``rank``, divided by ``rank``; those of K are estimated by N/s times those of the sample. Exact if all objects are
     in the sample. The rows are computed in blocks.
