@@ -1,8 +1,8 @@
 """Features of many DNA strings, block by block, into a linear model: time and memory.
 
-``python benchmarks/bench_million.py [numbers of strings]``. Strings of length 200 from two Markov chains are generated in
-blocks of 10,000; every kernel is fitted to the first block, and ``SGDClassifier.partial_fit`` learns from the features of
-each block. The last block is only for the accuracy. Every measurement is a process of its own, so that its peak of memory is known.
+``python benchmarks/bench_million.py [numbers of strings]``. Strings of length 200 from two Markov chains are generated
+in blocks of 10,000. Each kernel is fitted to the first block, and ``SGDClassifier.partial_fit`` learns from features
+of all blocks but the last, which measures the accuracy. Every row is a process of its own, for its peak of memory.
 """
 
 from __future__ import annotations
