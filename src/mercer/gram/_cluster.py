@@ -122,8 +122,6 @@ def _threads(client: Any) -> int:
     """Return the number of threads of the cluster; raise if it has none."""
     try:
         workers = client.scheduler_info(n_workers=-1)["workers"]
-    except TypeError:  # an older version lists all workers
-        workers = client.scheduler_info()["workers"]
     except Exception as error:
         raise _gone(client) from error
     if client.status != "running":
