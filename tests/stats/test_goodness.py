@@ -114,9 +114,7 @@ def test_distance_is_the_sum_over_all_lengths():
 
 def test_close_processes_are_told_apart():
     a, small = 0.5, 1e-6
-    chains = mc.MarkovChains(
-        [[0.5, 0.5]] * 2, [[[b, 1 - b], [1 - b, b]] for b in (a, a + small)], alphabet="ab"
-    )
+    chains = mc.MarkovChains([[0.5, 0.5]] * 2, [[[b, 1 - b], [1 - b, b]] for b in (a, a + small)], alphabet="ab")
     # second order: the terms of the kernel are geometric in 1/2 + 2 (a - 1/2)(b - 1/2)
     ratio = 0.9 / (1 - 0.9 / 2)
     assert mc.stats.process_distance(chains)[0, 1] == pytest.approx(small * np.sqrt(2 * ratio), rel=1e-2)

@@ -16,9 +16,7 @@ RBF = mc.RBF(gamma=1.0)
 
 def by_quadruples(K, L):
     """The U-statistic of Gretton et al. over all ordered quadruples of different objects."""
-    values = [
-        K[i, j] * (L[i, j] + L[q, r] - 2 * L[i, q]) for i, j, q, r in itertools.permutations(range(len(K)), 4)
-    ]
+    values = [K[i, j] * (L[i, j] + L[q, r] - 2 * L[i, q]) for i, j, q, r in itertools.permutations(range(len(K)), 4)]
     return np.mean(values)
 
 

@@ -102,7 +102,8 @@ def goodness_of_fit(
     Parameters
     ----------
     model : batch of shape (1,), or a fitted estimator
-        The model, such as ``hmm.fit(training_data)``. Use data that it was *not* fitted to, or ``refit``.
+        The model, such as ``hmm.fit(training_data)``: the hypothesis is this model with these parameters. Fit it to
+        other data, and many more of them than you test, or use ``refit``.
     X : data
         Points, or sequences: whatever the model describes.
     method : {"score", "kernel"}, default="score"
@@ -246,7 +247,5 @@ def _bootstrap_test(model: Any, data: Any, kernel: Kernel, count: int, rng: np.r
         return float(found.squared(design.first[:, None].astype(float))[0]), fitted
 
     observed, fitted = statistic(data)
-    null = np.array(
-        [statistic(simulated(fitted, data, 1, rng))[0] for _ in progress_bar(list(range(count)), "refits")]
-    )
+    null = np.array([statistic(simulated(fitted, data, 1, rng))[0] for _ in progress_bar(list(range(count)), "refits")])
     return GoodnessOfFit(p_of(observed, null, exact=False), observed, "kernel", n, 0, count, null, {})

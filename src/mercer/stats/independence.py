@@ -159,9 +159,7 @@ def independence_test(
     statistic = float(np.vdot(K, L)) / scale
     size = float(np.sqrt(np.vdot(K, K) * np.vdot(L, L))) / scale
     correlation = statistic / size if size > 0 else 0.0
-    return Independence(
-        p_of(statistic, null, exact=exact), statistic, correlation, n, permuted, len(null), exact, null
-    )
+    return Independence(p_of(statistic, null, exact=exact), statistic, correlation, n, permuted, len(null), exact, null)
 
 
 def _matrix(kernel: Any, X: Any, name: str) -> Floats:

@@ -217,16 +217,16 @@ def two_sample_test(
     null = found.squared(design.every() if exact else design.drawn(int(n_permutations), rng))
     observed = float(found.squared(first[:, None].astype(float))[0])
     p = p_of(observed, null, exact=exact)
-    return TwoSample(
-        p, observed, permuted=design.permuted, n_permutations=len(null), exact=exact, null=null, **common
-    )
+    return TwoSample(p, observed, permuted=design.permuted, n_permutations=len(null), exact=exact, null=null, **common)
 
 
 def _labels(Y: Any, n: int) -> Floats:
     """Return which objects of a precomputed matrix are in the first sample, that of the smaller label."""
     labels = as_array(Y, "Y", "one label per object")
     if labels.shape != (n,):
-        raise ValueError(f"With kernel='precomputed', Y must have one label for each of {n} objects; got {labels.shape}.")
+        raise ValueError(
+            f"With kernel='precomputed', Y must have one label for each of {n} objects; got {labels.shape}."
+        )
     found = np.unique(labels)
     if len(found) != 2:
         raise ValueError(f"With kernel='precomputed', Y must have two different labels; got {len(found)}.")
@@ -268,7 +268,9 @@ def _studentized(K: Floats, kernel: Any, pool: Any, design: Design, rng: np.rand
 def _half(design: Design, rng: np.random.Generator) -> Floats:
     """Return which objects are tested: those of half of the units of each sample, at random."""
     n_units = int(design.units.max()) + 1
-    strata = [np.arange(n_units)] if design.crossed else [np.unique(design.units[s]) for s in (design.first, ~design.first)]
+    strata = (
+        [np.arange(n_units)] if design.crossed else [np.unique(design.units[s]) for s in (design.first, ~design.first)]
+    )
     chosen = np.zeros(n_units, dtype=bool)
     for units in strata:
         if len(units) < 4:
