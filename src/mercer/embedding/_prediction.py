@@ -30,7 +30,8 @@ class Prediction:
     max_gap: int | None
 
     def _known(self) -> Learned:
-        check_is_fitted(self, "_learned")
+        if "_learned" not in self.__dict__:  # the check itself would be a tenth of a step of a stream
+            check_is_fitted(self, "_learned")
         return self._learned
 
     def _readout(self) -> Readout:

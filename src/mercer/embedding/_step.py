@@ -52,11 +52,6 @@ class Stepper:
         from mercer.compiled.contraction import Contraction
 
         self._contract = Contraction(tensor.reshape(operators.n, operators.n, -1))
-        self._more = self._contract.width - tensor.shape[1]
-        if self._scaled is not None and self._projection is None:  # exp(-inf) = 0 fills the last vector
-            self._scaled = np.pad(self._scaled, ((0, self._more), (0, 0)))
-            self._offsets = np.pad(self._offsets, (0, self._more), constant_values=np.inf)
-            self._more = 0
 
     def advance(self, belief: Floats, value: Any) -> Floats:
         """Return the belief after one observation, which is data with one row, or None if it is missing, ``(N,)``.
@@ -78,8 +73,7 @@ class Stepper:
         operators, contract = self.operators, self._contract
         code = self._code(value)
         if contract is not None:
-            padded = np.pad(code, (0, self._more)) if self._more else code
-            return lambda belief: contract(padded, belief)
+            return lambda belief: contract(code, belief)
         if self._tensor is not None:
             return self._tensor.dot(code).reshape(operators.n, operators.n).dot
         reads, writes = operators.reads, operators.writes
