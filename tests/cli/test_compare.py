@@ -33,9 +33,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory, cache):
-    """Run one race; returns the result and the files it wrote."""
+    """Run one comparison; returns the result and the files it wrote."""
     folder = tmp_path_factory.mktemp("compare")
-    files = folder / "race.json", folder / "race.csv"
+    files = folder / "table.json", folder / "table.csv"
     written = ("--json", str(files[0]), "--csv", str(files[1]))
     return run("compare", "--task", "point-sets", "--folds", "3", *written), files
 
@@ -123,7 +123,7 @@ class TestBuiltIn:
 
 @pytest.fixture(scope="module")
 def strings(tmp_path_factory, cache):
-    """Race on a FASTA file; returns the result, the file and the numbers."""
+    """Comparison on a FASTA file; returns the result, the file and the numbers."""
     folder = tmp_path_factory.mktemp("strings")
     path, numbers = folder / "toy.fa", folder / "toy.json"
     X, y = make_hmm_sequences(36, length=(25, 45), certainty=0.9, noise=0.0, random_state=0)

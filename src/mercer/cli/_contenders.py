@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import mercer as mc
-from mercer.cli._race import Contender
+from mercer.cli._evaluation import Contender
 from mercer.data.alphabet import Alphabet
 from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
 from mercer.data.lengths import Lengths
@@ -31,15 +31,15 @@ COSTS = (1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
-class Machines:
-    """The machines that follow the features or the kernel.
+class ContenderFactory:
+    """Makes contenders for labels or for targets, with or without confounds.
 
     Parameters
     ----------
     regression : bool
         Whether the targets are numbers.
     confounded : bool
-        Whether the data come with confounds: they are regressed out of all features and kernels.
+        Whether the data come with confounds: they are regressed out of all features and kernels, and of the targets.
     """
 
     regression: bool = False
@@ -58,13 +58,16 @@ class Machines:
             Values of the kernel's parameters; parameters of other steps are prefixed as in ``step__parameter``.
         """
         *before, kernel = steps
-        machine = mc.KernelRidge() if self.regression else SVC(kernel="precomputed")
         costs = {} if self.regression else {"svc__C": COSTS}
-        pipeline = make_pipeline(*before, Residualized(kernel) if self.confounded else kernel, machine)
-        names = [step for step, _ in pipeline.steps]
-        prefix = f"{names[-2]}__kernel__" if self.confounded else f"{names[-2]}__"
         if self.regression:
             grid.pop("svc__C", None)
+            # With a kernel of its own, the regression has the confounds of the target, too.
+            end = (mc.KernelRidge(kernel),) if self.confounded else (kernel, mc.KernelRidge())
+        else:
+            end = (Residualized(kernel) if self.confounded else kernel, SVC(kernel="precomputed"))
+        pipeline = make_pipeline(*before, *end)
+        names = [step for step, _ in pipeline.steps]
+        prefix = f"{names[len(before)]}__{'kernel__' if self.confounded else ''}"
         own = {key if key.split("__")[0] in names else prefix + key: values for key, values in grid.items()}
         return Contender(name, pipeline, {**costs, **own})
 

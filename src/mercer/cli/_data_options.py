@@ -87,7 +87,7 @@ _PARAMETER = re.compile(
 )
 
 
-def spoken(text: str) -> str:
+def with_option_names(text: str) -> str:
     """Return a message of a reader with options of the command line in place of parameters of Python."""
 
     def option(found: re.Match[str]) -> str:

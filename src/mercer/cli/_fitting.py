@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 import mercer as mc
 from mercer._notices import collected
 from mercer.cli import _own_data
-from mercer.cli._contenders import Machines
+from mercer.cli._contenders import ContenderFactory
 from mercer.cli._data_options import Reading
-from mercer.cli._race import Contender, Task, searched, splits
+from mercer.cli._evaluation import Contender, Task, searched, splits
 from mercer.cli._recipes import contenders, slug
 from mercer.kernels import Kernel
 
@@ -40,7 +40,7 @@ def chosen(text: str, task: Task) -> Contender:
     if text in recipes:
         return recipes[text]
     if "(" in text:
-        return Machines(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
+        return ContenderFactory(task.is_regression, task.is_confounded).with_kernel(text, kernel_of(text))
     raise ValueError(f"--kernel must be one of {', '.join(recipes)}, or code such as 'Spectrum(k=4)'; got {text!r}.")
 
 
@@ -92,7 +92,7 @@ def fitted(task: Task, contender: Contender, *, proba: bool, seed: int) -> Fitte
         Seed of the folds.
     """
     everything = np.arange(len(task.y))
-    with collected(), threadpool_limits(1):  # as in the race: models that do not converge are used
+    with collected(), threadpool_limits(1):  # as in a comparison: models that do not converge are used
         search = searched(task, contender, everything, seed)
         model: Any = search.model
         if proba:
@@ -138,7 +138,7 @@ def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -
     if "(" in kernel:
         made: Any = kernel_of(kernel)
     else:
-        recipes = {slug(c.name): c for c in contenders(records.X, Machines(), seed) if c.is_kernel}
+        recipes = {slug(c.name): c for c in contenders(records.X, ContenderFactory(), seed) if c.is_kernel}
         if kernel not in recipes:
             known = ", ".join(recipes)
             raise ValueError(f"--kernel must be one of {known}, or code such as 'Spectrum(k=4)'; got {kernel!r}.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.cli import _data_options as data
-from mercer.cli._compare_command import Budget, Fresh, Jobs, parse_duration, run_race
+from mercer.cli._compare_command import Budget, Fresh, Jobs, parse_duration, run_comparison
 from mercer.cli._terminal import (
     FAILED,
     INTERRUPTED,
@@ -65,13 +65,13 @@ def fit(
             fail("--proba cannot be combined with --weight, because calibration takes no weights here; omit one.")
     _say(task.about, quiet)
     if best:
-        race = run_race({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
-        for result in race.results:
-            if result.trouble:
-                _say(f"{result.contender.name} {result.trouble.rstrip('.')}.", quiet)
-        if race.interrupted:
+        comparison = run_comparison({source.name: task}, _fitting.FOLDS, seed, seconds, jobs, fresh=fresh, quiet=quiet)
+        for result in comparison.results:
+            if result.failure:
+                _say(f"{result.contender.name} {result.failure.rstrip('.')}.", quiet)
+        if comparison.interrupted:
             raise typer.Exit(INTERRUPTED)
-        done = [result for result in race.results if not result.trouble]
+        done = [result for result in comparison.results if not result.failure]
         if not done:
             fail("No contender finished; increase --budget, or decrease --limit.", FAILED)
         top = max(done, key=lambda result: result.score)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer.cli._contenders import Machines
-from mercer.cli._data_options import Reading, spoken
-from mercer.cli._race import INNER_FOLDS, Task
+from mercer.cli._contenders import ContenderFactory
+from mercer.cli._data_options import Reading, with_option_names
+from mercer.cli._evaluation import INNER_FOLDS, Task
 from mercer.cli._recipes import can_be_aligned, contenders
 from mercer.data.fasta import read_fasta
 from mercer.data.roles import looks_like
@@ -117,7 +117,7 @@ class Read:
         """What a table was taken for, with options of the command line instead of parameters."""
         text = self.records.description.replace(" (a column, or False for none)", "")
         text = text.replace("use GroupKFold with groups=mc.identical_groups(X)", "remove them, or pass --group")
-        return spoken(text).rstrip(".")
+        return with_option_names(text).rstrip(".")
 
 
 def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) -> Task:
@@ -159,7 +159,7 @@ def task_of(path: Path, reading: Reading, *, limit: int, folds: int, seed: int) 
         "; ".join(about),
         data,
         y,
-        contenders(data, Machines(regression, bool(reading.confounds)), seed),
+        contenders(data, ContenderFactory(regression, bool(reading.confounds)), seed),
         groups,
         weights,
         reading=found.code,

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mercer.cli._data_options import spoken
+from mercer.cli._data_options import with_option_names
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
@@ -54,7 +54,7 @@ def one_sentence(*, code: int = UNUSABLE) -> Iterator[None]:
     try:
         yield
     except (OSError, ImportError, MemoryError, TypeError, ValueError) as error:
-        fail(spoken(" ".join(str(error).split())) or type(error).__name__, code)
+        fail(with_option_names(" ".join(str(error).split())) or type(error).__name__, code)
 
 
 def check_outputs(*paths: Path | None, data: Path | None = None) -> None:
