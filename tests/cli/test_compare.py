@@ -52,6 +52,7 @@ class TestBuiltIn:
         assert all(scores[m] == best for m in methods if "*" in rows[m])
         assert any("*" in row for row in rows.values())
         assert "chosen within the training folds" in result.stdout
+        assert re.search(r"C=10?0?0?, (rho|t|gamma)=\d", rows["EmpiricalMeanMap"])
         assert "point-sets: 90 sets of 8 to 30 points" in result.stdout
 
     def test_the_files_have_what_was_printed(self, outcome):
@@ -66,6 +67,7 @@ class TestBuiltIn:
         assert saved["complete"]
         assert saved["version"]
         for row in saved["results"]:
+            assert row["chosen"] in result.stdout
             assert len(row["fold_scores"]) == len(row["parameters"]) == 3
             assert (row["difference"] is not None) == row["is_kernel"]
             assert row["fit_seconds"] >= 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -22,6 +22,7 @@ from mercer.cli._evaluation import Contender, Fold, Task, evaluate_fold, order_o
 from mercer.cli._fold_cache import FoldCache
 from mercer.cli._results import Result, chosen_inside, difference, verdict
 from mercer.cli._runner import Comparison, duration
+from mercer.data.baseline_features import ConfoundsOnly
 
 
 def blobs(n: int = 60, *, apart: float = 3.0, contenders=(), **more) -> Task:
@@ -74,6 +75,24 @@ class TestFold:
         assert heavy.score == pytest.approx(1 - sum(heavy.losses) / weights[test].sum())
         assert heavy.score > plain.score + 0.1
         evaluate_fold(task, Contender("neighbor", KNeighborsClassifier()), 0, 3, 0)  # has no weights
+
+    def test_targets_with_confounds_are_scored_by_what_these_leave(self):
+        rng = np.random.default_rng(0)
+        X, age = rng.normal(size=(60, 1)), rng.normal(size=60)
+        task = Task("", mc.Confounded(X, age), np.sin(X[:, 0]) + 10 * age, [])
+        ridge = Contender("ridge", make_pipeline(mc.KernelRidge(mc.RBF(gamma=0.5))))
+        train, test = splits(task, np.arange(60), 3, 0)[0]
+        model = mc.KernelRidge(mc.RBF(gamma=0.5)).fit(task.X[train], task.y[train])
+        fold = evaluate_fold(task, ridge, 0, 3, 0)
+        assert fold.score == pytest.approx(model.score(task.X[test], task.y[test]))  # learned from the training fold
+        assert fold.score > 0.9
+        assert evaluate_fold(task, Contender("mean", DummyRegressor()), 0, 3, 0).score < -10
+        only = Contender("confounds only", make_pipeline(ConfoundsOnly(), LinearRegression()))
+        assert abs(evaluate_fold(task, only, 0, 3, 0).score) < 0.2
+        heavy = Task("", task.X, task.y, [], weights=np.ones(60))
+        assert evaluate_fold(heavy, ridge, 0, 3, 0).score == pytest.approx(fold.score)
+        found = difference(*(r.losses for r in results_of(task, ridge, only)), task, 3, 0)
+        assert 0.8 < found.mean < 1.3  # in units of what the confounds leave
 
     def test_groups_are_never_cut(self):
         groups = np.arange(60) // 5

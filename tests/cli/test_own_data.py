@@ -90,14 +90,22 @@ class TestReading:
 
     def test_ts(self, tmp_path):
         found = task(write_ts(tmp_path / "toy.ts"))
-        assert found.about == "24 series of dimension 2, length 10 to 20; 2 classes"
+        assert found.about == (
+            f"24 series of dimension 2, length 10 to 20; 2 classes; {tmp_path / 'toy.ts'}, .ts format: 24 series of 2 "
+            "channels, after the last colon the label (2 classes). To correct it, change @classLabel or @targetLabel "
+            "in its header"
+        )
 
     def test_a_table_without_header_is_one_of_the_ucr_archive(self, tmp_path):
         path = tmp_path / "toy.tsv"
         rng = np.random.default_rng(0)
         path.write_text("\n".join("\t".join(map(str, [i % 2, *rng.normal(size=8)])) for i in range(30)))
         found = task(path, limit=20)
-        assert found.about == "20 of 30 series of dimension 1, length 8; 2 classes"
+        assert found.about.startswith("20 of 30 series of dimension 1, length 8; 2 classes; ")
+        assert found.about.endswith(
+            "no header line, as in the UCR archive: 30 series of 1 channel, in the first column the label (2 classes). "
+            "To correct it, add a header line, and pass --label"
+        )
         assert "length only" not in [c.name for c in found.contenders]
         again, other = (task(path, limit=20, seed=seed) for seed in (0, 1))
         assert np.array_equal(found.X.values, again.X.values)
@@ -118,6 +126,10 @@ class TestReading:
         path.write_text("".join(f">s{i}|{'ab'[i % 2]}|g{i % 4}\n{'ACGT' * (3 + i % 8)}\n" for i in range(16)))
         assert "16 of 16 samples are identical to another one, which is a leak" in task(path, label="1").about
         assert "leak" not in task(path, label="1", group="2").about
+        path.write_text(path.read_text().replace("|g0", "|g9", 1))
+        assert (
+            "folds; remove them, or pass a --group that keeps them together" in task(path, label="1", group="2").about
+        )
 
     def test_a_header_of_numbers(self, tmp_path):
         path = tmp_path / "pandas.csv"
@@ -134,6 +146,16 @@ class TestReading:
         assert with_option_names("--label 9 is out of range") == "--label 9 is out of range"
         assert with_option_names("pass id=[...] or values=.") == "pass --id or --values"
         assert with_option_names("time steps, no parameter") == "time steps, no parameter"
+        assert (
+            with_option_names("pass resample='auto' or time_channel=True") == "pass --resample auto or --time-channel"
+        )
+        assert with_option_names("labels= needs ids", is_table=True) == "--label-table needs ids"
+        assert with_option_names("covariates='w' is not a column", weight="w") == "--weight w is not a column"
+        assert (
+            with_option_names("covariates='age, w', label='y'", weight="w") == "--confounds age, --weight w, --label y"
+        )
+        assert with_option_names("no covariate, column 'w'", weight="w") == "no weight, column 'w'"
+        assert with_option_names("no covariate, column 'age'", weight="w") == "no confound, column 'age'"
 
 
 class TestContenders:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -29,6 +28,7 @@ from mercer.cli._terminal import (
     fail,
     one_sentence,
     progress,
+    warn,
     write_csv,
     write_json,
 )
@@ -75,6 +75,7 @@ def compare(
     if not quiet:
         for name, one in tasks.items():
             shown.print(f"{name}: {one.about}", highlight=False, markup=False, soft_wrap=True)
+    warn(text for one in tasks.values() for text in one.warnings)
     ended = run_comparison(tasks, folds, seed, seconds, jobs, fresh=fresh, quiet=quiet)
     report = _Report(tasks, ended, folds, seed)
     report.print(shown, quiet=quiet)
@@ -115,6 +116,7 @@ def run_comparison(
     tasks: dict[str, Any], folds: int, seed: int, budget: float, jobs: int, *, fresh: bool, quiet: bool
 ) -> Any:
     """Run the contenders with a progress bar; return the comparison."""
+    from mercer._parallel import usable_cores
     from mercer.cli._fold_cache import FoldCache, default_folder
     from mercer.cli._runner import Comparison
 
@@ -134,7 +136,7 @@ def run_comparison(
             bar.update(steps[task, method], completed=done, visible=done < folds)
             bar.update(whole, completed=sum(counted.values()))
 
-        jobs = min(jobs, os.cpu_count() or 1)
+        jobs = min(jobs, usable_cores())
         comparison = Comparison(
             tasks, folds, seed, budget, jobs, FoldCache(None if fresh else default_folder(), folds, seed), report
         )
@@ -191,7 +193,8 @@ class _Report:
         self._say(
             shown,
             f"\nMean ± standard deviation over {self.folds} folds; parameters were chosen within the training folds."
-            "\nAgainst: difference from the baseline chosen within the training folds, with its 95 % interval.",
+            "\nAgainst baseline: difference from the baseline chosen within the training folds, with its 95 % interval."
+            "\nChosen: the values of the parameters that were chosen most often.",
         )
         for line in self._advice():
             self._say(shown, line)
@@ -202,9 +205,10 @@ class _Report:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, title="Kernels and baselines by cross-validation", title_justify="left")
-        headings = ("task", "method", "score", "against the best baseline", "fit", "predict one")
+        headings = ("task", "method", "score", "against baseline", "fit", "predict")
         for i, heading in enumerate(headings):
             table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=True)
+        table.add_column("chosen", overflow="fold")
         for i, row in enumerate(self.rows):
             first = i == 0 or self.rows[i - 1]["task"] != row["task"]
             last = i + 1 == len(self.rows) or self.rows[i + 1]["task"] != row["task"]
@@ -219,6 +223,7 @@ class _Report:
                 against,
                 f"{row['fit_seconds']:.2f} s",
                 f"{1000 * row['predict_seconds']:.2f} ms",
+                row["chosen"],
                 style="bold green" if best else None,
                 end_section=last,
             )

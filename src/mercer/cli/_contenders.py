@@ -20,7 +20,7 @@ from mercer.data.alphabet import Alphabet
 from mercer.data.baseline_features import ConfoundsOnly, ScaledFeatures
 from mercer.data.lengths import Lengths
 from mercer.kernels.empiricalkernelmap import EmpiricalKernelMap
-from mercer.kernels.linear_rbf import Linear
+from mercer.kernels.linear_rbf import RBF, Linear
 from mercer.kernels.marginalization import Marginalization
 from mercer.kernels.residualized import Residualized
 from mercer.kernels.tempered import Tempered
@@ -111,7 +111,7 @@ class ContenderFactory:
     def linear(self, name: str, *steps: Any) -> Contender:
         """Return logistic or ridge regression on features."""
         if self.confounded:
-            return self._confounded(name, *steps)
+            return self._confounded(name, *steps, Linear(normalize=False))
         if self.regression:
             return Contender(name, make_pipeline(*steps, Ridge()), {"ridge__alpha": (0.01, 1.0, 100.0)})
         estimator = make_pipeline(*steps, LogisticRegression(max_iter=1000))
@@ -124,7 +124,7 @@ class ContenderFactory:
     def rbf_svm(self, name: str, *steps: Any) -> Contender:
         """Return a support vector machine with a Gaussian kernel on standardized features."""
         if self.confounded:
-            return self._confounded(name, *steps)
+            return self._confounded(name, *steps, RBF(), gamma=(0.01, 0.1))
         machine = SVR() if self.regression else SVC()
         estimator = make_pipeline(*steps, StandardScaler(), machine)
         key = estimator.steps[-1][0]
@@ -141,8 +141,9 @@ class ContenderFactory:
         """Return naive Bayes on counts."""
         return Contender(name, make_pipeline(*steps, MultinomialNB()), {"multinomialnb__alpha": (0.01, 0.1, 1.0)})
 
-    def _confounded(self, name: str, *steps: Any) -> Contender:
-        """Return a linear machine on features whose confounds are regressed out."""
-        before = [step for step in steps if not isinstance(step, StandardScaler)]  # it does not know of confounds
-        made = self.with_kernel(name, *before, ScaledFeatures(), Linear(normalize=False))
+    def _confounded(self, name: str, *steps: Any, **grid: Any) -> Contender:
+        """Return a plain kernel, the last of ``steps``, of features whose confounds are regressed out."""
+        *features, kernel = steps
+        before = [step for step in features if not isinstance(step, StandardScaler)]  # it does not know of confounds
+        made = self.with_kernel(name, *before, ScaledFeatures(), kernel, **grid)
         return Contender(f"{name}, deconfounded", made.estimator, made.grid, is_baseline=True)

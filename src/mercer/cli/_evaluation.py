@@ -72,6 +72,8 @@ class Task:
     """What the data have that new data must have, too."""
     arguments: str = ""
     """Arguments of the command line that read the data."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know about the data."""
 
     @property
     def is_regression(self) -> bool:

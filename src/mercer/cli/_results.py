@@ -10,6 +10,7 @@ from scipy import stats
 
 from mercer._array import Floats
 from mercer.cli._evaluation import Contender, Fold, Score, Task, order_of_tests
+from mercer.cli._terminal import short
 
 LEVEL = 0.95
 
@@ -148,5 +149,6 @@ def row(result: Result, task: Task, against: Difference | None) -> dict[str, Any
         "predict_seconds": float(np.mean([fold.predict_seconds for fold in result.folds])),
         "seconds": float(np.sum([fold.search_seconds for fold in result.folds])),
         "fold_scores": result.scores.tolist(),
+        "chosen": short(result.often_chosen),
         "parameters": [fold.parameters for fold in result.folds],
     }
