@@ -182,6 +182,7 @@ def read_table(
     if isinstance(series.flat, Flat):
         series.flat.problems |= samples.problems
         X = Sequences._make(*build_flat(series.flat, alphabet, unknown, samples.names, invalid))
+        X = X if X.is_symbols else X.with_channels(series.channels or None)
         kept, left = X.kept, X.problems
     else:
         kept[list(samples.problems)] = False
