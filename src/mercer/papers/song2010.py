@@ -227,9 +227,8 @@ def _states(n: int) -> Any:
 
 
 def _embedded(n: int, solver: str, quick: bool) -> Any:
-    landmarks = 60 if quick else 200
-    setting = {"alpha": 1e-3, "start": "first", "solver": solver, "landmarks": landmarks}
-    return mc.EmbeddedHMMClassifier(mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, **setting))
+    model = mc.EmbeddedHMM(mc.RBF(gamma=0.2), n_components=n, alpha=1e-3, start="first", solver=solver)
+    return mc.EmbeddedHMMClassifier(model.set_params(landmarks=60 if quick else 200))
 
 
 def _kernels(quick: bool) -> dict[str, tuple[Any, dict[str, list[Any]]]]:
