@@ -260,7 +260,8 @@ def test_error_falls_with_the_square_root_of_the_data():
     test = draw_codes(200, rng)
     truth = exact_predictions(test)
     for m in sizes:
-        found = [mc.EmbeddedHMM(n_components=2).fit(draw_codes(3, rng, size=m)).predict([test])[0] for _ in range(3)]
+        strings = [draw_codes(102, rng, size=m // 100) for _ in range(3)]  # 100 triples each
+        found = [mc.EmbeddedHMM(n_components=2).fit(some).predict([test])[0] for some in strings]
         errors.append(np.mean([np.abs(one - truth).sum(axis=1).mean() for one in found]))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert -0.75 < slope < -0.3, errors

@@ -159,7 +159,7 @@ def parzen(train: Series, test: Series, horizons: Sequence[int], centers: int = 
 def _readout(values: Floats, reads: Floats) -> Floats:
     """Return the mean of the known values from a belief, ``(d, N)``, with the weights of their triples."""
     known = ~np.isnan(values).any(axis=1)
-    return np.asarray(values[known].T @ reads[known] * (len(known) / known.sum()))
+    return np.asarray(values[known].T @ reads[known] * (len(values) / int(np.sum(known))))
 
 
 class Parzen:
