@@ -117,7 +117,7 @@ def independence_test(
     >>> import mercer as mc
     >>> words, labels = ["aab", "aaab", "aba", "baa"] * 4 + ["bba", "bbab", "bab", "abb"] * 4, [0] * 16 + [1] * 16
     >>> print(mc.stats.independence_test(words, labels, mc.Spectrum(1)))
-    X and Z depend on each other (p = 0.001; 999 permutations of objects). Kernel correlation 0.958; n = 32.
+    X and Z depend on each other (p = 0.001; 999 permutations of objects). Kernel correlation 0.975; n = 32.
     """
     check_kernel(kernel_x, "kernel_x", "labels")
     check_kernel(kernel_z, "kernel_z", "labels")
