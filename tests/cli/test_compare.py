@@ -92,6 +92,8 @@ class TestBuiltIn:
         X, y = made(12, random_state=0)
         if task == "series":
             X, y = make_hmm_sequences(12, n_features=2, random_state=0)
+        if task == "phylogeny":
+            X, y = _demonstration.phylogeny(0).X[:12], _demonstration.phylogeny(0).y[:12]
         for contender in _demonstration.TASKS[task](0).contenders:
             if contender.is_kernel:
                 names: dict[str, object] = {"X": X.toarray() if task in ("vectors", "digits") else X, "y": y}
@@ -106,7 +108,7 @@ class TestBuiltIn:
     def test_unknown_task(self):
         result = run("compare", "--task", "sonnets")
         assert result.exit_code == 2
-        tasks = "series, proteins, documents, point-sets, dna, digits, vectors"
+        tasks = "series, proteins, documents, phylogeny, point-sets, dna, digits, vectors"
         assert said(result) == f"--task must be one of {tasks}; got 'sonnets'."
 
     @pytest.mark.parametrize(
