@@ -53,16 +53,19 @@ def _recipe(name: str, known: list[Contender]) -> Contender:
 
 def kernel_of(text: str) -> Kernel:
     """Return the kernel that code such as ``"Fisher(HMM(n_states=4))"`` describes; nothing else is evaluated."""
+    shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
     try:
         made = _made(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError:
-        raise ValueError(f"--kernel is not valid code: {text!r}. Write it as in Python, 'Spectrum(k=4)'.") from None
+    except (SyntaxError, RecursionError):
+        raise ValueError(f"--kernel is not valid code: {shown}. Write it as in Python, 'Spectrum(k=4)'.") from None
     if not isinstance(made, Kernel):
-        raise ValueError(f"--kernel must be a kernel of mercer, such as 'Spectrum(k=4)'; got {text!r}.")
+        raise ValueError(f"--kernel must be a kernel of mercer, such as 'Spectrum(k=4)'; got {shown}.")
     return made
 
 
-def _made(node: ast.expr) -> Any:
+def _made(node: ast.expr, depth: int = 0) -> Any:
+    if depth > 10:
+        raise ValueError("--kernel is nested more than 10 times; write a simpler one.")
     if not isinstance(node, ast.Call):
         try:
             return ast.literal_eval(node)
@@ -76,7 +79,8 @@ def _made(node: ast.expr) -> Any:
         raise ValueError(f"--kernel: mercer has no estimator called {name!r}; check the name.")
     if any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"--kernel: write the parameters of {name} one by one.")
-    given, named = [_made(one) for one in node.args], {str(k.arg): _made(k.value) for k in node.keywords}
+    given = [_made(one, depth + 1) for one in node.args]
+    named = {str(keyword.arg): _made(keyword.value, depth + 1) for keyword in node.keywords}
     try:
         return public(*given, **named)
     except TypeError:
