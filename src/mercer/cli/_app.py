@@ -12,7 +12,8 @@ from mercer.cli import _compare_command, _machine_commands, _model_commands, _re
 
 app = typer.Typer(
     help="Kernels from generative models, for scikit-learn.",
-    epilog="Exit codes: 0 done, 1 the work failed, 2 unusable options or data, 130 interrupted.",
+    epilog="Example: mercer compare walks.csv --id walk --label gait. "
+    "Exit codes: 0 done, 1 the work failed, 2 unusable options or data, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
