@@ -22,7 +22,7 @@ def words(k=3, **options):
 
 
 def pieces(X, size):
-    return (X[i : i + size] for i in range(0, len(X), size))
+    return (X[i : i + size] for i in range(0, X.shape[0] if sparse.issparse(X) else len(X), size))
 
 
 # -- the same features ---------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_labels_go_along(tmp_path):
     path = tmp_path / "reads.fasta"
     path.write_text(fasta(STRINGS, Y))
     found = words().stream(mc.fasta_blocks(path, labels="class=", block_size=7), tmp_path / "x.npy")
-    assert_array_equal(found.y, Y)
+    assert_array_equal(found.y.astype(int), Y)
 
 
 def test_bad_records_of_files_are_skipped(tmp_path):
@@ -243,7 +243,7 @@ def test_blocks_that_are_none():
     with pytest.raises(ValueError, match=r"block_size must be .*; got 0"):
         transformer.stream(POINTS, block_size=0)
     vectors = mc.Features(mc.Fisher(mc.Gaussian("diagonal"))).fit([POINTS[:5], POINTS[5:12]])
-    with pytest.raises(ValueError, match=r"Block 0 .*coordinates|Block 0 .*features|Block 0 .*columns"):
+    with pytest.raises(ValueError, match=r"Block 0 .*got \(4, 2\)"):
         list(vectors.stream(iter([[POINTS[:4, :2]]])))
 
 
