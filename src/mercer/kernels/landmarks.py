@@ -75,7 +75,7 @@ class Errors(NamedTuple):
     frobenius: float
 
 
-class Landmarks(Streaming, CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming, BaseEstimator):
     r"""Approximate features of any kernel from landmarks (Nystroem), at a cost linear in the number of objects.
 
     It is a transformer, not a kernel: ``make_pipeline(mc.Landmarks(kernel, 500), LinearSVC())``.
