@@ -89,9 +89,9 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
 
     if other is None:
         one = read(source, reading)
-        labels = None if one.records.y is None else [str(label) for label in one.records.y]
-        classes = sorted(set(labels or []))
-        if labels is None or len(classes) != 2:
+        labels = _answers(one)
+        classes = sorted(set(labels))
+        if len(classes) != 2:
             what = f"{source} has {len(classes)} classes" if labels else f"{source} has no classes"
             raise ValueError(f"{what}, and a test compares two; pass a second file, or a --label with two classes.")
         units = one.records.groups
@@ -104,13 +104,18 @@ def _two_groups(source: Path, other: Path | None, reading: Any) -> _Groups:
     if both[0].known.reader != both[1].known.reader:
         raise ValueError(f"{source} and {other} have different formats; a test compares samples of one kind.")
     sizes = [len(part.ids) for part in both]
-    units = [str(unit) for part in both for unit in part.records.y] if reading.group else None
+    together = [unit for part in both for unit in _answers(part)] if reading.group else None
     names = (source.stem, other.stem) if source.stem != other.stem else (str(source), str(other))
     return _Groups(
         concatenated((both[0].X, both[1].X)),
         [False] * sizes[0] + [True] * sizes[1],
         names,
-        units,
+        together,
         [*both[0].ids, *both[1].ids],
         [f"{name}: {part.about}" for name, part in zip(names, both, strict=True)],
     )
+
+
+def _answers(part: Any) -> list[str]:
+    """Return the labels that were read, if there are any."""
+    return [] if part.records.y is None else [str(label) for label in part.records.y]
