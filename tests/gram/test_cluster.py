@@ -136,9 +136,15 @@ def test_a_killed_worker_costs_its_tiles_only(distributed, tmp_path):
         distributed.Client(cluster) as client,
     ):
         victim = next(iter(client.run(os.getpid).values()))
-        killer = threading.Timer(0.4, os.kill, (victim, signal.SIGTERM if os.name == "nt" else signal.SIGKILL))
+
+        def kill():
+            while not (tmp_path / "gram.zarr" / "tiles.txt").exists():
+                time.sleep(0.02)
+            os.kill(victim, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+
+        killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         stored = mc.gram.compute(kernel, X, store=tmp_path / "gram.zarr", client=client)
-        killer.join()
-        assert victim not in client.run(os.getpid).values()
+        killer.join(10)
+        assert not killer.is_alive()
     assert np.array_equal(stored.to_numpy(), mc.RBF(gamma=0.5)(X))
