@@ -8,28 +8,23 @@ which columns it gives itself. Columns are indices of the columns of the origina
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Indices
 from mercer.kernels import _machines as machines
 from mercer.kernels._copies import fresh, sklearn_name, unfitted
 from mercer.kernels._data import n_objects
 from mercer.kernels._evaluation import Side
-from mercer.kernels._needs import Needs
+from mercer.kernels._needs import OUTPUT, Kept, Needs, Objects, blocks, joined, shifted
 from mercer.kernels._trained import TrainedWrapper
 from mercer.kernels.base.compound import Compound
 from mercer.kernels.base.kernel import Kernel
 from mercer.kernels.kernelridge import KernelRidge
 from mercer.kernels.landmarks import Landmarks
-
-Kept = Indices | None
-"""The columns that are left, as indices of the original columns; None if all of them are."""
 
 SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 INSIDE = {
@@ -51,32 +46,6 @@ LISTS = {
     "VotingRegressor": "estimators_",
 }
 """Estimators around several fitted estimators that all read the same input, and the attribute that lists these."""
-
-
-OUTPUT = Needs("all of them are output")
-"""What is read of the last step."""
-
-
-class Objects(NamedTuple):
-    """Training objects that a compact pipeline keeps.
-
-    Parameters
-    ----------
-    step : str
-        Name of the step that has them.
-    kept, of : int
-        Number of the objects, and number of all training objects of the step.
-    why : str
-        What they are kept for.
-    """
-
-    step: str
-    kept: int
-    of: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.step}: {self.kept} of {self.of} training objects ({self.why})"
 
 
 class Narrowing:
@@ -162,18 +131,18 @@ class Narrowing:
     def _narrowed_featureunion(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         used = [(name, part) for name, part in step.transformer_list if not _is(part, "drop")]
         total = None if out.columns is None else len(out.columns)
-        blocks = _blocks([_width(part) for _, part in used], total)
+        places = blocks([_width(part) for _, part in used], total)
         made, given = [], []
-        for (name, part), at in zip(used, blocks, strict=True):
+        for (name, part), at in zip(used, places, strict=True):
             left: Kept = None
             if not _is(part, "passthrough"):
                 asked = Needs(out.why) if at is None else out.block(at)
                 part, left = self.narrowed(part, None, asked, _place(where, name))
             made.append((name, part))
-            given.append(_shifted(left, at))
+            given.append(shifted(left, at))
         union = copy.copy(step)
         union.transformer_list = made
-        return union, None if None in blocks else _joined(given, total)
+        return union, None if None in places else joined(given, total)
 
     def _narrowed_columntransformer(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         made, given, places, start = [], [], {}, 0
@@ -183,15 +152,14 @@ class Narrowing:
             if not isinstance(part, str) and at.stop > at.start:
                 part, left = self.narrowed(part, None, out.block(at), _place(where, name))
             made.append((name, part, columns))
-            shifted = _shifted(left, at)
-            places[name] = slice(start, start + len(shifted))
-            start += len(shifted)
-            given.append(shifted)
+            given.append(shifted(left, at))
+            places[name] = slice(start, start + len(given[-1]))
+            start += len(given[-1])
         if "remainder" in step.output_indices_ and "remainder" not in places:
             places["remainder"] = slice(start, start)
         union = copy.copy(step)
         union.transformers, union.transformers_, union.output_indices_ = unfitted(step.transformers), made, places
-        return union, _joined(given, None if out.columns is None else len(out.columns))
+        return union, joined(given, None if out.columns is None else len(out.columns))
 
     def _narrowed_onevsoneclassifier(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         indices, parts, places = step.pairwise_indices_, [], []
@@ -248,8 +216,7 @@ class Narrowing:
         own = {} if step.explicit_ else {"_landmark_side": Side(taken.train_)}
         made = fresh(step, None, prototypes=True, kernel_=taken, **own)
         why = "a kernel has one, its features need none" if step.explicit_ else f"landmarks of {_title(step)}"
-        of = n if kernel._taken is None else int(kernel._taken.max()) + 1
-        self.kept.append(Objects(where, n, of, why))
+        self.kept.append(Objects(where, n, getattr(step, "_n_training", n), why))
         self._references(taken, where)
         return made
 
@@ -317,25 +284,3 @@ def _width(step: Any) -> int | None:
         return len(step.get_feature_names_out())
     except Exception:  # some transformers have no names, or want those of their input
         return None
-
-
-def _blocks(widths: list[int | None], total: int | None) -> list[slice | None]:
-    """Return the columns of each transformer of a union; None where they are not known."""
-    if widths.count(None) == 1 and total is not None:
-        widths = [total - sum(w for w in widths if w is not None) if width is None else width for width in widths]
-    if any(width is None for width in widths):
-        return [None] * len(widths)
-    ends = np.cumsum([0, *widths])
-    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
-
-
-def _shifted(columns: Kept, at: slice | None) -> Indices:
-    """Return the columns of a transformer as columns of the union."""
-    if at is None:
-        return np.zeros(0, dtype=int)
-    return np.arange(at.start, at.stop) if columns is None else at.start + columns
-
-
-def _joined(given: list[Indices], total: int | None) -> Kept:
-    found = np.concatenate([np.zeros(0, dtype=int), *given])
-    return None if total is None or len(found) == total else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from mercer._array import Floats, Indices
 
 ROUNDING = 1e-12
 """A sum below this fraction of the sum of its absolute terms is zero up to rounding."""
+Kept = Indices | None
+"""The columns that are left, as indices of the original columns; None if all of them are."""
 
 
 class Needs(NamedTuple):
@@ -79,3 +82,51 @@ def vanishes(weights: Any, q: Floats) -> bool:
     if weights is None:
         return False
     return bool(np.all(np.abs(weights @ q) <= ROUNDING * (abs(weights) @ np.abs(q))))
+
+
+OUTPUT = Needs("all of them are output")
+"""What is read of the last step."""
+
+
+class Objects(NamedTuple):
+    """Training objects that a compact pipeline keeps.
+
+    Parameters
+    ----------
+    step : str
+        Name of the step that has them.
+    kept, of : int
+        Number of the objects, and number of all training objects of the step.
+    why : str
+        What they are kept for.
+    """
+
+    step: str
+    kept: int
+    of: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.kept} of {self.of} training objects ({self.why})"
+
+
+def blocks(widths: list[int | None], total: int | None) -> list[slice | None]:
+    """Return the columns of each transformer of a union; None where they are not known."""
+    if widths.count(None) == 1 and total is not None:
+        widths = [total - sum(w for w in widths if w is not None) if width is None else width for width in widths]
+    if any(width is None for width in widths):
+        return [None] * len(widths)
+    ends = np.cumsum([0, *widths])
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+
+
+def shifted(columns: Kept, at: slice | None) -> Indices:
+    """Return the columns of a transformer as columns of the union."""
+    if at is None:
+        return np.zeros(0, dtype=int)
+    return np.arange(at.start, at.stop) if columns is None else at.start + columns
+
+
+def joined(given: list[Indices], total: int | None) -> Kept:
+    found = np.concatenate([np.zeros(0, dtype=int), *given])
+    return None if total is None or len(found) == total else found

@@ -10,7 +10,8 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer._array import Floats
 from mercer._config import without_caches
-from mercer.kernels._narrowing import OUTPUT, Narrowing, Objects
+from mercer.kernels._narrowing import Narrowing
+from mercer.kernels._needs import OUTPUT, Objects
 
 
 def compact(pipeline: Any) -> Compacted:
@@ -83,7 +84,7 @@ def compact(pipeline: Any) -> Compacted:
     """
     if isinstance(pipeline, Compacted):
         return pipeline
-    if isinstance(pipeline, type) or not any(hasattr(pipeline, name) for name in ("predict", "transform")):
+    if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
         raise TypeError(
             f"pipeline must be a fitted pipeline; got {_short(pipeline)}. Use mc.compact(make_pipeline(kernel, "
             "SVC(kernel='precomputed')).fit(X, y)), for example."

@@ -206,6 +206,7 @@ class Landmarks(CheckedParameters, ClassNamePrefixFeaturesOutMixin, TransformerM
                 setattr(self, name, getattr(self.kernel_, name))
         source, width = self.kernel_.train_, self._explicit_width(X)
         self.explicit_ = width is not None
+        self._n_training = n_objects(source)
         self.__dict__.pop("_landmark_side", None)
         self.__dict__.pop("_projection", None)
         if width is not None:

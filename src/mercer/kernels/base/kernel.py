@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -89,6 +90,12 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         source = self._source(self._admit(unwrapped(X), reset=False))
         check_libraries(source, self.train_)
         return self._gram(Side(self._match(source, self.train_)), self._train_side)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        found: list[str] = super()._get_param_names()  # reads the signature, which takes longer than a row of a kernel
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> Floats:
         """Return the names of the columns of the Gram matrix: one per training object."""
