@@ -351,7 +351,7 @@ def test_threads_get_the_serial_result():
 
 def test_it_neither_reads_nor_fills_caches():
     sets = [RNG.normal(i % 2, 1.0, size=(5 + i % 3, 2)) for i in range(30)]
-    kernel = mc.Tempered(mc.ProbabilityProduct(mc.Mixture(mc.Gaussian("diagonal"), 2, prior="pooled")))
+    kernel = mc.Tempered(mc.ProbabilityProduct(mc.Mixture(mc.Gaussian("diagonal"), 2, prior="pooled", tol=0.1)))
     pipeline = make_pipeline(kernel, svc()).fit(sets[:20], np.arange(20) % 2)
     small = mc.compact(pipeline)
     caches = (estimators.fits, pair_memo.memo)

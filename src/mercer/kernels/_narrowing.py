@@ -107,13 +107,13 @@ class Narrowing:
             inside, given = self.narrowed(getattr(step, INSIDE[name]), kept, out, where)
             return fresh(step, kept, prototypes=True, **{INSIDE[name]: inside}), given
         if name in LISTS:
-            parts = [
-                self.narrowed(part, kept, out, f"{where}[{i}]")[0] for i, part in enumerate(getattr(step, LISTS[name]))
-            ]
+            place = _place(where, LISTS[name])
+            found = enumerate(getattr(step, LISTS[name]))
+            parts = [self.narrowed(part, kept, out, f"{place}[{i}]")[0] for i, part in found]
             return self._listed(step, kept, name, parts, where), None
-        found = machines.narrowed(step, kept, name)
-        if found is not None:
-            return found
+        known = machines.narrowed(step, kept, name)
+        if known is not None:
+            return known
         if holds_kernel(step):
             self.kept.append(_of_foreign(step, where))
         return copy.deepcopy(step), None
@@ -164,7 +164,7 @@ class Narrowing:
     def _narrowed_onevsoneclassifier(self, step: Any, kept: Kept, out: Needs, where: str) -> tuple[Any, Kept]:
         indices, parts, places = step.pairwise_indices_, [], []
         for i, part in enumerate(step.estimators_):
-            own, at = kept, f"{where}[{i}]"
+            own, at = kept, f"{_place(where, 'estimators_')}[{i}]"
             if indices is not None and kept is not None:
                 own = np.flatnonzero(np.isin(indices[i], kept))
                 places.append(np.searchsorted(kept, indices[i][own]))
@@ -196,7 +196,7 @@ class Narrowing:
         n = n_objects(kernel.train_)
         index = out.indices(n)
         taken = kernel._take(index, out.weights)
-        self.kept.append(Objects(where, len(index), n, out.why))
+        self.kept.append(Objects(where or _title(kernel).lower(), len(index), n, out.why))
         self._references(taken, where)
         return taken, index if len(index) < n else None
 
@@ -204,7 +204,11 @@ class Narrowing:
         """Note the parts of a kernel that compare every new object with training objects of their own."""
         if isinstance(kernel, TrainedWrapper) and kernel._known is None:
             n = n_objects(kernel._inner.train_)
-            self.kept.append(Objects(where, n, n, f"{type(kernel).__name__} compares every object with all of them"))
+            self.kept.append(
+                Objects(
+                    where or _title(kernel).lower(), n, n, f"{_title(kernel)} compares every object with all of them"
+                )
+            )
             return
         for part in kernel.kernels_ if isinstance(kernel, Compound) else ():
             self._references(part, where)
@@ -216,7 +220,7 @@ class Narrowing:
         own = {} if step.explicit_ else {"_landmark_side": Side(taken.train_)}
         made = fresh(step, None, prototypes=True, kernel_=taken, **own)
         why = "a kernel has one, its features need none" if step.explicit_ else f"landmarks of {_title(step)}"
-        self.kept.append(Objects(where, n, getattr(step, "_n_training", n), why))
+        self.kept.append(Objects(where or _title(step).lower(), n, getattr(step, "_n_training", n), why))
         self._references(taken, where)
         return made
 
@@ -242,7 +246,7 @@ def _of_foreign(step: Any, where: str) -> Objects:
         (value for name in ("X_train_", "_fit_X", "X_fit_") if (value := getattr(step, name, None)) is not None), None
     )
     n = 0 if fitted is None else n_objects(fitted)
-    return Objects(where, n, n, f"{_title(step)} stays as it is")
+    return Objects(where or _title(step).lower(), n, n, f"{_title(step)} stays as it is")
 
 
 def _title(step: Any) -> str:
