@@ -138,19 +138,26 @@ def predicted(path: Path, source: Path, *, proba: bool, skip_bad: bool) -> tuple
     return rows, records
 
 
+def gram_of(X: Any, kernel: str | None, seed: int) -> tuple[str, Any]:
+    """Return the name of a kernel, by default the first recipe for such data, and the Gram matrix."""
+    made: Any
+    if kernel is not None and "(" in kernel:
+        made = kernel_of(kernel)
+    else:
+        known = [c for c in contenders(X, ContenderFactory(), seed) if c.is_kernel]
+        recipe = known[0] if kernel is None else _recipe(kernel, known)
+        kernel, made = slug(recipe.name), recipe.estimator[:-1]
+    with collected():  # a diagnosis, or the test itself, tells what is wrong
+        return kernel, made.fit_transform(X)
+
+
 def gram(source: Path, reading: Reading, kernel: str, output: Path, seed: int) -> list[str]:
     """Compute and write a Gram matrix; return sentences that describe the data and the matrix."""
     records = read(source, reading, with_answers=False)
-    made: Any
-    if "(" in kernel:
-        made = kernel_of(kernel)
-    else:
-        known = [c for c in contenders(records.X, ContenderFactory(), seed) if c.is_kernel]
-        made = _recipe(kernel, known).estimator[:-1]
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise ValueError(f"{output} must end in .npz (with ids), .npy or .csv.")
-    with collected():  # the diagnosis tells what is wrong
-        K = made.fit_transform(records.X)
+    _, K = gram_of(records.X, kernel, seed)
+    with collected():
         verdict = str(mc.gram.diagnose(K))
     names = [str(name) for name in records.ids]
     if output.suffix == ".npz":
