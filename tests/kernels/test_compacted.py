@@ -150,6 +150,20 @@ MACHINES = {
         TransformedTargetRegressor(make_pipeline(rbf(), SVR(kernel="precomputed", epsilon=0.5)), func=np.square,
                                    inverse_func=np.sqrt, check_inverse=False), NUMBER, 0.95,
     ),
+    "nested unions": (
+        make_pipeline(make_union(make_pipeline(StandardScaler(), rbf()), make_union(mc.Linear(), PCA(2))),
+                      Lasso(alpha=0.02)), NUMBER, 0.6,
+    ),
+    "nested columns": (
+        make_pipeline(make_column_transformer(
+            (make_pipeline(make_column_transformer((rbf(), [0, 1])), SelectKBest(k=20)), [0, 1, 2])),
+            Lasso(alpha=0.01)), NUMBER, 0.4,
+    ),
+    "a kernel at the end of stacking": (
+        StackingClassifier([("a", LogisticRegression())], make_pipeline(rbf(), svc()), cv=2, passthrough=True),
+        NAMES, 0.95,
+    ),
+    "no coefficient": (make_pipeline(mc.Centered(rbf()), Lasso(alpha=1e6)), NUMBER, 0.05),
     "bagging": (BaggingClassifier(make_pipeline(rbf(), svc()), 2, random_state=0), TWO, 1.0),
 }  # fmt: skip
 
@@ -305,6 +319,20 @@ def test_data_of_every_kind():
         assert getattr(small, "n_features_in_", None) == getattr(pipeline, "n_features_in_", None)
     with pytest.raises(ValueError, match="feature names"):
         small.predict(frame[["c", "b", "a"]])
+
+
+def test_single_precision():
+    X, new = TABLE.astype(np.float32), NEW.astype(np.float32)
+    pipeline = make_pipeline(mc.Centered(rbf()), svc()).fit(X, TWO)
+    found, expected = mc.compact(pipeline).decision_function(new), pipeline.decision_function(new)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_machine_that_stays_as_it_is():
+    machine = SVC(kernel=mc.RBF(gamma=0.3)).fit(TABLE, TWO)
+    small = mc.compact(machine)
+    assert_equal(small, machine, NEW)
+    assert str(small.kept_[0]) == "svc: all training objects (SVC stays as it is)"
 
 
 def test_names_of_columns_and_pandas_output():

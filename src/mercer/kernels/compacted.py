@@ -63,9 +63,9 @@ def compact(pipeline: Any) -> Compacted:
     for a new one; `Landmarks` its landmarks. `Normalized`, `Tempered`, `Sum` and `Product` need only the columns.
 
     Kernel values are computed by the same code as before, in matrices of another shape: predictions are equal up to
-    rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|`. A compact pipeline neither reads nor fills the caches
-    of the process, and can be used from many threads. It cannot be fitted again. Column names and the shape of kernel
-    matrices inside of it are those of the kept objects.
+    rounding, about 1e-15 of :math:`\sum_i |a_i k(x, z_i)|` (1e-7 if the data are float32). A compact pipeline neither
+    reads nor fills the caches of the process, and can be used from many threads. It cannot be fitted again. Kernel
+    matrices inside of it have the columns of the kept objects.
 
     Examples
     --------
