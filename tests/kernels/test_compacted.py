@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -262,6 +263,18 @@ def test_residuals_need_no_training_objects_if_the_machine_knows_the_confounds()
     assert part._rows_only
     expected, found = (one.transform(new) @ inside.dual_coef_ for one in (kernel, part))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_confounds_that_are_routed():
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(mc.Residualized(rbf()), mc.KernelRidge()).fit(TABLE, NUMBER, confounds=AGE)
+        small = mc.compact(pipeline)
+        expected = pipeline.predict(NEW, confounds=NEW[:, 2] * 10)
+        np.testing.assert_allclose(small.predict(NEW, confounds=NEW[:, 2] * 10), expected, rtol=1e-12)
+        score = small.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10)
+        assert score == pytest.approx(pipeline.score(NEW, NEW[:, 0], confounds=NEW[:, 2] * 10))
+    assert len(small.kept_) == 1
+    assert small[0]._rows_only
 
 
 def test_weights_of_samples():
