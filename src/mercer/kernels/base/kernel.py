@@ -139,7 +139,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
     def diag(self, X: Any) -> Array:
         """Return the diagonal of the Gram matrix without computing the rest."""
         kernel, a, _ = self.operands(X)
-        return kernel._evaluation.exp(kernel._evaluation.diagonal(a))
+        return kernel._evaluation.returned(kernel._evaluation.exp(kernel._evaluation.diagonal(a)), a)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the distances in feature space, sqrt(k(x,x) + k(y,y) - 2 k(x,y)) (KK-4)."""
@@ -153,8 +153,10 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         values = kernel._features(a.operand)
         if kernel.domain == "log":
             logs = values - a.norm[:, None] / 2 if kernel.normalize else values  # type: ignore[index]
-            return kernel._evaluation.exp(logs)
-        return scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm)) if kernel.normalize else values
+            values = kernel._evaluation.exp(logs)
+        elif kernel.normalize:
+            values = scaled_rows(values, 1 / namespace(a.norm).sqrt(a.norm))
+        return kernel._evaluation.returned(values, a)
 
     # -- evaluation --------------------------------------------------------------------------------------
 
@@ -173,7 +175,7 @@ class Kernel(Hooks, Arithmetic, GaussianProcess, TransformerMixin, BaseEstimator
         side is None if ``Y`` is None or ``X`` itself: the matrix is symmetric.
         """
         kernel, left, right = self.sources(X, Y)
-        prepared = kernel._evaluation.prepared
+        prepared = kernel._evaluation.prepared_here
         return kernel, prepared(left), None if right is None else prepared(right)
 
     @warns_once
