@@ -2,6 +2,7 @@
 
 Run: python benchmarks/bench_device.py --device cuda
      python benchmarks/bench_device.py --device cuda --whole     rates of whole calls, with fused programs
+     python benchmarks/bench_device.py --device cuda --fit       Baum-Welch of many sequences
      python benchmarks/bench_device.py --device cuda --float32   errors of float32 by kernel
 """
 
@@ -51,11 +52,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of models")
     parser.add_argument("--whole", action="store_true", help="rates of whole calls")
+    parser.add_argument("--fit", action="store_true", help="time of Baum-Welch")
     parser.add_argument("--float32", action="store_true", help="errors of float32")
     arguments = parser.parse_args()
     device, scale = arguments.device, arguments.scale
     if arguments.whole:
         return whole(device, scale)
+    if arguments.fit:
+        return fit(device, scale)
     if arguments.float32:
         return float32(device)
 
@@ -107,11 +111,38 @@ def whole(device: str, scale: float) -> None:
         few = models[:200]
         error = np.abs(kernel.log(few.to(device)).cpu().numpy() - kernel.log(few)).max()
         with mc.config(n_jobs=2):
-            two = seconds(lambda k=kernel, m=models[:1000]: k(m), "cpu") * (count / 1000) ** 2
+            two = seconds(lambda k=kernel, m=models[:500]: k(m), "cpu", 1) * (count / 500) ** 2
         print(
             f"{name:40s} {1e3 * left:7.1f} ms, {count**2 / left:.2e} ordered pairs/s, half of them computed "
             f"({count**2 / 2 / left * operations / 1e12:4.1f} TFLOP/s); brought back {1e3 * back:5.0f} ms, plain copy "
             f"{1e3 * copy:4.0f} ms; about {two / left:5.0f}x of two cores; log differs by {error:.0e}",
+            flush=True,
+        )
+
+
+def fit(device: str, scale: float) -> None:
+    """Fit one HMM to each of many sequences, on two cores and on the device."""
+    X = mc.Sequences.from_codes(chain(4).sample(200, int(10_000 * scale), random_state=4)[0], "dna")
+    for name, estimator in (
+        ("prior of all sequences, until converged", mc.HMM(n_states=4)),
+        ("prior of all sequences, 50 iterations", mc.HMM(n_states=4, n_iter=50, tol=0.0)),
+        ("no prior, one start, 50 iterations", mc.HMM(n_states=4, prior=None, n_iter=50, tol=0.0)),
+    ):
+        context = estimator.context(X)
+
+        def work(estimator: Any = estimator, context: Any = context) -> Any:
+            return estimator.fit_each(X, context)
+
+        with mc.config(cache_bytes=0, n_jobs=2):
+            two = seconds(work, "cpu", 1)
+            expected = work()
+        with mc.config(cache_bytes=0, n_jobs=2, device=device):
+            there = seconds(work, device, 2)
+            found = work()
+        apart = np.abs(found.transition - expected.transition).max(axis=(1, 2))
+        print(
+            f"{name:42s} two cores {two:6.2f} s, device {there:6.3f} s ({two / there:5.1f}x); transitions differ by "
+            f"{np.median(apart):.0e}, at most {apart.max():.0e}",
             flush=True,
         )
 
